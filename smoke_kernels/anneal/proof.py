@@ -1,0 +1,28 @@
+"""The proof that an anneal is right: energies recomputed on the host against the planted ground state."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoke_kernels.anneal.lattice import Lattice, energies
+from smoke_kernels.result import Check
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def check_energy(lattice: Lattice, spins: NDArray[np.uint32]) -> tuple[Check, dict[str, Any]]:
+    """Require the planted ground state energy of the best replica; `spins` are (size, size) words.
+
+    No state lies below the ground state, so an energy below it means that the couplings are not the planted ones.
+    """
+    found = energies(lattice, spins)
+    best, ground = int(found.min()), lattice.ground_energy
+    reached = int(np.count_nonzero(found == ground))
+    evidence = f"best energy {best}, ground state {ground}, reached by {reached} of {found.size} replicas"
+    if best < ground:
+        evidence += ": below the ground state, so the couplings are corrupted"
+    details = {"best": best, "ground_state": ground, "replicas_in_ground_state": reached}
+    return Check(name="energy", passed=best == ground, evidence=evidence), details

@@ -1,0 +1,131 @@
+"""The command line: parsed and checked before anything slow is imported."""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from smoke_kernels.errors import UsageError
+from smoke_kernels.options import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+KERNELS: Final = ("matmul", "anneal", "membw")
+
+_HELP: Final = "python3 -m smoke_kernels --help"
+_UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_LARGEST_SEED: Final = 2**32 - 1
+_LONGEST_SECONDS: Final = 7 * 86400.0
+_MOST_REPEATS: Final = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """A command line that makes sense."""
+
+    kernels: tuple[str, ...]
+    options: Options
+    json: bool
+    simulate: bool
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose errors have three parts."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError("the command line makes no sense", evidence=message, remedy=_HELP)
+
+
+def parse_request(arguments: Sequence[str]) -> Request:
+    """Parse the command line.
+
+    Raises:
+        UsageError: an argument that no kernel can take.
+    """
+    given = _parser().parse_args(arguments)
+    if given.size is not None and len(given.kernels) > 1:
+        raise UsageError(
+            "--size needs exactly one kernel",
+            evidence=f"{len(given.kernels)} kernels were named: {', '.join(given.kernels)}; their sizes mean different things",
+            remedy=f"python3 -m smoke_kernels {given.kernels[0]} --size {given.size}",
+        )
+    if given.sweeps is not None and "anneal" not in given.kernels:
+        raise UsageError("--sweeps is for anneal only", evidence=f"asked for {given.kernels[0]}", remedy=_HELP)
+    options = Options(
+        size=given.size,
+        sweeps=given.sweeps,
+        repeats=given.repeats,
+        seconds=given.seconds,
+        seed=given.seed,
+        quick=given.quick,
+        tolerance=given.tolerance,
+    )
+    return Request(kernels=tuple(dict.fromkeys(given.kernels)), options=options, json=given.json, simulate=given.simulate)
+
+
+def _parser() -> _Parser:
+    parser = _Parser(prog="python3 -m smoke_kernels", description="CUDA kernels that prove a GPU computes exactly.")
+    parser.add_argument("kernels", nargs="+", choices=KERNELS, metavar="KERNEL", help=", ".join(KERNELS))
+    parser.add_argument("--size", type=_size, help="matmul: rows; anneal: side, a power of two; membw: bytes, or 16K, 256M, 1G")
+    parser.add_argument("--sweeps", type=_count("sweeps", 100_000), help="anneal: sweeps over the lattice")
+    parser.add_argument("--seconds", type=_seconds, default=0.0, help="repeat for at least so long")
+    parser.add_argument("--repeats", type=_count("repeats", _MOST_REPEATS), help="repeat at least so often")
+    parser.add_argument("--seed", type=_seed, default=Options.seed, help="seed of the problem (golden values: seed 1)")
+    parser.add_argument("--tolerance", type=_tolerance, help="fail below (1 - TOLERANCE) of the known-good rate of this GPU")
+    parser.add_argument("--quick", action="store_true", help="small problems")
+    parser.add_argument("--simulate", action="store_true", help="run on numba's simulator, no GPU needed")
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    return parser
+
+
+def _size(text: str) -> int:
+    unit = _UNITS.get(text[-1:].upper(), 0)
+    digits = text[:-1] if unit else text
+    if not digits.isascii() or not digits.isdigit() or len(digits) > 12 or int(digits) == 0:
+        message = f"a size is a whole number above 0, with K, M or G if you like, not {text!r}"
+        raise argparse.ArgumentTypeError(message)
+    return int(digits) * (unit or 1)
+
+
+class _count:  # noqa: N801  (a type for argparse, which shows no name of it)
+    """Parse a whole number from 1 to `most`."""
+
+    def __init__(self, what: str, most: int) -> None:
+        self.what = what
+        self.most = most
+
+    def __call__(self, text: str) -> int:
+        return _whole_number(text, what=self.what, least=1, most=self.most)
+
+
+def _seed(text: str) -> int:
+    return _whole_number(text, what="the seed", least=0, most=_LARGEST_SEED)
+
+
+def _whole_number(text: str, *, what: str, least: int, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 12 or not least <= int(text) <= most:
+        message = f"{what} must be a whole number from {least} to {most}, not {text!r}"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    return _real(text, what="seconds", most=_LONGEST_SECONDS)
+
+
+def _tolerance(text: str) -> float:
+    return _real(text, what="the tolerance", most=1.0)
+
+
+def _real(text: str, *, what: str, most: float) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= most:
+        message = f"{what} must be a number from 0 to {most:g}, not {text!r}"
+        raise argparse.ArgumentTypeError(message)
+    return value

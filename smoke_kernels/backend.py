@@ -1,0 +1,70 @@
+"""The only module that imports numba.cuda: a GPU, or numba's simulator where NUMBA_ENABLE_CUDASIM=1 was set before import."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+# numba ships no types. Kernels, device arrays and device words stay Any, under names that say what they are.
+cuda: Any = importlib.import_module("numba.cuda")
+DeviceArray = Any
+DeviceWord = Any
+Kernel = Any
+
+SIMULATED: Final[bool] = bool(importlib.import_module("numba.cuda.core.config").ENABLE_CUDASIM)
+
+# The simulator knows no alignment; on a GPU 16 bytes let the compiler load four floats in one instruction.
+ALIGNMENT: Final[int | None] = None if SIMULATED else 16
+
+# Every launch is meant to overwrite all of its output. All bits set is no exact product (NaN), and no word a digest expects.
+POISON_BYTE: Final = 0xFF
+
+if SIMULATED:
+    # The simulator runs one OS thread per CUDA thread; the default of 5 ms between switches is what makes it slow.
+    sys.setswitchinterval(2e-4)
+
+
+def _wrap_to_32_bits(value: DeviceWord) -> int:
+    return int(value) & 0xFFFFFFFF
+
+
+# Inside kernels u32(x) wraps x to 32 bits. Python integers in the simulator, because numpy's scalars warn on overflow.
+u32: Any = _wrap_to_32_bits if SIMULATED else np.uint32
+u64: Any = int if SIMULATED else np.uint64
+
+
+def device_function(function: Callable[..., Any]) -> Kernel:
+    """Return `function` so that kernels can call it; it must not use `cuda` itself.
+
+    The simulator gets the plain function: its own wrapper takes a lock on every call.
+    """
+    return function if SIMULATED else cuda.jit(function, device=True, inline=True)
+
+
+def to_device(array: NDArray[Any]) -> DeviceArray:
+    """Copy a host array to the device."""
+    return cuda.to_device(np.ascontiguousarray(array))
+
+
+def poisoned(words: int) -> DeviceArray:
+    """Return a new device array of shape (words,), uint32, with every bit set."""
+    array = cuda.device_array(words, dtype=np.uint32)
+    poison(array)
+    return array
+
+
+def poison(array: DeviceArray) -> None:
+    """Set every bit of a device array, so that a result of an earlier launch cannot pass for this one's."""
+    if SIMULATED:
+        array.copy_to_device(np.full(array.shape, 0xFFFFFFFF, np.uint32).view(array.dtype))
+    else:
+        driver = importlib.import_module("numba.cuda.cudadrv.driver")
+        driver.device_memset(array, POISON_BYTE, array.nbytes)

@@ -1,0 +1,57 @@
+"""The device side of hashing: mix() inside kernels, and the digest of a device array."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from smoke_kernels.backend import SIMULATED, DeviceArray, DeviceWord, cuda, device_function, poisoned, u32, u64
+from smoke_kernels.hashing import DIGEST_SALT, MIX_FIRST, MIX_SECOND
+
+BLOCKS: Final = 1 if SIMULATED else 512
+THREADS: Final = 2 if SIMULATED else 256
+
+
+def _mix(word: DeviceWord) -> DeviceWord:
+    mixed = u32(word ^ (word >> 16))
+    mixed = u32(mixed * u32(MIX_FIRST))
+    mixed = u32(mixed ^ (mixed >> 13))
+    mixed = u32(mixed * u32(MIX_SECOND))
+    return u32(mixed ^ (mixed >> 16))
+
+
+mix_word = device_function(_mix)
+
+
+def digest_source(words: DeviceArray, rows: int, columns: int, stride: int, partials: DeviceArray) -> None:
+    """Sum the hashes of a (rows, columns) uint32 array whose rows lie `stride` words apart.
+
+    `partials` gets two uint64 sums a thread. Sums of integers are the same in any order, so the grid does not matter.
+    """
+    first_column = u32(cuda.threadIdx.x)
+    low_sum = u64(0)
+    high_sum = u64(0)
+    for row in range(u32(cuda.blockIdx.x), rows, u32(cuda.gridDim.x)):
+        for column in range(first_column, columns, u32(cuda.blockDim.x)):
+            word = u32(words[u32(row * stride + column)])
+            place = u32(row * columns + column)
+            low = mix_word(u32(word ^ mix_word(u32(place ^ u32(DIGEST_SALT)))))
+            low_sum += low
+            high_sum += mix_word(u32(low + word))
+    thread = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    partials[2 * thread] = low_sum
+    partials[2 * thread + 1] = high_sum
+
+
+digest_kernel = cuda.jit(digest_source)
+
+
+def device_digest(words: DeviceArray, *, rows: int, columns: int, stride: int) -> int:
+    """Return `hashing.digest` of the (rows, columns) part of a uint32 device array, computed on the device."""
+    partials = poisoned(BLOCKS * THREADS * 4).view(np.uint64)
+    digest_kernel[BLOCKS, THREADS](words, u32(rows), u32(columns), u32(stride), partials)
+    sums = partials.copy_to_host()
+    low_sum = int(sums[0::2].sum(dtype=np.uint64))
+    high_sum = int(sums[1::2].sum(dtype=np.uint64))
+    return (low_sum + (high_sum << 32)) & 0xFFFFFFFFFFFFFFFF

@@ -1,0 +1,1 @@
+"""Exact float32 matrix product of integers: any order of summation gives the same bits."""

@@ -1,0 +1,125 @@
+"""Run the matmul kernel and prove its result."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from smoke_kernels.backend import SIMULATED, poison, poisoned, to_device, u32
+from smoke_kernels.errors import UsageError
+from smoke_kernels.golden import check_digests, find_golden
+from smoke_kernels.hashing import digest, render_digest
+from smoke_kernels.hashing_device import device_digest
+from smoke_kernels.matmul.inputs import LARGEST_SIZE, exact_product, factors, padded_flat
+from smoke_kernels.matmul.kernel import matmul_kernel
+from smoke_kernels.matmul.proof import ROUNDS, check_entries, check_freivalds
+from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE
+from smoke_kernels.result import Check, KernelResult, Proof, Rate
+from smoke_kernels.timing import launch_seconds, repetitions
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from smoke_kernels.options import Options
+    from smoke_kernels.result import GoldenSource
+
+TILE: Final = SIMULATOR_TILE if SIMULATED else GPU_TILE
+
+
+def default_size(*, quick: bool) -> int:
+    """Return the size that is run when none is asked for."""
+    if SIMULATED:
+        return 64 if quick else 128
+    return 2048 if quick else 4096
+
+
+def default_repeats(*, quick: bool) -> int:
+    """Return how often the product is made when the user does not say."""
+    if SIMULATED:
+        return 2
+    return 5 if quick else 20
+
+
+def run_matmul(options: Options) -> KernelResult:
+    """Multiply, digest on the device, and prove the last product on the host.
+
+    Raises:
+        UsageError: the size is not one this kernel can take.
+    """
+    size = options.size or default_size(quick=options.quick)
+    repeats = options.repeats or default_repeats(quick=options.quick)
+    if not 1 <= size <= LARGEST_SIZE:
+        raise UsageError(
+            f"matmul cannot take size {size}",
+            evidence=f"sizes are 1 to {LARGEST_SIZE}: beyond that float32 sums of these integers are no longer exact",
+            remedy="python3 -m smoke_kernels matmul --size 4096",
+        )
+    started = time.perf_counter()
+    left, right = factors(size, options.seed)
+    golden, source = golden_digest(left, right, options.seed)
+    prepared = time.perf_counter()
+    product, digests, launches = _multiply(left, right, options, repeats)
+    ran = time.perf_counter()
+    checks = (*check_digests(digests, golden), *prove_product(left, right, product))
+    operations = 2 * size**3
+    return KernelResult(
+        kernel="matmul",
+        simulated=SIMULATED,
+        parameters={"size": size, "seed": options.seed, "repeats": len(digests)},
+        proof=Proof(
+            digest=render_digest(digests[-1]),
+            golden=render_digest(golden),
+            golden_source=source,
+            checks=checks,
+            details={"freivalds": {"rounds": ROUNDS, "modulus": "2**31 - 1"}, "distinct_digests": len(set(digests))},
+        ),
+        rate=Rate(unit="GFLOP/s", samples=tuple(operations / s / 1e9 for s in launches)) if launches else None,
+        seconds={"prepare": prepared - started, "device": ran - prepared, "prove": time.perf_counter() - ran},
+    )
+
+
+def golden_digest(left: NDArray[np.float32], right: NDArray[np.float32], seed: int) -> tuple[int, GoldenSource]:
+    """Return the digest the product must have: shipped, or computed here where the table has none."""
+    entry = find_golden("matmul", seed=seed, size=left.shape[0])
+    if entry is not None:
+        return int(entry["digest"], 16), "shipped"
+    return digest(exact_product(left, right).view(np.uint32)), "computed"
+
+
+def prove_product(
+    left: NDArray[np.float32], right: NDArray[np.float32], product: NDArray[np.float32]
+) -> tuple[Check, ...]:
+    """Check the entries, then the product itself with fresh randomness; (size, size) float32 each."""
+    entries = check_entries(product)
+    if not entries.passed:
+        return (entries,)
+    return entries, check_freivalds(left, right, product, np.random.default_rng())
+
+
+def _multiply(
+    left: NDArray[np.float32], right: NDArray[np.float32], options: Options, repeats: int
+) -> tuple[NDArray[np.float32], list[int], list[float]]:
+    """Return the last product, every run's digest, and the seconds of every launch after the first, which compiles."""
+    size = left.shape[0]
+    padded = TILE.padded(size)
+    kernel = matmul_kernel(TILE)
+    left_device = to_device(padded_flat(left.T, padded))
+    right_device = to_device(padded_flat(right, padded))
+    words = poisoned(padded * padded)
+    product = words.view(np.float32)
+    blocks = padded // TILE.block
+    digests: list[int] = []
+    launches: list[float] = []
+
+    def launch() -> None:
+        kernel[(blocks, blocks), TILE.threads](left_device, right_device, product, u32(padded))
+
+    for number in repetitions(repeats=repeats, seconds=options.seconds):
+        poison(words)
+        seconds = launch_seconds(launch)
+        digests.append(device_digest(words, rows=size, columns=size, stride=padded))
+        if seconds is not None and number > 0:
+            launches.append(seconds)
+    return product.copy_to_host().reshape(padded, padded)[:size, :size], digests, launches

@@ -1,0 +1,1 @@
+"""Memory bandwidth: a device copy of a known pattern."""

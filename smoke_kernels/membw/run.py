@@ -1,0 +1,99 @@
+"""Copy a pattern on the device and prove that every word arrived."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from smoke_kernels.backend import SIMULATED, poison, poisoned, u32
+from smoke_kernels.errors import UsageError
+from smoke_kernels.golden import check_digests, find_golden
+from smoke_kernels.hashing import counter_words, digest, render_digest, stream_key
+from smoke_kernels.hashing_device import device_digest
+from smoke_kernels.membw.kernel import THREADS, WORDS_PER_THREAD, copy_kernel, fill_kernel
+from smoke_kernels.membw.pattern import STREAM
+from smoke_kernels.result import KernelResult, Proof, Rate
+from smoke_kernels.timing import launch_seconds, repetitions
+
+if TYPE_CHECKING:
+    from smoke_kernels.options import Options
+    from smoke_kernels.result import GoldenSource
+
+SIZE_STEP: Final = 16 * 1024
+LARGEST_SIZE: Final = 8 * 1024**3
+
+_ROW_WORDS: Final = 4096
+_BLOCKS: Final = 1 if SIMULATED else 65535
+
+
+def default_size(*, quick: bool) -> int:
+    """Return the bytes that are copied when the user does not say."""
+    if SIMULATED:
+        return SIZE_STEP if quick else 4 * SIZE_STEP
+    return 256 * 1024**2 if quick else 1024**3
+
+
+def run_membw(options: Options) -> KernelResult:
+    """Fill, copy, and digest the copy on the device.
+
+    Raises:
+        UsageError: the size is not one this kernel can take.
+    """
+    size = options.size or default_size(quick=options.quick)
+    repeats = options.repeats or (1 if SIMULATED else 10)
+    if size % SIZE_STEP or not SIZE_STEP <= size <= LARGEST_SIZE:
+        raise UsageError(
+            f"membw cannot take size {size}",
+            evidence=f"sizes are bytes, multiples of {SIZE_STEP} (16K) up to {LARGEST_SIZE} (8G)",
+            remedy="python3 -m smoke_kernels membw --size 1G",
+        )
+    started = time.perf_counter()
+    golden, source = golden_digest(size, options.seed)
+    prepared = time.perf_counter()
+    digests, launches = _copy(size, options, repeats)
+    ran = time.perf_counter()
+    return KernelResult(
+        kernel="membw",
+        simulated=SIMULATED,
+        parameters={"size": size, "seed": options.seed, "repeats": len(digests)},
+        proof=Proof(
+            digest=render_digest(digests[-1]),
+            golden=render_digest(golden),
+            golden_source=source,
+            checks=check_digests(digests, golden),
+            details={"distinct_digests": len(set(digests))},
+        ),
+        rate=Rate(unit="GB/s", samples=tuple(2 * size / s / 1e9 for s in launches)) if launches else None,
+        seconds={"prepare": prepared - started, "device": ran - prepared, "prove": 0.0},
+    )
+
+
+def golden_digest(size: int, seed: int) -> tuple[int, GoldenSource]:
+    """Return the digest the copy must have: shipped, or computed here where the table has none."""
+    entry = find_golden("membw", seed=seed, size=size)
+    if entry is not None:
+        return int(entry["digest"], 16), "shipped"
+    return digest(counter_words(size // 4, seed=seed, stream=STREAM)), "computed"
+
+
+def _copy(size: int, options: Options, repeats: int) -> tuple[list[int], list[float]]:
+    """Return every copy's digest, and the seconds of every copy after the first, which compiles."""
+    count = size // 4
+    source, target = poisoned(count), poisoned(count)
+    fill_kernel[min(_BLOCKS, count // THREADS), THREADS](source, u32(stream_key(options.seed, STREAM)), u32(count))
+    blocks = min(_BLOCKS, count // 2 // THREADS // WORDS_PER_THREAD)
+    digests: list[int] = []
+    launches: list[float] = []
+
+    def launch() -> None:
+        copy_kernel[blocks, THREADS](source.view(np.uint64), target.view(np.uint64), u32(count // 2))
+
+    for number in repetitions(repeats=repeats, seconds=options.seconds):
+        poison(target)
+        seconds = launch_seconds(launch)
+        digests.append(device_digest(target, rows=count // _ROW_WORDS, columns=_ROW_WORDS, stride=_ROW_WORDS))
+        if seconds is not None and number > 0:
+            launches.append(seconds)
+    return digests, launches

@@ -1,0 +1,69 @@
+"""Write data/golden.json anew from numpy alone: `python3 -m smoke_kernels.regenerate > smoke_kernels/data/golden.json`.
+
+Takes about a minute. A digest that changes means that a problem changed: then every node's smoke kernels change with it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Final
+
+import numpy as np
+
+from smoke_kernels.anneal.lattice import energies, initial_spins, planted_lattice
+from smoke_kernels.anneal.packing import split_colours
+from smoke_kernels.anneal.reference import anneal_reference
+from smoke_kernels.anneal.schedule import sweep_parameters
+from smoke_kernels.golden import DEFAULT_SEED
+from smoke_kernels.hashing import counter_words, digest, render_digest
+from smoke_kernels.matmul.inputs import exact_product, factors
+from smoke_kernels.membw.pattern import STREAM
+
+MATMUL_SIZES: Final = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
+ANNEAL_PROBLEMS: Final = ((8, 32), (16, 64), (32, 200), (64, 1000), (2048, 64), (4096, 64))
+MEMBW_SIZES: Final = (16 << 10, 64 << 10, 1 << 20, 256 << 20, 1 << 30)
+
+
+def matmul_entry(size: int, seed: int) -> dict[str, Any]:
+    """Return the golden entry of one product."""
+    product = exact_product(*factors(size, seed))
+    return {"seed": seed, "size": size, "digest": render_digest(digest(product.view(np.uint32)))}
+
+
+def anneal_entry(size: int, sweeps: int, seed: int) -> dict[str, Any]:
+    """Return the golden entry of one anneal, with the best energy that its final spins have."""
+    lattice = planted_lattice(size, seed)
+    final = anneal_reference(lattice, initial_spins(size, seed), sweep_parameters(sweeps, seed))
+    return {
+        "seed": seed,
+        "size": size,
+        "sweeps": sweeps,
+        "digest": render_digest(digest(split_colours(final))),
+        "best_energy": int(energies(lattice, final).min()),
+        "ground_energy": lattice.ground_energy,
+    }
+
+
+def membw_entry(size: int, seed: int) -> dict[str, Any]:
+    """Return the golden entry of one copy of `size` bytes."""
+    words = counter_words(size // 4, seed=seed, stream=STREAM)
+    return {"seed": seed, "size": size, "digest": render_digest(digest(words))}
+
+
+def main() -> None:
+    """Print the whole table, one entry a line."""
+    table = {
+        "matmul": [matmul_entry(size, DEFAULT_SEED) for size in MATMUL_SIZES],
+        "anneal": [anneal_entry(size, sweeps, DEFAULT_SEED) for size, sweeps in ANNEAL_PROBLEMS],
+        "membw": [membw_entry(size, DEFAULT_SEED) for size in MEMBW_SIZES],
+    }
+    kernels = []
+    for kernel, entries in table.items():
+        lines = ",\n".join(f"    {json.dumps(entry)}" for entry in entries)
+        kernels.append(f'  "{kernel}": [\n{lines}\n  ]')
+    sys.stdout.write("{\n" + ",\n".join(kernels) + "\n}\n")
+
+
+if __name__ == "__main__":
+    main()
