@@ -1,0 +1,93 @@
+"""Errors in three parts: what failed, the evidence, and the next command to type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class GpuprovError(Exception):
+    """Base of every error a user may see.
+
+    Attributes:
+        what: One line that says what failed.
+        evidence: The facts that show it (an engine's answer, a path, a value); may span lines.
+        fix: What to do next, with the command to type.
+        exit_code: Process exit status, as documented in docs/commands.md.
+    """
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, evidence: str = "", fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.evidence = evidence
+        self.fix = fix
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.evidence:
+            lines.append(f"evidence: {self.evidence}")
+        if self.fix:
+            lines.append(f"fix: {self.fix}")
+        return "\n".join(lines)
+
+
+class VerificationFailed(GpuprovError):
+    """A check of a node did not pass."""
+
+    exit_code = 1
+
+
+class UsageError(GpuprovError):
+    """The command line asks for something that cannot be."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """One thing that is wrong in a spec: where, what, and what is allowed there."""
+
+    path: str
+    message: str
+    allowed: str = ""
+
+    def __str__(self) -> str:
+        tail = f" (allowed: {self.allowed})" if self.allowed else ""
+        return f"{self.path}: {self.message}{tail}"
+
+
+class SpecError(UsageError):
+    """A spec has problems; all of them are listed, not only the first."""
+
+    def __init__(self, what: str, *, problems: tuple[Problem, ...], fix: str) -> None:
+        super().__init__(what, evidence="\n".join(str(problem) for problem in problems), fix=fix)
+        self.problems = problems
+
+
+class HostNotReady(GpuprovError):
+    """The host lacks something that a node needs."""
+
+    exit_code = 3
+
+
+class EngineError(GpuprovError):
+    """The container engine refused, failed or went away."""
+
+    exit_code = 4
+
+
+class NotOurs(EngineError):
+    """The name is taken by something that gpuprov did not make."""
+
+
+class PlaybookError(GpuprovError):
+    """An Ansible play failed."""
+
+    exit_code = 5
+
+
+class TimedOut(GpuprovError):
+    """A wait ran out of time; the evidence holds the last state seen."""
+
+    exit_code = 6

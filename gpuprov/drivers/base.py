@@ -1,0 +1,299 @@
+"""The two protocols every engine obeys: Driver makes and finds things, and runs commands in nodes.
+
+The contract suite (tests/contract) holds for every implementation. All methods raise EngineError (or a
+subclass) with three parts; none lets an SDK's exception through. Labels are plain `gpuprov.*` keys here; a
+driver maps them to what its engine has (`user.gpuprov.*` config keys in LXD and Incus, labels in Docker).
+Nothing that lacks the label `gpuprov.cluster` is ever changed or removed: NotOurs is raised instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+LABEL_CLUSTER = "gpuprov.cluster"
+LABEL_ROLE = "gpuprov.role"
+LABEL_GPUS = "gpuprov.gpus"
+LABEL_SHARING = "gpuprov.sharing"
+LABEL_ACCESS = "gpuprov.access"
+LABEL_DRIVER = "gpuprov.driver"
+LABEL_IMAGE = "gpuprov.image"
+LABEL_ADDRESS = "gpuprov.address"
+LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
+LABEL_SPEC = "gpuprov.spec"
+LABEL_VERSION = "gpuprov.version"
+LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
+
+Capability = Literal["snapshot", "privileged", "expose-live", "systemd"]
+Status = Literal["running", "stopped", "frozen", "error"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CharDevice:
+    """A character device in a node."""
+
+    path: str
+    major: int
+    minor: int
+    mode: int = 0o666
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    """A file or folder of the host that appears in the node at `target`."""
+
+    source: str
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """One network interface of a node.
+
+    Attributes:
+        network: Name of the bridge.
+        interface: Name inside the node, `eth0` or `eth1`.
+        kind: `veth` (reaches host and outside) or `macvlan` (reaches other nodes only).
+        address: Static IPv4 address with prefix length, such as `10.0.3.2/24`.
+        mac: Fixed MAC address.
+        gateway: Default route, or None.
+    """
+
+    network: str
+    interface: str
+    kind: Literal["veth", "macvlan"]
+    address: str
+    mac: str
+    gateway: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class File:
+    """A file to write into a node; owner and group are numbers inside the node."""
+
+    path: str
+    content: bytes
+    mode: int = 0o644
+    uid: int = 0
+    gid: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRequest:
+    """Everything the engine must know to make a node.
+
+    Attributes:
+        image: Identity of the image, as `find_image` or `list_images` gave it.
+    """
+
+    name: str
+    image: str
+    labels: Mapping[str, str]
+    attachments: tuple[Attachment, ...] = ()
+    devices: tuple[CharDevice, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    files: tuple[File, ...] = ()
+    privileged: bool = False
+    cpus: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeState:
+    """What the engine says of an instance, ours or not.
+
+    Attributes:
+        labels: Our labels, without engine prefix; empty where the instance is foreign.
+        addresses: IPv4 addresses that its configuration fixes, also while it is stopped; interface to `address/prefix`.
+        devices: Character devices passed into it.
+        exposed: Host ports forwarded into it.
+    """
+
+    name: str
+    status: Status
+    labels: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    devices: tuple[CharDevice, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    exposed: tuple[Exposure, ...] = ()
+    snapshots: tuple[str, ...] = ()
+    privileged: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether gpuprov made it."""
+        return LABEL_CLUSTER in self.labels
+
+    @property
+    def complete(self) -> bool:
+        """Whether its creation ran to the end."""
+        return LABEL_FINGERPRINT in self.labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exposure:
+    """A port of the host that leads to a port of a node."""
+
+    host_port: int
+    node_port: int
+    listen: str = "0.0.0.0"  # noqa: S104 - reaching the node from outside is what exposing means
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkRequest:
+    """A bridge. With an `address` (`10.0.3.1/24`) the host is on it and it has NAT; without, nodes only."""
+
+    name: str
+    labels: Mapping[str, str]
+    address: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkState:
+    """A network as the engine or the host shows it; `managed` says the engine made it."""
+
+    name: str
+    managed: bool
+    address: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def ours(self) -> bool:
+        """Whether gpuprov made it."""
+        return LABEL_CLUSTER in self.labels
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageState:
+    """An image of ours (labelled) or of the user's; `id` is what NodeRequest.image takes."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    size_bytes: int | None = None
+    created: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecResult:
+    """A finished command; streams are decoded as UTF-8 with replacement."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineFacts:
+    """What the engine says of itself and of the machine it runs on."""
+
+    name: str
+    version: str
+    api: str
+    storage: str
+    copy_on_write: bool
+    cpus: int
+    memory_bytes: int
+    free_bytes: int | None = None
+
+
+class Driver(Protocol):
+    """One engine."""
+
+    name: str
+    capabilities: frozenset[Capability]
+
+    def facts(self) -> EngineFacts:
+        """Describe the engine; raises HostNotReady when it has no storage to put nodes on."""
+
+    def list_nodes(self) -> list[NodeState]:
+        """Every instance of the engine, foreign ones too; images and builders of ours are left out."""
+
+    def find_node(self, name: str) -> NodeState | None:
+        """One instance, or None."""
+
+    def create_node(self, request: NodeRequest) -> None:
+        """Make a stopped instance with its devices, networks, mounts and files.
+
+        The label LABEL_FINGERPRINT is written last. Raises NotOurs if the name is taken by something foreign and
+        EngineError if it is taken at all; what it made is removed again when it fails.
+        """
+
+    def start_node(self, name: str) -> None:
+        """Start it; no change if it runs."""
+
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
+        """Stop it, by force once `timeout_s` has passed; no change if it is stopped."""
+
+    def delete_node(self, name: str) -> None:
+        """Remove it, running or not; no change if it is absent. Raises NotOurs."""
+
+    def clone_node(self, source: str, request: NodeRequest) -> None:
+        """Make a stopped copy of `source` with the request's name, labels, networks and files. `request.image` is ignored."""
+
+    def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or change labels of a node."""
+
+    def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
+        """Replace the device and mount set of a node; networks and exposures stay."""
+
+    def push(self, name: str, files: Sequence[File]) -> None:
+        """Write files into a node, running or stopped; missing parent folders are made."""
+
+    def pull(self, name: str, path: str) -> bytes:
+        """Read a file of a node; EngineError if it is absent."""
+
+    def run(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout_s: float | None = None,
+    ) -> ExecResult:
+        """Run a command as root in a running node and wait; TimedOut after `timeout_s`. The exit status is not judged."""
+
+    def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
+        """The command line that runs `argv` in the node with this terminal attached (the engine's own client)."""
+
+    def logs(self, name: str) -> str:
+        """The console log of the node."""
+
+    def snapshot_node(self, name: str, snapshot: str) -> None:
+        """Keep the node's present state under a name; EngineError if that name is taken."""
+
+    def restore_node(self, name: str, snapshot: str) -> None:
+        """Bring a snapshot back; EngineError if there is none of that name."""
+
+    def expose(self, name: str, exposure: Exposure) -> None:
+        """Forward a port of the host into the node."""
+
+    def unexpose(self, name: str, host_port: int) -> None:
+        """Undo `expose`; EngineError if that port is not exposed by this node."""
+
+    def list_networks(self) -> list[NetworkState]:
+        """Every network the engine knows, foreign ones too."""
+
+    def create_network(self, request: NetworkRequest) -> None:
+        """Make a network; EngineError if the name is taken."""
+
+    def delete_network(self, name: str) -> None:
+        """Remove a network of ours; no change if it is absent. Raises NotOurs."""
+
+    def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or change labels of a network of ours."""
+
+    def list_images(self) -> list[ImageState]:
+        """Images that gpuprov made, complete ones only."""
+
+    def import_rootfs(self, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
+        """Make a base image from a root file system tar; returns its identity."""
+
+    def publish_image(self, builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
+        """Turn a builder node into an image, atomically: an interrupted call leaves no image."""
+
+    def delete_image(self, image_id: str) -> None:
+        """Remove an image of ours; no change if it is absent. Raises NotOurs."""

@@ -1,0 +1,86 @@
+"""What a user asks for: frozen models of a cluster and its parts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Role = Literal["plain", "slurm", "worker"]
+Sharing = Literal["shared", "exclusive"]
+GpuMode = Literal["auto", "real", "simulated"]
+Engine = Literal["lxd", "incus", "docker"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountSpec:
+    """A folder of the host that appears in every node."""
+
+    source: str
+    target: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodesSpec:
+    """How many nodes, and what each is."""
+
+    count: int = 4
+    prefix: str = "c"
+    role: Role = "slurm"
+    privileged: bool = False
+    cpus: int | None = None
+    memory_gib: int | None = None
+    mounts: tuple[MountSpec, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuSpec:
+    """Which GPUs each node holds: `per_node` of them, shared with other nodes or exclusive."""
+
+    per_node: int = 1
+    sharing: Sharing = "shared"
+    mode: GpuMode = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkSpec:
+    """The two networks: veth on a bridge with NAT, and private macvlan on a bridge without an address."""
+
+    bridge: str = "gpbr0"
+    subnet: str = "10.0.3.0/24"
+    private_bridge: str = "gpbr1"
+    private_subnet: str = "10.0.5.0/24"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageSpec:
+    """What the node image is made from: a Debian suite, or an image the engine already has.
+
+    Attributes:
+        base: `bookworm`, `trixie`, `jammy` or `noble` (built by mmdebstrap), or `image:NAME` for an image of the engine.
+        packages: Debian packages to add to the roles' own.
+    """
+
+    base: str = "bookworm"
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmSpec:
+    """The batch system; the controller is node number `controller`."""
+
+    controller: int = 0
+    partition: str = "gpu"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md)."""
+
+    name: str = "lab"
+    engine: Engine = "lxd"
+    nodes: NodesSpec = field(default_factory=NodesSpec)
+    gpus: GpuSpec = field(default_factory=GpuSpec)
+    network: NetworkSpec = field(default_factory=NetworkSpec)
+    image: ImageSpec = field(default_factory=ImageSpec)
+    slurm: SlurmSpec = field(default_factory=SlurmSpec)
