@@ -12,6 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from gpuprov.spec.devices import CharDevice as CharDevice
+from gpuprov.spec.devices import Mount as Mount
+
 LABEL_CLUSTER = "gpuprov.cluster"
 LABEL_ROLE = "gpuprov.role"
 LABEL_GPUS = "gpuprov.gpus"
@@ -27,25 +30,6 @@ LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing 
 
 Capability = Literal["snapshot", "privileged", "expose-live", "systemd"]
 Status = Literal["running", "stopped", "frozen", "error"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CharDevice:
-    """A character device in a node."""
-
-    path: str
-    major: int
-    minor: int
-    mode: int = 0o666
-
-
-@dataclass(frozen=True, kw_only=True)
-class Mount:
-    """A file or folder of the host that appears in the node at `target`."""
-
-    source: str
-    target: str
-    read_only: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
