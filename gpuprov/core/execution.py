@@ -1,0 +1,143 @@
+"""Commands of the host: the only place that starts a process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady, TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+EVIDENCE_LINES = 15
+
+
+class CommandMissing(HostNotReady):
+    """The program is not installed."""
+
+
+class CommandFailed(HostNotReady):
+    """The program ended with an exit status other than 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completed:
+    """A finished command; streams are decoded as UTF-8 with replacement."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    environment: Mapping[str, str] | None = None,
+    cwd: Path | str | None = None,
+    stdin: str = "",
+    check: bool = True,
+) -> Completed:
+    """Run a command, wait for it and return what it said.
+
+    Args:
+        argv: Program and arguments; no shell is involved.
+        timeout_s: After this many seconds the command and its children are killed.
+        environment: Variables to add to this process's own.
+        cwd: Folder to run in.
+        stdin: Text for its standard input.
+        check: Raise when the exit status is not 0.
+
+    Raises:
+        CommandMissing: The program does not exist or may not be executed.
+        CommandFailed: The exit status is not 0, and `check` is set.
+        TimedOut: It ran longer than `timeout_s`.
+    """
+    started = time.monotonic()
+    try:
+        process = subprocess.Popen(  # noqa: S603 - argv is a list, never a shell line
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "LC_ALL": "C.UTF-8", **(environment or {})},
+            cwd=cwd,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,  # so that a timeout reaches its children, which may hold the pipes open
+        )
+    except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
+        raise CommandMissing(
+            f"cannot run {argv[0]}",
+            evidence=f"{shlex.join(argv)}: {error}",
+            fix="gpuprov doctor  # names the package that is missing",
+        ) from error
+    with process:
+        try:
+            stdout, stderr = process.communicate(stdin, timeout=timeout_s)
+        except subprocess.TimeoutExpired as expired:
+            _kill_group(process)
+            stdout, stderr = process.communicate()
+            raise TimedOut(
+                f"{argv[0]} did not end within {timeout_s:g} s",
+                evidence=f"{shlex.join(argv)}\n{_tail(stderr or stdout)}".rstrip(),
+                fix=f"run it by hand to see what it waits for: {shlex.join(argv)}",
+            ) from expired
+        except BaseException:
+            _kill_group(process)
+            raise
+    completed = Completed(
+        argv=tuple(argv),
+        exit_code=process.returncode,
+        stdout=stdout,
+        stderr=stderr,
+        seconds=time.monotonic() - started,
+    )
+    if check and completed.exit_code != 0:
+        raise _failure(completed)
+    return completed
+
+
+def run_attached(argv: Sequence[str]) -> int:
+    """Run a command on this process's own terminal and return its exit status; Ctrl-C is the command's alone.
+
+    Raises:
+        CommandMissing: The program does not exist or may not be executed.
+    """
+    # A handler, not SIG_IGN: the child would inherit that, and a handler goes back to the default in it.
+    previous = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        return subprocess.call(list(argv))  # noqa: S603 - argv is a list, never a shell line
+    except (FileNotFoundError, PermissionError) as error:
+        raise CommandMissing(f"cannot run {argv[0]}", evidence=str(error), fix="gpuprov doctor") from error
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def _kill_group(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _failure(completed: Completed) -> CommandFailed:
+    line = shlex.join(completed.argv)
+    return CommandFailed(
+        f"{completed.argv[0]} failed with exit status {completed.exit_code}",
+        evidence=f"{line}\n{_tail(completed.stderr or completed.stdout)}".rstrip(),
+        fix=f"run it by hand: {line}",
+    )
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.rstrip().splitlines()[-EVIDENCE_LINES:])

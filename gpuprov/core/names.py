@@ -1,0 +1,109 @@
+"""Names of nodes: the rule they follow, and sets of them written as `c[000-003]`."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+
+from gpuprov.core.errors import UsageError
+
+LENGTH_MAX = 63
+SET_MAX = 1024
+RULE = "1 to 63 lower-case letters, digits and hyphens; starts with a letter, does not end with a hyphen"
+
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
+_NUMBERED = re.compile(r"(.*?)([0-9]+)", re.ASCII)
+_SET = re.compile(r"([^\[\],]*)\[([^\[\]]*)\]([^\[\],]*)|[^\[\],]+", re.ASCII)
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
+
+
+def node_name(prefix: str, number: int) -> str:
+    """The name of node `number`: prefix and at least three digits."""
+    return f"{prefix}{number:03d}"
+
+
+def node_number(name: str) -> int | None:
+    """The number a name ends in, or None."""
+    match = _NUMBERED.fullmatch(name)
+    return int(match[2]) if match else None
+
+
+def check_node_name(name: str) -> str:
+    """Return the name if it is one.
+
+    Raises:
+        UsageError: It breaks the rule.
+    """
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is not a node name", evidence=f"the rule: {RULE}", fix="take a name such as c000")
+    return name
+
+
+def fold(names: list[str] | tuple[str, ...]) -> str:
+    """Write a set of names shortly: c000 c001 c002 c005 web -> `c[000-002,005],web`."""
+    numbered: list[tuple[str, int, int]] = []
+    plain: list[str] = []
+    for name in sorted(set(names)):
+        match = _NUMBERED.fullmatch(name)
+        if match:
+            numbered.append((match[1], len(match[2]), int(match[2])))
+        else:
+            plain.append(name)
+    parts = []
+    for (prefix, width), group in groupby(sorted(numbered), key=lambda entry: entry[:2]):
+        numbers = [number for _, _, number in group]
+        parts.append(_fold_numbers(prefix, width, numbers))
+    return ",".join(sorted(parts + plain))
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """Names of a set such as `c[000-002,005],web`, in the order written, each once and each a valid node name.
+
+    Raises:
+        UsageError: It is not a set of node names, or holds more than 1024 of them.
+    """
+    names: dict[str, None] = {}
+    for item in _split(text):
+        match = _SET.fullmatch(item)
+        if match is None:
+            raise _bad_set(text, f"cannot read {item!r}")
+        members = [item] if match[2] is None else [match[1] + d + match[3] for d in _expand_ranges(text, match[2])]
+        names.update(dict.fromkeys(members))
+        if len(names) > SET_MAX:
+            raise _bad_set(text, f"more than {SET_MAX} names")
+    return tuple(check_node_name(name) for name in names)
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas that are outside brackets."""
+    return [item.strip() for item in re.split(r",(?![^\[]*\])", text)]
+
+
+def _expand_ranges(text: str, ranges: str) -> list[str]:
+    digits: list[str] = []
+    for part in ranges.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if match is None:
+            raise _bad_set(text, f"{part!r} is not a number or a range")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if not first <= last < first + SET_MAX:
+            raise _bad_set(text, f"the range {part} runs backwards or holds more than {SET_MAX} names")
+        digits += [f"{number:0{len(match[1])}d}" for number in range(first, last + 1)]
+    return digits
+
+
+def _fold_numbers(prefix: str, width: int, numbers: list[int]) -> str:
+    runs: list[tuple[int, int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], number)
+        else:
+            runs.append((number, number))
+    written = [f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in runs]
+    if len(written) == 1 and runs[0][0] == runs[0][1]:
+        return prefix + written[0]
+    return f"{prefix}[{','.join(written)}]"
+
+
+def _bad_set(text: str, why: str) -> UsageError:
+    return UsageError(f"{text!r} is not a set of node names", evidence=why, fix="write it like c[000-003] or c000,c001")

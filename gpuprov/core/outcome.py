@@ -1,0 +1,30 @@
+"""What a workflow did: the things it changed and how long its phases took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseTiming:
+    """One phase that ran; `ok` is False where it ended with an error."""
+
+    name: str
+    seconds: float
+    ok: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of an `ensure_x`: one line for each thing that changed, such as `created node c000`."""
+
+    changed: tuple[str, ...] = ()
+    phases: tuple[PhaseTiming, ...] = ()
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether everything already was as asked."""
+        return not self.changed
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(changed=self.changed + other.changed, phases=self.phases + other.phases)

@@ -1,0 +1,63 @@
+"""Undo, when a run fails, exactly what this run made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from gpuprov.core.reporter import Reporter
+
+
+class Rollback:
+    """A stack of undo steps, run in reverse when the block fails and forgotten when it ends normally.
+
+        with Rollback(reporter) as rollback:
+            driver.create_network(request)
+            rollback.add("network gpbr0", lambda: driver.delete_network("gpbr0"))
+
+    Leave the block only after all threads that add to it have stopped.
+
+    Args:
+        reporter: Hears what was undone, and what could not be.
+        keep: Undo nothing, and say what is kept (`--keep-on-failure`).
+    """
+
+    def __init__(self, reporter: Reporter, *, keep: bool = False) -> None:
+        self._reporter = reporter
+        self._keep = keep
+        self._steps: list[tuple[str, Callable[[], object]]] = []
+
+    def add(self, thing: str, undo: Callable[[], object]) -> None:
+        """Remember how to undo the making of `thing`; safe to call from several threads."""
+        self._steps.append((thing, undo))
+
+    def __enter__(self) -> Rollback:  # noqa: PYI034 - Self needs Python 3.11
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False]:
+        if kind is not None and self._keep:
+            for thing, _ in self._steps:
+                self._reporter.note(f"kept {thing}")
+        elif kind is not None:
+            self._undo_all()
+        self._steps.clear()
+        return False
+
+    def _undo_all(self) -> None:
+        while self._steps:
+            thing, undo = self._steps.pop()
+            try:
+                undo()
+            except Exception as problem:  # noqa: BLE001 - one step that fails must not keep the others from being undone
+                self._reporter.warn(f"could not undo {thing}: {problem}")
+            except BaseException:
+                left = ", ".join([thing, *(name for name, _ in reversed(self._steps))])
+                self._reporter.warn(f"interrupted while undoing; still there: {left}")
+                raise
+            else:
+                self._reporter.note(f"undid {thing}")
