@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuprov.core.errors import TimedOut
+from gpuprov.core.execution import CommandFailed, CommandMissing, run, run_attached
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-c", code]
+
+
+def test_a_command_gives_its_streams_and_status() -> None:
+    done = run(python("import sys; print('out'); print('err', file=sys.stderr)"), timeout_s=20)
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "out\n", "err\n")
+    assert done.seconds > 0
+
+
+def test_stdin_environment_and_folder_reach_it(tmp_path: Path) -> None:
+    code = "import os,sys; print(sys.stdin.read(), os.environ['GP'], os.getcwd(), bool(os.environ['PATH']))"
+    done = run(python(code), timeout_s=20, environment={"GP": "x"}, cwd=tmp_path, stdin="hello")
+    assert done.stdout == f"hello x {os.path.realpath(tmp_path)} True\n"
+
+
+def test_a_failure_shows_the_command_and_the_end_of_what_it_said() -> None:
+    code = "import sys; [print('line', n, file=sys.stderr) for n in range(100)]; sys.exit(3)"
+    with pytest.raises(CommandFailed) as caught:
+        run(python(code), timeout_s=20)
+    assert "exit status 3" in caught.value.what
+    assert caught.value.evidence.endswith("line 99")
+    assert "line 50" not in caught.value.evidence
+    assert sys.executable in caught.value.fix
+    assert caught.value.exit_code == 3
+
+
+def test_a_failure_can_be_left_to_the_caller() -> None:
+    assert run(python("raise SystemExit(4)"), timeout_s=20, check=False).exit_code == 4
+
+
+def test_a_missing_program_is_named() -> None:
+    with pytest.raises(CommandMissing, match="gpuprov-no-such-program") as caught:
+        run(["gpuprov-no-such-program"], timeout_s=1)
+    assert caught.value.exit_code == 3
+    assert caught.value.fix
+    with pytest.raises(CommandMissing):
+        run_attached(["gpuprov-no-such-program"])
+
+
+def test_bytes_that_are_not_utf_8_do_not_break_it() -> None:
+    done = run(python(r"import sys; sys.stdout.buffer.write(b'a\xffb')"), timeout_s=20)
+    assert done.stdout == "a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_a_timeout_ends_the_command_and_its_children(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    started = time.monotonic()
+    with pytest.raises(TimedOut) as caught:
+        # The child holds the pipes: killing only the shell would leave us waiting for it.
+        run(["sh", "-c", f"echo begun >&2; sleep 60 & echo $! > {pid_file}; wait"], timeout_s=0.5)
+    assert time.monotonic() - started < 20
+    assert caught.value.evidence.endswith("begun")
+    assert gone(int(pid_file.read_text()))
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends soon; one that nobody has waited for yet counts as ended."""
+    stat = Path(f"/proc/{pid}/stat")
+    for _ in range(100):
+        try:
+            state = stat.read_text().rsplit(")", 1)[1].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_an_attached_command_gives_its_status() -> None:
+    assert run_attached(python("raise SystemExit(5)")) == 5

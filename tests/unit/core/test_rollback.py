@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.rollback import Rollback
+
+if TYPE_CHECKING:
+    from tests.conftest import Recording
+
+
+def test_nothing_is_undone_when_the_block_ends_normally(recording: Recording) -> None:
+    undone: list[str] = []
+    with Rollback(recording) as rollback:
+        rollback.add("network", lambda: undone.append("network"))
+    assert undone == []
+    assert recording.lines == []
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])
+def test_what_was_made_is_undone_in_reverse(recording: Recording, error: BaseException) -> None:
+    undone: list[str] = []
+    with pytest.raises(type(error)), Rollback(recording) as rollback:
+        rollback.add("network", lambda: undone.append("network"))
+        rollback.add("node", lambda: undone.append("node"))
+        raise error
+    assert undone == ["node", "network"]
+    assert recording.lines == ["note undid node", "note undid network"]
+
+
+def test_a_step_that_fails_is_said_and_does_not_stop_the_others(recording: Recording) -> None:
+    def broken() -> None:
+        raise OSError("daemon is gone")
+
+    undone: list[str] = []
+    with pytest.raises(ValueError, match="first"), Rollback(recording) as rollback:
+        rollback.add("network", lambda: undone.append("network"))
+        rollback.add("node", broken)
+        raise ValueError("first")
+    assert undone == ["network"]
+    assert recording.lines == ["warn could not undo node: daemon is gone", "note undid network"]
+
+
+def test_an_interrupt_while_undoing_names_all_that_is_left(recording: Recording) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Rollback(recording) as rollback:
+        rollback.add("network", lambda: None)
+        rollback.add("node", interrupted)
+        raise ValueError("first")
+    assert recording.lines == ["warn interrupted while undoing; still there: node, network"]
+
+
+def test_keep_on_failure_keeps_and_says_so(recording: Recording) -> None:
+    undone: list[str] = []
+    with pytest.raises(ValueError, match="x"), Rollback(recording, keep=True) as rollback:
+        rollback.add("node", lambda: undone.append("node"))
+        raise ValueError("x")
+    assert undone == []
+    assert recording.lines == ["note kept node"]
