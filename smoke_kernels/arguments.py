@@ -20,6 +20,9 @@ _UNITS: Final = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _LARGEST_SEED: Final = 2**32 - 1
 _LONGEST_SECONDS: Final = 7 * 86400.0
 _MOST_REPEATS: Final = 1_000_000
+_MOST_SWEEPS: Final = 100_000
+_MOST_DIGITS: Final = 12
+_MOST_DEVICES: Final = 255
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +52,13 @@ def parse_request(arguments: Sequence[str]) -> Request:
     if given.size is not None and len(given.kernels) > 1:
         raise UsageError(
             "--size needs exactly one kernel",
-            evidence=f"{len(given.kernels)} kernels were named: {', '.join(given.kernels)}; their sizes mean different things",
+            evidence=f"{', '.join(given.kernels)} were named, and their sizes mean different things",
             remedy=f"python3 -m smoke_kernels {given.kernels[0]} --size {given.size}",
         )
-    if given.sweeps is not None and "anneal" not in given.kernels:
-        raise UsageError("--sweeps is for anneal only", evidence=f"asked for {given.kernels[0]}", remedy=_HELP)
+    if (given.sweeps is not None or given.independent) and "anneal" not in given.kernels:
+        raise UsageError(
+            "--sweeps and --independent are for anneal only", evidence=f"asked for {given.kernels[0]}", remedy=_HELP
+        )
     options = Options(
         size=given.size,
         sweeps=given.sweeps,
@@ -61,20 +66,34 @@ def parse_request(arguments: Sequence[str]) -> Request:
         seconds=given.seconds,
         seed=given.seed,
         quick=given.quick,
+        independent=given.independent,
+        device=given.device,
         tolerance=given.tolerance,
     )
-    return Request(kernels=tuple(dict.fromkeys(given.kernels)), options=options, json=given.json, simulate=given.simulate)
+    return Request(
+        kernels=tuple(dict.fromkeys(given.kernels)), options=options, json=given.json, simulate=given.simulate
+    )
 
 
 def _parser() -> _Parser:
-    parser = _Parser(prog="python3 -m smoke_kernels", description="CUDA kernels that prove a GPU computes exactly.")
+    parser = _Parser(
+        prog="python3 -m smoke_kernels",
+        description="CUDA kernels that prove a GPU computes exactly.",
+        allow_abbrev=False,
+    )
     parser.add_argument("kernels", nargs="+", choices=KERNELS, metavar="KERNEL", help=", ".join(KERNELS))
-    parser.add_argument("--size", type=_size, help="matmul: rows; anneal: side, a power of two; membw: bytes, or 16K, 256M, 1G")
-    parser.add_argument("--sweeps", type=_count("sweeps", 100_000), help="anneal: sweeps over the lattice")
+    parser.add_argument(
+        "--size", type=_size, help="matmul: rows; anneal: side, a power of two; membw: bytes, or 16K, 256M, 1G"
+    )
+    parser.add_argument("--sweeps", type=_sweeps, help="anneal: sweeps over the lattice")
     parser.add_argument("--seconds", type=_seconds, default=0.0, help="repeat for at least so long")
-    parser.add_argument("--repeats", type=_count("repeats", _MOST_REPEATS), help="repeat at least so often")
+    parser.add_argument("--repeats", type=_repeats, help="repeat at least so often")
     parser.add_argument("--seed", type=_seed, default=Options.seed, help="seed of the problem (golden values: seed 1)")
-    parser.add_argument("--tolerance", type=_tolerance, help="fail below (1 - TOLERANCE) of the known-good rate of this GPU")
+    parser.add_argument(
+        "--tolerance", type=_tolerance, help="fail below (1 - TOLERANCE) of the known-good rate of this GPU"
+    )
+    parser.add_argument("--independent", action="store_true", help="anneal: a random number for every replica")
+    parser.add_argument("--device", type=_device, default=0, help="which of the GPUs that CUDA shows, from 0")
     parser.add_argument("--quick", action="store_true", help="small problems")
     parser.add_argument("--simulate", action="store_true", help="run on numba's simulator, no GPU needed")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
@@ -84,21 +103,22 @@ def _parser() -> _Parser:
 def _size(text: str) -> int:
     unit = _UNITS.get(text[-1:].upper(), 0)
     digits = text[:-1] if unit else text
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 12 or int(digits) == 0:
+    if not digits.isascii() or not digits.isdigit() or len(digits) > _MOST_DIGITS or int(digits) == 0:
         message = f"a size is a whole number above 0, with K, M or G if you like, not {text!r}"
         raise argparse.ArgumentTypeError(message)
     return int(digits) * (unit or 1)
 
 
-class _count:  # noqa: N801  (a type for argparse, which shows no name of it)
-    """Parse a whole number from 1 to `most`."""
+def _sweeps(text: str) -> int:
+    return _whole_number(text, what="sweeps", least=1, most=_MOST_SWEEPS)
 
-    def __init__(self, what: str, most: int) -> None:
-        self.what = what
-        self.most = most
 
-    def __call__(self, text: str) -> int:
-        return _whole_number(text, what=self.what, least=1, most=self.most)
+def _repeats(text: str) -> int:
+    return _whole_number(text, what="repeats", least=1, most=_MOST_REPEATS)
+
+
+def _device(text: str) -> int:
+    return _whole_number(text, what="the device", least=0, most=_MOST_DEVICES)
 
 
 def _seed(text: str) -> int:
@@ -106,7 +126,7 @@ def _seed(text: str) -> int:
 
 
 def _whole_number(text: str, *, what: str, least: int, most: int) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 12 or not least <= int(text) <= most:
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS or not least <= int(text) <= most:
         message = f"{what} must be a whole number from {least} to {most}, not {text!r}"
         raise argparse.ArgumentTypeError(message)
     return int(text)

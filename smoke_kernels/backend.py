@@ -1,8 +1,9 @@
-"""The only module that imports numba.cuda: a GPU, or numba's simulator where NUMBA_ENABLE_CUDASIM=1 was set before import."""
+"""The only module that imports numba.cuda: a GPU, or the simulator where NUMBA_ENABLE_CUDASIM=1 was set before."""
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,18 +14,22 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+# One block for one small problem is meant; numba would warn on stderr that it leaves most of the GPU idle.
+os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
+
 # numba ships no types. Kernels, device arrays and device words stay Any, under names that say what they are.
 cuda: Any = importlib.import_module("numba.cuda")
 DeviceArray = Any
 DeviceWord = Any
 Kernel = Any
+UntypedModule = Any
 
 SIMULATED: Final[bool] = bool(importlib.import_module("numba.cuda.core.config").ENABLE_CUDASIM)
 
 # The simulator knows no alignment; on a GPU 16 bytes let the compiler load four floats in one instruction.
 ALIGNMENT: Final[int | None] = None if SIMULATED else 16
 
-# Every launch is meant to overwrite all of its output. All bits set is no exact product (NaN), and no word a digest expects.
+# A launch overwrites all of its output. All bits set is NaN as a float, and no word that a digest expects.
 POISON_BYTE: Final = 0xFF
 
 if SIMULATED:
@@ -39,6 +44,11 @@ def _wrap_to_32_bits(value: DeviceWord) -> int:
 # Inside kernels u32(x) wraps x to 32 bits. Python integers in the simulator, because numpy's scalars warn on overflow.
 u32: Any = _wrap_to_32_bits if SIMULATED else np.uint32
 u64: Any = int if SIMULATED else np.uint64
+
+
+def numba_cuda_submodule(name: str) -> UntypedModule:
+    """Return the module numba.cuda.<name>, which the simulator may lack."""
+    return importlib.import_module(f"numba.cuda.{name}")
 
 
 def device_function(function: Callable[..., Any]) -> Kernel:
@@ -66,5 +76,4 @@ def poison(array: DeviceArray) -> None:
     if SIMULATED:
         array.copy_to_device(np.full(array.shape, 0xFFFFFFFF, np.uint32).view(array.dtype))
     else:
-        driver = importlib.import_module("numba.cuda.cudadrv.driver")
-        driver.device_memset(array, POISON_BYTE, array.nbytes)
+        numba_cuda_submodule("cudadrv.driver").device_memset(array, POISON_BYTE, array.nbytes)

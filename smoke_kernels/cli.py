@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoke_kernels.arguments import parse_request
 from smoke_kernels.document import document, render_text
-from smoke_kernels.errors import KernelError, SmokeError
+from smoke_kernels.errors import DeviceError, KernelError, SmokeError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,35 +50,54 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(request: Request, started: float) -> dict[str, Any]:
-    """Import CUDA, run every kernel asked for and return the document."""
+    """Import CUDA, run every kernel asked for and return the document.
+
+    Raises:
+        DeviceError: no GPU, or no numba-cuda.
+        UsageError: a size that a kernel cannot take.
+    """
     # Imported here, because importing numba takes half a second and decides between GPU and simulator.
-    from smoke_kernels.device import describe_device  # noqa: PLC0415
-
-    device = describe_device()
-    imported = time.perf_counter()
-    results = [_run_kernel(kernel, request) for kernel in request.kernels]
-    seconds = {"import": imported - started, "total": time.perf_counter() - started}
-    return document(device=device, results=[result.to_json() for result in results], seconds=seconds)
-
-
-def _run_kernel(kernel: str, request: Request) -> KernelResult:
-    """Run one kernel; whatever CUDA raises becomes a result that has not passed."""
-    from smoke_kernels import backend  # noqa: PLC0415
-    from smoke_kernels.result import KernelResult  # noqa: PLC0415
-    from smoke_kernels.runners import runner  # noqa: PLC0415
-
     try:
-        return runner(kernel)(request.options)
-    except SmokeError:
-        raise
-    except Exception as error:  # noqa: BLE001  (numba and the driver raise many types; the other kernels still run)
-        failure = KernelError(
-            f"{kernel} did not run to its end",
-            evidence=f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}",
-            remedy="nvidia-smi; dmesg | grep -i xid",
+        from smoke_kernels import backend, device, known_good, runners
+    except ImportError as error:
+        raise DeviceError(
+            "numba-cuda cannot be imported",
+            evidence=f"{type(error).__name__}: {error} ({sys.executable})",
+            remedy="python3 -m pip install 'numba-cuda[cu13]>=0.30,<0.31' numpy nvidia-ml-py   (simulator: no [cu13])",
+        ) from error
+    options = request.options
+    if backend.SIMULATED and options.tolerance is not None:
+        raise UsageError(
+            "a simulated rate cannot be judged",
+            evidence=f"--tolerance {options.tolerance} on numba's simulator",
+            remedy="leave --tolerance away, or unset NUMBA_ENABLE_CUDASIM on a machine with a GPU",
         )
-        _print_error(failure)
-        return KernelResult(kernel=kernel, simulated=backend.SIMULATED, error=failure.to_json())
+    facts = device.select_device(options.device)
+    imported = time.perf_counter()
+    results = []
+    for kernel in request.kernels:
+        try:
+            result = runners.runner(kernel)(options)
+        except SmokeError:
+            raise
+        except Exception as error:  # noqa: BLE001  (numba and the driver raise many types; the other kernels still run)
+            result = _failed(kernel, error, simulated=backend.SIMULATED)
+        results.append(known_good.with_judgement(result, facts, options.tolerance).to_json())
+    seconds = {"import": imported - started, "total": time.perf_counter() - started}
+    return document(device=facts, results=results, seconds=seconds)
+
+
+def _failed(kernel: str, error: Exception, *, simulated: bool) -> KernelResult:
+    """Return the result of a kernel that raised; it has not passed."""
+    from smoke_kernels.result import KernelResult
+
+    failure = KernelError(
+        f"{kernel} did not run to its end",
+        evidence=f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}",
+        remedy="nvidia-smi; dmesg | grep -i xid",
+    )
+    _print_error(failure)
+    return KernelResult(kernel=kernel, simulated=simulated, error=failure.to_json())
 
 
 def _print_error(error: SmokeError) -> None:

@@ -1,4 +1,4 @@
-"""Which device the kernels ran on, and the error when there is none."""
+"""Which device the kernels run on, and the error when there is none."""
 
 from __future__ import annotations
 
@@ -9,37 +9,61 @@ from typing import Any
 from smoke_kernels.backend import SIMULATED, cuda
 from smoke_kernels.errors import DeviceError
 
+_REMEDY = "nvidia-smi; ls -l /dev/nvidia*   (without a GPU: python3 -m smoke_kernels matmul --simulate)"
 
-def describe_device() -> dict[str, Any]:
-    """Return name, UUID, compute capability, memory and driver version of the current device.
+
+def select_device(index: int) -> dict[str, Any]:
+    """Make the GPU that CUDA lists at `index` the current one and describe it.
+
+    `visible` are the UUIDs of all GPUs that CUDA lists: what the programs of this node can really reach.
 
     Raises:
-        DeviceError: CUDA finds no GPU, and the simulator was not asked for.
+        DeviceError: CUDA finds no such GPU, and the simulator was not asked for.
     """
     if SIMULATED:
         return {
+            "index": 0,
             "name": "numba CUDA simulator",
             "uuid": None,
             "compute_capability": None,
             "memory_bytes": None,
             "driver_version": None,
+            "visible": [],
         }
     try:
-        device = cuda.get_current_device()
-    except Exception as error:  # numba raises several unrelated types here, ImportError and OSError among them
+        gpus = list(cuda.list_devices())
+        if index < len(gpus):
+            cuda.select_device(index)
+    except Exception as error:  # numba raises unrelated types here, ImportError and OSError among them
         raise DeviceError(
             "no GPU that CUDA can use",
             evidence=f"numba.cuda: {type(error).__name__}: {' '.join(str(error).split())[:500]}",
-            remedy="nvidia-smi; ls -l /dev/nvidia*   (or, without a GPU: python3 -m smoke_kernels matmul --simulate)",
+            remedy=_REMEDY,
         ) from error
-    name = device.name.decode() if isinstance(device.name, bytes) else str(device.name)
-    uuid = device.uuid.decode() if isinstance(device.uuid, bytes) else str(device.uuid)
+    if index >= len(gpus):
+        raise DeviceError(
+            f"no GPU with index {index}",
+            evidence=f"CUDA lists {len(gpus)}: {', '.join(_uuid(gpu) for gpu in gpus) or 'none'}",
+            remedy=_REMEDY,
+        )
+    gpu = gpus[index]
     return {
-        "name": name,
-        "uuid": uuid,
-        "compute_capability": ".".join(str(part) for part in device.compute_capability),
-        **_from_nvml(uuid),
+        "index": index,
+        "name": _text(gpu.name),
+        "uuid": _uuid(gpu),
+        "compute_capability": ".".join(str(part) for part in gpu.compute_capability),
+        **_from_nvml(_uuid(gpu)),
+        "visible": [_uuid(other) for other in gpus],
     }
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def _uuid(gpu: Any) -> str:  # noqa: ANN401  (numba's device; it has no types)
+    """Return the UUID with its prefix once: numba adds it to what cuda-core says, which may have it already."""
+    return "GPU-" + _text(gpu.uuid).replace("GPU-", "")
 
 
 def _from_nvml(uuid: str) -> dict[str, Any]:
@@ -48,6 +72,6 @@ def _from_nvml(uuid: str) -> dict[str, Any]:
     with contextlib.suppress(Exception):
         pynvml = importlib.import_module("pynvml")
         pynvml.nvmlInit()
-        facts["driver_version"] = pynvml.nvmlSystemGetDriverVersion()
+        facts["driver_version"] = _text(pynvml.nvmlSystemGetDriverVersion())
         facts["memory_bytes"] = int(pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid)).total)
     return facts

@@ -35,7 +35,10 @@ def render_text(report: Mapping[str, Any]) -> str:
     if report["simulated"]:
         lines.append("SIMULATED: numba's CUDA simulator ran these kernels; this says nothing about any GPU")
     device = report["device"]
-    lines.append(f"device   {device['name']}" + (f"  {device['uuid']}  cc {device['compute_capability']}" if device["uuid"] else ""))
+    lines.append(
+        f"device   {device['name']}"
+        + (f"  {device['uuid']}  cc {device['compute_capability']}" if device["uuid"] else "")
+    )
     for result in report["results"]:
         lines += _result_lines(result)
     verdict = "passed" if report["passed"] else "FAILED"
@@ -50,8 +53,15 @@ def _result_lines(result: Mapping[str, Any]) -> list[str]:
     if result["error"] is not None:
         return [*lines, f"  {result['error']['what']}: {result['error']['evidence']}"]
     proof = result["proof"]
-    lines += [f"  {'ok  ' if check['passed'] else 'FAIL'} {check['name']:<10} {check['evidence']}" for check in proof["checks"]]
+    lines += [
+        f"  {'ok  ' if check['passed'] else 'FAIL'} {check['name']:<10} {check['evidence']}"
+        for check in proof["checks"]
+    ]
     lines.append(f"  digest {proof['digest']}, golden {proof['golden']} ({proof['golden_source']})")
     if result["rate"] is not None:
-        lines.append(f"  rate   {result['rate']['median']:.1f} {result['rate']['unit']}, median of {len(result['rate']['samples'])}")
+        rate = result["rate"]
+        lines.append(f"  rate   {rate['median']:.1f} {rate['unit']}, median of {len(rate['samples'])}")
+        known = rate["known_good"]
+        if known is not None:
+            lines.append(f"         {known['fraction']:.2f} of {known['good']}: {known['verdict']} ({known['source']})")
     return lines

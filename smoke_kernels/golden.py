@@ -10,8 +10,6 @@ from typing import Any
 from smoke_kernels.hashing import render_digest
 from smoke_kernels.result import Check
 
-DEFAULT_SEED = 1
-
 
 @cache
 def _table() -> dict[str, list[dict[str, Any]]]:

@@ -21,7 +21,7 @@ _CHUNK_WORDS: Final = 1 << 22
 
 def mix(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return a bijective mix of every word, any shape."""
-    mixed = words ^ (words >> np.uint32(16))
+    mixed: NDArray[np.uint32] = words ^ (words >> np.uint32(16))
     mixed *= np.uint32(MIX_FIRST)
     mixed ^= mixed >> np.uint32(13)
     mixed *= np.uint32(MIX_SECOND)
@@ -50,7 +50,7 @@ def counter_words(count: int, *, seed: int, stream: int, start: int = 0) -> NDAr
 def digest(words: NDArray[np.uint32]) -> int:
     """Return the 64-bit digest of the words in C order, any shape.
 
-    The low half sums a hash that is a bijection of each word at its place, so any change of one word changes the digest.
+    The low half sums a hash that is a bijection of each word at its place: a change of one word always changes it.
     """
     flat = words.reshape(-1)
     total = 0

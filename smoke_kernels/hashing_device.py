@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from smoke_kernels.backend import SIMULATED, DeviceArray, DeviceWord, cuda, device_function, poisoned, u32, u64
+from smoke_kernels.backend import SIMULATED, cuda, device_function, poisoned, u32, u64
 from smoke_kernels.hashing import DIGEST_SALT, MIX_FIRST, MIX_SECOND
+
+if TYPE_CHECKING:
+    from smoke_kernels.backend import DeviceArray, DeviceWord
 
 BLOCKS: Final = 1 if SIMULATED else 512
 THREADS: Final = 2 if SIMULATED else 256
@@ -29,16 +32,21 @@ def digest_source(words: DeviceArray, rows: int, columns: int, stride: int, part
 
     `partials` gets two uint64 sums a thread. Sums of integers are the same in any order, so the grid does not matter.
     """
-    first_column = u32(cuda.threadIdx.x)
+    column_step, row_step = u32(cuda.blockDim.x), u32(cuda.gridDim.x)
     low_sum = u64(0)
     high_sum = u64(0)
-    for row in range(u32(cuda.blockIdx.x), rows, u32(cuda.gridDim.x)):
-        for column in range(first_column, columns, u32(cuda.blockDim.x)):
-            word = u32(words[u32(row * stride + column)])
-            place = u32(row * columns + column)
+    row = u32(cuda.blockIdx.x)
+    # Strided loops are written with while: range() would divide to count its steps, in every thread and row.
+    while row < rows:
+        column = u32(cuda.threadIdx.x)
+        while column < columns:
+            word = u32(words[u32(u32(row * stride) + column)])
+            place = u32(u32(row * columns) + column)
             low = mix_word(u32(word ^ mix_word(u32(place ^ u32(DIGEST_SALT)))))
             low_sum += low
             high_sum += mix_word(u32(low + word))
+            column = u32(column + column_step)
+        row = u32(row + row_step)
     thread = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
     partials[2 * thread] = low_sum
     partials[2 * thread + 1] = high_sum

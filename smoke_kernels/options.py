@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from smoke_kernels.golden import DEFAULT_SEED
+DEFAULT_SEED: Final = 1
+"""The seed of the shipped golden values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,4 +19,6 @@ class Options:
     seconds: float = 0.0
     seed: int = DEFAULT_SEED
     quick: bool = False
+    independent: bool = False
+    device: int = 0
     tolerance: float | None = None

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 def runner(kernel: str) -> Callable[[Options], KernelResult]:
     """Return the function that runs a kernel; `kernel` is one of arguments.KERNELS."""
     if kernel == "matmul":
-        from smoke_kernels.matmul.run import run_matmul  # noqa: PLC0415
+        from smoke_kernels.matmul.run import run_matmul
 
         return run_matmul
     if kernel == "anneal":
-        from smoke_kernels.anneal.run import run_anneal  # noqa: PLC0415
+        from smoke_kernels.anneal.run import run_anneal
 
         return run_anneal
-    from smoke_kernels.membw.run import run_membw  # noqa: PLC0415
+    from smoke_kernels.membw.run import run_membw
 
     return run_membw

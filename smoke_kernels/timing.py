@@ -21,7 +21,7 @@ def repetitions(*, repeats: int, seconds: float) -> Iterator[int]:
 
 
 def launch_seconds(launch: Callable[[], None]) -> float | None:
-    """Run `launch` and return the seconds it took on the device; None in the simulator, which has no clock of its own."""
+    """Run `launch` and return the seconds it took on the device; None in the simulator, which has no clock."""
     if SIMULATED:
         launch()
         return None

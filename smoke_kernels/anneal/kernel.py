@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from smoke_kernels.anneal.lattice import REPLICAS
 from smoke_kernels.anneal.packing import BOND_DOWN, BOND_LEFT, BOND_RIGHT, BOND_UP
-from smoke_kernels.backend import DeviceArray, DeviceWord, cuda, device_function, u32
+from smoke_kernels.anneal.schedule import REPLICA_STEP
+from smoke_kernels.backend import cuda, device_function, u32
 from smoke_kernels.hashing import WEYL
 from smoke_kernels.hashing_device import mix_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from smoke_kernels.backend import DeviceArray, DeviceWord, Kernel
 
 
 def _all_bits(flag: DeviceWord) -> DeviceWord:
@@ -27,54 +36,89 @@ _SHIFT_DOWN = BOND_DOWN.bit_length() - 1
 _SHIFT_UP = BOND_UP.bit_length() - 1
 
 
-def anneal_source(
-    spins: DeviceArray, bonds: DeviceArray, parameters: DeviceArray, log2_size: int, first_half: int, last_half: int
-) -> None:
-    """Run half-sweeps first_half .. last_half - 1 (even: black sites, odd: white) on a lattice of 2**log2_size squared.
+def _accept_shared(
+    counter: DeviceWord, accept_one_broken: DeviceWord, accept_none_broken: DeviceWord
+) -> tuple[DeviceWord, DeviceWord]:
+    """Return both acceptances as words: one random number decides for all replicas."""
+    random = mix_word(counter)
+    return all_bits(random < accept_one_broken), all_bits(random < accept_none_broken)
 
-    Blocks do not wait for each other: a launch of several blocks runs one half-sweep, a launch of one block any number.
-    `spins` and `bonds` are flat, as packing.py lays them out; `parameters` is flat, three words a sweep.
+
+def _accept_independent(
+    counter: DeviceWord, accept_one_broken: DeviceWord, accept_none_broken: DeviceWord
+) -> tuple[DeviceWord, DeviceWord]:
+    """Return both acceptances as words: a random number for every replica."""
+    one_broken = u32(0)
+    none_broken = u32(0)
+    for replica in range(REPLICAS):
+        random = mix_word(u32(counter + u32(replica * REPLICA_STEP)))
+        one_broken = u32(one_broken | u32(u32(random < accept_one_broken) << u32(replica)))
+        none_broken = u32(none_broken | u32(u32(random < accept_none_broken) << u32(replica)))
+    return one_broken, none_broken
+
+
+def anneal_source(*, independent: bool) -> Callable[[DeviceArray, DeviceArray, DeviceArray, int, int, int], None]:
+    """Return the kernel's source, with one random number for all replicas of a site or one for each."""
+    accept = device_function(_accept_independent if independent else _accept_shared)
+
+    def anneal(
+        spins: DeviceArray, bonds: DeviceArray, parameters: DeviceArray, log2_size: int, first_half: int, last_half: int
+    ) -> None:
+        # Half-sweeps first_half .. last_half - 1 (even: black sites, odd: white) of a lattice of 2**log2_size squared.
+        # Blocks do not wait for each other: a launch of several runs one half-sweep, a launch of one block any number.
+        # Loops with a stride are written with while: range() would divide to count its steps, in every thread.
+        log2_row = u32(log2_size - 1)
+        row_words = u32(u32(1) << log2_row)
+        sites = u32(row_words << log2_size)
+        last_row = u32(u32(u32(1) << log2_size) - u32(1))
+        last_column = u32(row_words - u32(1))
+        first = u32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
+        stride = u32(cuda.blockDim.x * cuda.gridDim.x)
+        for half in range(first_half, last_half):
+            colour = u32(half & 1)
+            own = u32(colour * sites)
+            other = u32(sites - own)
+            sweep = u32(u32(3) * u32(half >> 1))
+            accept_one_broken = u32(parameters[sweep])
+            accept_none_broken = u32(parameters[u32(sweep + u32(1))])
+            key = u32(parameters[u32(sweep + u32(2))])
+            place = first
+            while place < sites:
+                row = u32(place >> log2_row)
+                column = u32(place & last_column)
+                odd = u32(u32(row + colour) & 1)
+                row_start = u32(other + u32(row << log2_row))
+                spin = u32(spins[u32(own + place)])
+                site_bonds = u32(bonds[u32(own + place)])
+                right = u32(spins[u32(row_start + u32(u32(column + odd) & last_column))])
+                left = u32(spins[u32(row_start + u32(u32(column + odd - u32(1)) & last_column))])
+                down = u32(spins[u32(other + u32(u32(u32(row + u32(1)) & last_row) << log2_row) + column)])
+                up = u32(spins[u32(other + u32(u32(u32(row - u32(1)) & last_row) << log2_row) + column)])
+
+                broken_right = broken_bond(spin, right, site_bonds, _SHIFT_RIGHT)
+                broken_left = broken_bond(spin, left, site_bonds, _SHIFT_LEFT)
+                broken_down = broken_bond(spin, down, site_bonds, _SHIFT_DOWN)
+                broken_up = broken_bond(spin, up, site_bonds, _SHIFT_UP)
+                odd_across = u32(broken_right ^ broken_left)
+                odd_along = u32(broken_down ^ broken_up)
+                two_or_more = u32((broken_right & broken_left) | (broken_down & broken_up) | (odd_across & odd_along))
+
+                site = u32(u32(row << log2_size) + u32(column << 1) + odd)
+                one_broken, none_broken = accept(
+                    u32(u32(site * u32(WEYL)) ^ key), accept_one_broken, accept_none_broken
+                )
+                flips = u32(two_or_more | (u32(odd_across ^ odd_along) & one_broken) | none_broken)
+                spins[u32(own + place)] = u32(spin ^ flips)
+                place = u32(place + stride)
+            cuda.syncthreads()
+
+    return anneal
+
+
+def anneal_kernel(*, independent: bool) -> Kernel:
+    """Return the compiled-on-first-launch kernel.
+
+    Its arguments are flat device arrays, spins and bonds as packing.py lays them out and three parameters a sweep, then
+    log2 of the lattice's side, the first half-sweep and the one to stop before.
     """
-    log2_row = u32(log2_size - 1)
-    row_words = u32(u32(1) << log2_row)
-    sites = u32(row_words << log2_size)
-    last_row = u32(u32(u32(1) << log2_size) - u32(1))
-    last_column = u32(row_words - u32(1))
-    first = u32(cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x)
-    stride = u32(cuda.blockDim.x * cuda.gridDim.x)
-    for half in range(first_half, last_half):
-        colour = u32(half & 1)
-        own = u32(colour * sites)
-        other = u32(sites - own)
-        sweep = u32(half >> 1)
-        accept_one_broken = u32(parameters[u32(u32(3) * sweep)])
-        accept_none_broken = u32(parameters[u32(u32(3) * sweep + u32(1))])
-        key = u32(parameters[u32(u32(3) * sweep + u32(2))])
-        for place in range(first, sites, stride):
-            row = u32(place >> log2_row)
-            column = u32(place & last_column)
-            odd = u32(u32(row + colour) & 1)
-            row_start = u32(other + u32(row << log2_row))
-            spin = u32(spins[u32(own + place)])
-            site_bonds = u32(bonds[u32(own + place)])
-            right = u32(spins[u32(row_start + u32(u32(column + odd) & last_column))])
-            left = u32(spins[u32(row_start + u32(u32(column + odd - u32(1)) & last_column))])
-            down = u32(spins[u32(other + u32(u32(u32(row + u32(1)) & last_row) << log2_row) + column)])
-            up = u32(spins[u32(other + u32(u32(u32(row - u32(1)) & last_row) << log2_row) + column)])
-
-            broken_right = broken_bond(spin, right, site_bonds, _SHIFT_RIGHT)
-            broken_left = broken_bond(spin, left, site_bonds, _SHIFT_LEFT)
-            broken_down = broken_bond(spin, down, site_bonds, _SHIFT_DOWN)
-            broken_up = broken_bond(spin, up, site_bonds, _SHIFT_UP)
-            odd_across = u32(broken_right ^ broken_left)
-            odd_along = u32(broken_down ^ broken_up)
-            two_or_more = u32((broken_right & broken_left) | (broken_down & broken_up) | (odd_across & odd_along))
-
-            site = u32(u32(row << log2_size) + u32(column << 1) + odd)
-            random = mix_word(u32(u32(site * u32(WEYL)) ^ key))
-            flips = u32(two_or_more | (u32(odd_across ^ odd_along) & all_bits(random < accept_one_broken)))
-            spins[u32(own + place)] = u32(spin ^ u32(flips | all_bits(random < accept_none_broken)))
-        cuda.syncthreads()
-
-
-anneal_kernel = cuda.jit(anneal_source)
+    return cuda.jit(anneal_source(independent=independent))

@@ -33,8 +33,9 @@ def _matrix(size: int, seed: int, stream: int) -> NDArray[np.float32]:
 
 
 def exact_product(left: NDArray[np.float32], right: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the (size, size) product, exact: no partial sum reaches 2**24, so the order in which BLAS adds is of no account."""
-    return np.matmul(left, right)
+    """Return the (size, size) product, exact in any order of summation: no partial sum reaches 2**24."""
+    product: NDArray[np.float32] = np.matmul(left, right)
+    return product
 
 
 def padded_flat(matrix: NDArray[np.float32], padded: int) -> NDArray[np.float32]:

@@ -27,7 +27,8 @@ def check_entries(product: NDArray[np.float32]) -> Check:
     evidence = f"{product.size} integers within {limit}"
     if bad:
         row, column = (int(place) for place in np.argwhere(~good)[0])
-        evidence = f"{bad} of {product.size} entries are no integer within {limit}, first [{row}, {column}] = {product[row, column]}"
+        first = f"[{row}, {column}] = {product[row, column]}"
+        evidence = f"{bad} of {product.size} entries are no integer within {limit}, first {first}"
     return Check(name="entries", passed=bad == 0, evidence=evidence)
 
 
@@ -40,11 +41,13 @@ def check_freivalds(
     """
     size = product.shape[0]
     for round_number in range(1, ROUNDS + 1):
-        vector = random.integers(0, PRIME, size=size, dtype=np.int64)
+        vector: NDArray[np.int64] = random.integers(0, PRIME, size=(size,), dtype=np.int64)
         expected = _times_vector(left, _times_vector(right, vector))
         wrong = np.flatnonzero(expected != _times_vector(product, vector))
         if wrong.size:
-            evidence = f"round {round_number}: {wrong.size} of {size} rows differ modulo 2**31 - 1, first row {wrong[0]}"
+            evidence = (
+                f"round {round_number}: {wrong.size} of {size} rows differ modulo 2**31 - 1, first row {wrong[0]}"
+            )
             return Check(name="freivalds", passed=False, evidence=evidence)
     return Check(name="freivalds", passed=True, evidence=f"{ROUNDS} rounds modulo 2**31 - 1 agree in {size} rows")
 

@@ -16,14 +16,14 @@ from smoke_kernels.matmul.inputs import LARGEST_SIZE, exact_product, factors, pa
 from smoke_kernels.matmul.kernel import matmul_kernel
 from smoke_kernels.matmul.proof import ROUNDS, check_entries, check_freivalds
 from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE
-from smoke_kernels.result import Check, KernelResult, Proof, Rate
+from smoke_kernels.result import KernelResult, Proof, Rate
 from smoke_kernels.timing import launch_seconds, repetitions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoke_kernels.options import Options
-    from smoke_kernels.result import GoldenSource
+    from smoke_kernels.result import Check, GoldenSource
 
 TILE: Final = SIMULATOR_TILE if SIMULATED else GPU_TILE
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from smoke_kernels.backend import SIMULATED, poison, poisoned, u32
 from smoke_kernels.errors import UsageError
 from smoke_kernels.golden import check_digests, find_golden
 from smoke_kernels.hashing import counter_words, digest, render_digest, stream_key
 from smoke_kernels.hashing_device import device_digest
-from smoke_kernels.membw.kernel import THREADS, WORDS_PER_THREAD, copy_kernel, fill_kernel
+from smoke_kernels.membw.kernel import CHUNK_WORDS, THREADS, copy_kernel, fill_kernel
 from smoke_kernels.membw.pattern import STREAM
 from smoke_kernels.result import KernelResult, Proof, Rate
 from smoke_kernels.timing import launch_seconds, repetitions
@@ -83,12 +81,12 @@ def _copy(size: int, options: Options, repeats: int) -> tuple[list[int], list[fl
     count = size // 4
     source, target = poisoned(count), poisoned(count)
     fill_kernel[min(_BLOCKS, count // THREADS), THREADS](source, u32(stream_key(options.seed, STREAM)), u32(count))
-    blocks = min(_BLOCKS, count // 2 // THREADS // WORDS_PER_THREAD)
+    blocks = min(_BLOCKS, count // CHUNK_WORDS)
     digests: list[int] = []
     launches: list[float] = []
 
     def launch() -> None:
-        copy_kernel[blocks, THREADS](source.view(np.uint64), target.view(np.uint64), u32(count // 2))
+        copy_kernel[blocks, THREADS](source, target, u32(count))
 
     for number in repetitions(repeats=repeats, seconds=options.seconds):
         poison(target)

@@ -1,0 +1,83 @@
+"""An anneal to run: its lattice, its start, its schedule, and what must come out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from smoke_kernels.anneal.lattice import energies, initial_spins, planted_lattice
+from smoke_kernels.anneal.packing import split_colours
+from smoke_kernels.anneal.reference import anneal_reference
+from smoke_kernels.anneal.schedule import sweep_parameters
+from smoke_kernels.errors import UsageError
+from smoke_kernels.golden import find_golden
+from smoke_kernels.hashing import digest
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from smoke_kernels.anneal.lattice import Lattice
+    from smoke_kernels.result import GoldenSource
+
+SMALLEST_SIZE: Final = 8
+LARGEST_SIZE: Final = 8192
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemKey:
+    """What names a problem."""
+
+    size: int
+    sweeps: int
+    seed: int
+    independent: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A problem, ready to run. `spins` are (size, size) words, `parameters` (sweeps, 3)."""
+
+    key: ProblemKey
+    lattice: Lattice
+    spins: NDArray[np.uint32]
+    parameters: NDArray[np.uint32]
+    golden: int
+    golden_best_energy: int
+    golden_source: GoldenSource
+
+
+def build_problem(key: ProblemKey) -> Problem:
+    """Make a problem and what must come out: from the shipped table, else by the numpy reference.
+
+    Raises:
+        UsageError: the size is not one this kernel can take.
+    """
+    if not SMALLEST_SIZE <= key.size <= LARGEST_SIZE or key.size & (key.size - 1):
+        raise UsageError(
+            f"anneal cannot take size {key.size}",
+            evidence=f"sizes are powers of two from {SMALLEST_SIZE} to {LARGEST_SIZE}",
+            remedy="python3 -m smoke_kernels anneal --size 64",
+        )
+    lattice = planted_lattice(key.size, key.seed)
+    spins = initial_spins(key.size, key.seed)
+    parameters = sweep_parameters(key.sweeps, key.seed)
+    entry = find_golden("anneal", seed=key.seed, size=key.size, sweeps=key.sweeps, independent=key.independent)
+    source: GoldenSource = "shipped"
+    if entry is None:
+        source = "computed"
+        entry = golden_values(lattice, anneal_reference(lattice, spins, parameters, independent=key.independent))
+    return Problem(
+        key=key,
+        lattice=lattice,
+        spins=spins,
+        parameters=parameters,
+        golden=int(str(entry["digest"]), 16),
+        golden_best_energy=int(entry["best_energy"]),
+        golden_source=source,
+    )
+
+
+def golden_values(lattice: Lattice, final: NDArray[np.uint32]) -> dict[str, str | int]:
+    """Return digest and best energy of final spins, (size, size) words, as the golden table holds them."""
+    return {"digest": f"{digest(split_colours(final)):016x}", "best_energy": int(energies(lattice, final).min())}
