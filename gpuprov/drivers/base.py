@@ -28,6 +28,8 @@ LABEL_SPEC = "gpuprov.spec"
 LABEL_VERSION = "gpuprov.version"
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
+ROLE_BUILDER = "builder"  # of the node in which an image is being made
+
 Capability = Literal["snapshot", "privileged", "expose-live", "systemd"]
 Status = Literal["running", "stopped", "frozen", "error"]
 
@@ -272,6 +274,9 @@ class Driver(Protocol):
 
     def list_images(self) -> list[ImageState]:
         """Images that gpuprov made, complete ones only."""
+
+    def find_image(self, name: str) -> ImageState | None:
+        """An image of ours by name, or one that the engine already had, by the user's name for it."""
 
     def import_rootfs(self, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
         """Make a base image from a root file system tar; returns its identity."""

@@ -1,0 +1,120 @@
+"""The LXD REST API through pylxd: calls, waiting for operations, and the one place that translates its errors."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from gpuprov.core.errors import EngineError, TimedOut
+
+Document = dict[str, Any]
+
+
+class NotFound(EngineError):
+    """The engine has no object of that name."""
+
+
+class LxdApi:
+    """Requests against `/1.0`, each returning the answer's metadata.
+
+    Args:
+        client: A connected `pylxd.Client`.
+        engine: `lxd` or `incus`; it names the engine and its command line client in errors.
+    """
+
+    def __init__(self, client: Any, *, engine: str) -> None:  # noqa: ANN401 - pylxd has no types
+        self.client = client
+        self.engine = engine
+        self.command = "incus" if engine == "incus" else "lxc"
+
+    def get(self, *path: str, **params: object) -> Any:  # noqa: ANN401 - JSON
+        """GET a document."""
+        with self._translated("read", path):
+            return self._node(path).get(params=params or None).json()["metadata"]
+
+    def get_bytes(self, *path: str, **params: object) -> bytes:
+        """GET a file."""
+        with self._translated("read", path):
+            response = self._node(path).get(params=params or None, is_api=False)
+            return bytes(response.content)
+
+    def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float = 120.0) -> Document:
+        """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata."""
+        with self._translated(method, path):
+            answer = getattr(self._node(path), method)(json=body).json()
+        return self._finished(answer, path, timeout_s)
+
+    def delete(self, *path: str, timeout_s: float = 120.0) -> None:
+        """DELETE and wait."""
+        with self._translated("delete", path):
+            answer = self._node(path).delete().json()
+        self._finished(answer, path, timeout_s)
+
+    def push(self, path: tuple[str, ...], target: str, content: bytes, headers: Mapping[str, str]) -> None:
+        """POST a file to an instance's file API."""
+        with self._translated("write a file to", path):
+            self._node(path).files.post(params={"path": target}, data=content, headers=dict(headers))
+
+    def _node(self, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - pylxd has no types
+        node = self.client.api
+        for part in path:
+            node = node[urllib.parse.quote(part, safe="")]
+        return node
+
+    def _finished(self, answer: Document, path: tuple[str, ...], timeout_s: float) -> Document:
+        if not answer.get("operation"):
+            return answer.get("metadata") or {}
+        operation_id = answer["operation"].rsplit("/", 1)[-1].split("?")[0]
+        with self._translated("wait for", path):
+            operation = self._node(("operations", operation_id, "wait")).get(params={"timeout": int(timeout_s)})
+            result: Document = operation.json()["metadata"]
+        if result["status_code"] < 200:  # noqa: PLR2004 - LXD: 1xx is still going on
+            raise TimedOut(
+                f"{self.engine} did not finish its work on {'/'.join(path)} in {timeout_s:.0f} s",
+                evidence=f"operation {operation_id}: {result['status']}",
+                fix=f"look at it with: {self.command} operation show {operation_id}",
+            )
+        if result["status_code"] >= 400:  # noqa: PLR2004 - LXD: 4xx has failed
+            raise self._error(result.get("err", "no reason given"), "change", path)
+        return result
+
+    def _error(self, reason: str, verb: str, path: tuple[str, ...]) -> EngineError:
+        where = "/".join(path) or "the server"
+        kind = NotFound if "not found" in reason.lower() else EngineError
+        return kind(
+            f"{self.engine} could not {verb} {where}",
+            evidence=reason,
+            fix=_fix_for(reason, self.command),
+        )
+
+    @contextmanager
+    def _translated(self, verb: str, path: tuple[str, ...]) -> Iterator[None]:
+        import requests  # noqa: PLC0415 - comes with pylxd, loaded when an engine is opened
+        from pylxd.exceptions import LXDAPIException  # noqa: PLC0415
+
+        try:
+            yield
+        except LXDAPIException as exc:
+            raise self._error(str(exc), verb, path) from exc
+        except requests.RequestException as exc:
+            raise EngineError(
+                f"the connection to {self.engine} broke while it was asked to {verb} {'/'.join(path)}",
+                evidence=str(exc),
+                fix="see whether the daemon runs with: gpuprov doctor; then run the same command again",
+            ) from exc
+
+
+def _fix_for(reason: str, command: str) -> str:
+    """The next command for an engine's own words."""
+    words = reason.lower()
+    if "no space left" in words or "disk quota exceeded" in words:
+        return f"make room in the storage pool: {command} storage info gpuprov; gpuprov image list"
+    if "idmapping abilities" in words:
+        return "this kernel or LXD cannot map owners: mount it read-only (SOURCE:TARGET:ro) or use --privileged"
+    if "already exists" in words or "already used" in words or "already in use" in words:
+        return "choose another name or address, or see what holds it with: gpuprov list --all"
+    if "not found" in words:
+        return "see what there is with: gpuprov list --all"
+    return "check the host with: gpuprov doctor"

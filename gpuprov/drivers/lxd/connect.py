@@ -1,0 +1,79 @@
+"""Opening LXD or Incus: find the socket, say why it cannot be used, choose the storage pool."""
+
+from __future__ import annotations
+
+import grp
+import os
+import urllib.parse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.lxd.driver import LxdDriver
+
+_SOCKETS = {
+    "lxd": ("/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket"),
+    "incus": ("/var/lib/incus/unix.socket", "/run/incus/unix.socket"),
+}
+_DIR_VARIABLE = {"lxd": "LXD_DIR", "incus": "INCUS_DIR"}
+
+
+def connect(engine: str) -> LxdDriver:
+    """Connect to the engine's socket.
+
+    Raises:
+        HostNotReady: there is no socket, this user may not use it, or nothing answers.
+    """
+    socket = find_socket(engine)
+    if not os.access(socket, os.R_OK | os.W_OK):
+        group = _group_of(socket)
+        raise HostNotReady(
+            f"this user may not talk to {engine}",
+            evidence=f"{socket} belongs to group {group}, and this user is not in it",
+            fix=f"sudo usermod -aG {group} $USER, then log in again",
+        )
+    import pylxd  # noqa: PLC0415 - the SDK is loaded when it is used
+    from pylxd.exceptions import ClientConnectionFailed  # noqa: PLC0415
+
+    from gpuprov.drivers.lxd.api import LxdApi  # noqa: PLC0415
+    from gpuprov.drivers.lxd.driver import LxdDriver  # noqa: PLC0415
+
+    try:
+        client = pylxd.Client(endpoint=f"http+unix://{urllib.parse.quote(str(socket), safe='')}")
+    except (ClientConnectionFailed, OSError) as exc:
+        raise HostNotReady(
+            f"the {engine} daemon does not answer",
+            evidence=f"{socket}: {exc or 'connection refused'}",
+            fix="start it with: sudo gpuprov host prepare",
+        ) from exc
+    return LxdDriver(LxdApi(client, engine=engine), name=engine)
+
+
+def find_socket(engine: str) -> Path:
+    """The engine's socket; its own variable (LXD_DIR, INCUS_DIR) comes first.
+
+    Raises:
+        HostNotReady: none of the usual places has one.
+    """
+    places = [Path(place) for place in _SOCKETS[engine]]
+    own = os.environ.get(_DIR_VARIABLE[engine])
+    if own:
+        places = [Path(own) / "unix.socket"]
+    for place in places:
+        if place.exists():
+            return place
+    raise HostNotReady(
+        f"{engine} is not running on this machine",
+        evidence=f"no socket at {' or '.join(str(place) for place in places)}",
+        fix="install and start it with: sudo gpuprov host prepare",
+    )
+
+
+def _group_of(socket: Path) -> str:
+    gid = socket.stat().st_gid
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)

@@ -1,0 +1,358 @@
+"""The Driver for LXD and Incus: instances, networks and commands; images are in images.py."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
+from gpuprov.drivers.base import (
+    LABEL_FINGERPRINT,
+    LABEL_ROLE,
+    ROLE_BUILDER,
+    Capability,
+    CharDevice,
+    EngineFacts,
+    ExecResult,
+    Exposure,
+    File,
+    ImageState,
+    Mount,
+    NetworkRequest,
+    NetworkState,
+    NodeRequest,
+    NodeState,
+)
+from gpuprov.drivers.lxd import documents, images
+from gpuprov.drivers.lxd.api import NotFound
+from gpuprov.drivers.lxd.execute import run_recorded
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.lxd.api import LxdApi
+
+_COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
+
+
+class LxdDriver:
+    """One LXD or Incus server."""
+
+    capabilities: frozenset[Capability] = frozenset({"snapshot", "privileged", "expose-live", "systemd"})
+
+    def __init__(self, api: LxdApi, *, name: str) -> None:
+        self.name = name
+        self._api = api
+        self._chosen_pool: str | None = None
+
+    # --- the engine
+
+    def facts(self) -> EngineFacts:
+        """Describe the engine and its machine."""
+        environment = self._api.client.host_info["environment"]
+        resources = self._api.get("resources")
+        pool = self._api.get("storage-pools", self._pool())
+        space = self._api.get("storage-pools", self._pool(), "resources")["space"]
+        return EngineFacts(
+            name=self.name,
+            version=environment["server_version"],
+            api=self._api.client.host_info["api_version"],
+            storage=f"{pool['name']} ({pool['driver']})",
+            copy_on_write=pool["driver"] in _COPY_ON_WRITE,
+            cpus=resources["cpu"]["total"],
+            memory_bytes=resources["memory"]["total"],
+            free_bytes=space["total"] - space["used"] if space.get("total") else None,
+        )
+
+    def _pool(self) -> str:
+        """The storage pool for nodes: ours, else one with copy on write, else any."""
+        if self._chosen_pool is None:
+            pools = self._api.get("storage-pools", recursion=1)
+            if not pools:
+                raise HostNotReady(
+                    f"{self.name} has no storage pool to put nodes on",
+                    evidence=f"`{self._api.command} storage list` is empty",
+                    fix="make one with: sudo gpuprov host prepare",
+                )
+            best = min(pools, key=lambda pool: (pool["name"] != "gpuprov", pool["driver"] not in _COPY_ON_WRITE))
+            self._chosen_pool = str(best["name"])
+        return self._chosen_pool
+
+    # --- nodes
+
+    def list_nodes(self) -> list[NodeState]:
+        """Every instance, foreign ones too; our images and builders are left out."""
+        found = self._api.get("instances", recursion=1)
+        nodes = [documents.parse_instance(document) for document in found if documents.KIND not in document["config"]]
+        return [node for node in nodes if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
+
+    def find_node(self, name: str) -> NodeState | None:
+        """One instance with its snapshots, or None."""
+        try:
+            return documents.parse_instance(self._api.get("instances", name, recursion=1))
+        except NotFound:
+            return None
+
+    def create_node(self, request: NodeRequest) -> None:
+        """Make a stopped instance from an image."""
+        kind, _, source = request.image.partition(":")
+        if kind == "instance":
+            origin = {"type": "copy", "source": source, "instance_only": True}
+        else:
+            origin = {"type": "image", "fingerprint": source}
+        self._create(request, origin)
+
+    def clone_node(self, source: str, request: NodeRequest) -> None:
+        """Make a stopped copy of a node."""
+        self._ours(source)
+        self._create(request, {"type": "copy", "source": source, "instance_only": True})
+
+    def _create(self, request: NodeRequest, origin: Mapping[str, Any]) -> None:
+        self._refuse_taken(request.name)
+        body = documents.render_instance(request, pool=self._pool(), shift=self._can_shift())
+        labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
+        body["config"] |= documents.label_config({LABEL_FINGERPRINT: "", **labels})
+        body |= {"name": request.name, "type": "container", "profiles": [], "source": dict(origin)}
+        try:
+            self._api.send("post", "instances", body=body)
+        except EngineError as exc:
+            if "already" in exc.evidence:  # somebody else's, made meanwhile: not ours to remove
+                raise
+            self._remove(request.name)
+            raise
+        try:
+            self.push(request.name, request.files)
+            if LABEL_FINGERPRINT in request.labels:
+                self.set_labels(request.name, {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]})
+        except BaseException:
+            self._remove(request.name)
+            raise
+
+    def _refuse_taken(self, name: str) -> None:
+        state = self.find_node(name)
+        if state is None:
+            return
+        kind = EngineError if state.ours else NotOurs
+        raise kind(
+            f"the name {name} is taken",
+            evidence=f"{self.name} has {'a node' if state.ours else 'a foreign instance'} {name} ({state.status})",
+            fix=f"gpuprov rm {name}, or choose another name"
+            if state.ours
+            else f"choose another name, or move it away: {self._api.command} rename {name} NEW-NAME",
+        )
+
+    def _can_shift(self) -> bool:
+        features = self._api.client.host_info["environment"].get("kernel_features") or {}
+        return str(features.get("idmapped_mounts")) == "true"
+
+    def start_node(self, name: str) -> None:
+        """Start it; no change if it runs."""
+        if self._ours(name).status != "running":
+            self._change_state(name, {"action": "start", "timeout": 30})
+
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
+        """Stop it, by force once `timeout_s` has passed."""
+        if self._ours(name).status == "stopped":
+            return
+        if timeout_s > 0:
+            with contextlib.suppress(EngineError):
+                self._change_state(name, {"action": "stop", "timeout": int(timeout_s)})
+                return
+        self._change_state(name, {"action": "stop", "timeout": 30, "force": True})
+
+    def _change_state(self, name: str, change: Mapping[str, Any]) -> None:
+        self._api.send("put", "instances", name, "state", body=change)
+
+    def delete_node(self, name: str) -> None:
+        """Remove it, running or not; no change if it is absent."""
+        if self.find_node(name) is not None:
+            self._ours(name)
+            self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        with contextlib.suppress(NotFound):
+            if self._api.get("instances", name)["status"] != "Stopped":
+                self._change_state(name, {"action": "stop", "timeout": 30, "force": True})
+            self._api.delete("instances", name)
+
+    def _ours(self, name: str) -> NodeState:
+        """The state of a node of ours.
+
+        Raises:
+            EngineError: there is none of that name.
+            NotOurs: gpuprov did not make it.
+        """
+        state = self.find_node(name)
+        if state is None:
+            raise NotFound(
+                f"there is no node {name}",
+                evidence=f"{self.name} has no instance of that name",
+                fix="see what there is with: gpuprov list",
+            )
+        if not state.ours:
+            raise NotOurs(
+                f"{name} was not made by gpuprov and is left alone",
+                evidence=f"the instance has no user.gpuprov.cluster key; it is {state.status}",
+                fix=f"choose another name, or work on it with: {self._api.command} config show {name}",
+            )
+        return state
+
+    def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or change labels."""
+        self._api.send("patch", "instances", name, body={"config": documents.label_config(labels)})
+
+    def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
+        """Replace character devices and mounts; a running node sees the change at once."""
+        state = self._ours(name)
+        document = self._api.get("instances", name)
+        kept = {
+            key: device
+            for key, device in document["devices"].items()
+            if device["type"] != "unix-char" and not key.startswith("mount-")
+        }
+        shift = self._can_shift() and not state.privileged
+        document["devices"] = kept | documents.render_devices(devices, mounts, shift=shift)
+        self._api.send("put", "instances", name, body=document)
+
+    # --- inside a node
+
+    def push(self, name: str, files: Sequence[File]) -> None:
+        """Write files; missing parent folders are made."""
+        made = {"/", "/etc", "/root", "/tmp", "/opt", "/usr/local", "/var"}  # noqa: S108 - inside the node
+        for file in files:
+            self._make_folders(name, posixpath.dirname(file.path), made)
+            headers = _file_headers("file", mode=file.mode, uid=file.uid, gid=file.gid)
+            self._api.push(("instances", name), file.path, file.content, headers)
+
+    def _make_folders(self, name: str, folder: str, made: set[str]) -> None:
+        if folder in made:
+            return
+        self._make_folders(name, posixpath.dirname(folder), made)
+        # LXD answers success for a folder that exists and leaves its owner and mode as they are
+        self._api.push(("instances", name), folder, b"", _file_headers("directory", mode=0o755, uid=0, gid=0))
+        made.add(folder)
+
+    def pull(self, name: str, path: str) -> bytes:
+        """Read a file of a node."""
+        return self._api.get_bytes("instances", name, "files", path=path)
+
+    def run(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout_s: float | None = None,
+    ) -> ExecResult:
+        """Run a command as root in a running node and wait."""
+        return run_recorded(self._api, name, argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s)
+
+    def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
+        """The engine's own client, with this terminal attached."""
+        pairs = [part for key, value in environment.items() for part in ("--env", f"{key}={value}")]
+        return [self._api.command, "exec", name, "--cwd", "/root", *pairs, "--", *argv]
+
+    def logs(self, name: str) -> str:
+        """The console log of the node."""
+        self._ours(name)
+        return self._api.get_bytes("instances", name, "console").decode("utf-8", "replace")
+
+    # --- snapshots and ports
+
+    def snapshot_node(self, name: str, snapshot: str) -> None:
+        """Keep the node's present state."""
+        self._ours(name)
+        self._api.send("post", "instances", name, "snapshots", body={"name": snapshot, "stateful": False})
+
+    def restore_node(self, name: str, snapshot: str) -> None:
+        """Bring a snapshot back."""
+        self._ours(name)
+        self._api.send("put", "instances", name, body={"restore": snapshot})
+
+    def expose(self, name: str, exposure: Exposure) -> None:
+        """Forward a port of the host into the node."""
+        self._ours(name)
+        device = {documents.exposure_device(exposure.host_port): documents.render_exposure(exposure)}
+        self._api.send("patch", "instances", name, body={"devices": device})
+
+    def unexpose(self, name: str, host_port: int) -> None:
+        """Undo `expose`."""
+        state = self._ours(name)
+        if host_port not in [exposure.host_port for exposure in state.exposed]:
+            raise EngineError(
+                f"port {host_port} of the host does not lead to {name}",
+                evidence=f"exposed: {', '.join(str(exposure.host_port) for exposure in state.exposed) or 'nothing'}",
+                fix=f"see its ports with: gpuprov show {name}",
+            )
+        document = self._api.get("instances", name)
+        del document["devices"][documents.exposure_device(host_port)]
+        self._api.send("put", "instances", name, body=document)
+
+    # --- networks
+
+    def list_networks(self) -> list[NetworkState]:
+        """Every network, the host's own interfaces too."""
+        return [documents.parse_network(document) for document in self._api.get("networks", recursion=1)]
+
+    def create_network(self, request: NetworkRequest) -> None:
+        """Make a bridge."""
+        self._api.send("post", "networks", body=documents.render_network(request))
+
+    def delete_network(self, name: str) -> None:
+        """Remove a network of ours; no change if it is absent."""
+        if self._our_network(name):
+            self._api.delete("networks", name)
+
+    def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or change labels of a network of ours."""
+        if self._our_network(name):
+            self._api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
+
+    def _our_network(self, name: str) -> bool:
+        try:
+            state = documents.parse_network(self._api.get("networks", name))
+        except NotFound:
+            return False
+        if not state.ours:
+            raise NotOurs(
+                f"the network {name} was not made by gpuprov and is left alone",
+                evidence=json.dumps(state.address and {"address": state.address} or {"managed": state.managed}),
+                fix="choose another bridge name in the spec (network.bridge)",
+            )
+        return True
+
+    # --- images
+
+    def list_images(self) -> list[ImageState]:
+        """Images that gpuprov made, complete ones only."""
+        return images.list_images(self._api)
+
+    def find_image(self, name: str) -> ImageState | None:
+        """An image of ours by name, or an image of the user's by its alias."""
+        return images.find_image(self._api, name)
+
+    def import_rootfs(self, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
+        """Make a base image from a root file system tar."""
+        return images.import_rootfs(self._api, name, rootfs, labels)
+
+    def publish_image(self, builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
+        """Turn a builder node into an image, atomically."""
+        self._ours(builder)
+        self.stop_node(builder)
+        return images.publish(self._api, builder, name, labels)
+
+    def delete_image(self, image_id: str) -> None:
+        """Remove an image of ours; no change if it is absent."""
+        kind, _, name = image_id.partition(":")
+        if kind == "instance":
+            images.delete_instance(self._api, name, self._remove)
+        else:
+            images.delete_imported(self._api, name)
+
+
+def _file_headers(kind: str, *, mode: int, uid: int, gid: int) -> dict[str, str]:
+    values = {"type": kind, "mode": f"{mode:04o}", "uid": str(uid), "gid": str(gid)}
+    # pylxd talks to LXD and Incus alike; each reads its own spelling and ignores the other's
+    return {f"X-{engine}-{key}": value for engine in ("LXD", "Incus") for key, value in values.items()}

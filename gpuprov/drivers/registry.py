@@ -1,0 +1,33 @@
+"""The engines gpuprov drives, by name; a driver's module and SDK are loaded when it is opened."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, cast
+
+from gpuprov.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
+
+_OPENERS = {
+    "lxd": "gpuprov.drivers.lxd.connect",
+    "incus": "gpuprov.drivers.lxd.connect",
+}
+
+
+def open_driver(engine: str) -> Driver:
+    """Connect to an engine.
+
+    Raises:
+        UsageError: no engine of that name.
+        HostNotReady: the engine is not installed, not running, or this user may not use it.
+    """
+    module = _OPENERS.get(engine)
+    if module is None:
+        raise UsageError(
+            f"engine {engine!r} is not known",
+            evidence=f"engines: {', '.join(_OPENERS)}",
+            fix="set `engine: lxd` in the spec",
+        )
+    return cast("Driver", importlib.import_module(module).connect(engine))
