@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from importlib import resources
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from smoke_kernels.anneal.lattice import black_sites, energies, initial_spins, planted_lattice
+from smoke_kernels.anneal.launch import run_problem
+from smoke_kernels.anneal.packing import join_colours, split_colours
+from smoke_kernels.anneal.problem import ProblemKey, build_problem
+from smoke_kernels.anneal.proof import check_energy
+from smoke_kernels.anneal.reference import anneal_reference
+from smoke_kernels.anneal.run import run_anneal
+from smoke_kernels.anneal.schedule import sweep_parameters
+from smoke_kernels.golden import find_golden
+from smoke_kernels.hashing import digest
+from smoke_kernels.options import Options
+from smoke_kernels.regenerate import ANNEAL_PROBLEMS, anneal_entry
+
+if TYPE_CHECKING:
+    from smoke_kernels.anneal.problem import Problem
+
+
+@pytest.fixture(scope="module")
+def problem() -> Problem:
+    return build_problem(ProblemKey(size=16, sweeps=16, seed=2))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_planted_energy_is_the_ground_state_of_all_states(seed: int) -> None:
+    lattice = planted_lattice(4, seed)
+    states = np.arange(1 << 16, dtype=np.uint32).reshape(-1, 32)
+    lowest = 0
+    for group in states:
+        spins = np.zeros(16, np.uint32)
+        for replica, state in enumerate(group):
+            bits = (np.uint32(state) >> np.arange(16, dtype=np.uint32)) & np.uint32(1)
+            spins |= bits << np.uint32(replica)
+        lowest = min(lowest, int(energies(lattice, spins.reshape(4, 4)).min()))
+    assert lowest == lattice.ground_energy
+
+
+def test_every_bond_lies_in_one_black_plaquette_and_the_energy_counts_them() -> None:
+    lattice = planted_lattice(8, seed=1)
+    frustrated = lattice.right ^ np.roll(lattice.right, -1, axis=0) ^ lattice.down ^ np.roll(lattice.down, -1, axis=1)
+    black = black_sites(8)
+    count = int(np.count_nonzero(frustrated & black))
+    assert 0 < count < np.count_nonzero(black)
+    assert lattice.ground_energy == -2 * count - 4 * (int(np.count_nonzero(black)) - count)
+
+
+def test_energies_are_those_of_a_plain_loop() -> None:
+    lattice, spins = planted_lattice(8, seed=3), initial_spins(8, seed=3)
+    for replica in (0, 17, 31):
+        signs = 1 - 2 * ((spins >> np.uint32(replica)) & np.uint32(1)).astype(int)
+        energy = 0
+        for y, x in itertools.product(range(8), range(8)):
+            energy += (1 if lattice.right[y, x] else -1) * signs[y, x] * signs[y, (x + 1) % 8]
+            energy += (1 if lattice.down[y, x] else -1) * signs[y, x] * signs[(y + 1) % 8, x]
+        assert energies(lattice, spins)[replica] == energy
+
+
+def test_packing_is_undone_by_joining() -> None:
+    spins = initial_spins(16, seed=1)
+    split = split_colours(spins)
+    assert np.array_equal(join_colours(split), spins)
+    assert np.array_equal(np.sort(split[0].ravel()), np.sort(spins[black_sites(16)]))
+
+
+def test_the_thresholds_are_the_exponentials_rounded_down() -> None:
+    text = (resources.files("smoke_kernels") / "data" / "thresholds.json").read_text(encoding="utf-8")
+    table = json.loads(text)["thresholds"]
+    for step, (one_broken, none_broken) in enumerate(table):
+        inverse_temperature = 0.5 + 2.5 * step / (len(table) - 1)
+        assert abs(one_broken - 2**32 * math.exp(-4 * inverse_temperature)) < 1.001
+        assert abs(none_broken - 2**32 * math.exp(-8 * inverse_temperature)) < 1.001
+
+
+@pytest.mark.parametrize(("size", "sweeps", "seed"), [(8, 5, 1), (8, 12, 9), (16, 4, 2), (32, 2, 3)])
+@pytest.mark.parametrize("independent", [False, True])
+def test_the_kernel_gives_the_bits_of_numpy(size: int, sweeps: int, seed: int, *, independent: bool) -> None:
+    if independent and size > 8:
+        sweeps = 1
+    problem = build_problem(ProblemKey(size=size, sweeps=sweeps, seed=seed, independent=independent))
+    runs = run_problem(problem, repeats=1, seconds=0)
+    expected = anneal_reference(problem.lattice, problem.spins, problem.parameters, independent=independent)
+    assert np.array_equal(runs.spins, expected)
+    assert runs.digests == [problem.golden] == [digest(split_colours(expected))]
+
+
+def test_the_shipped_golden_values_are_those_of_numpy() -> None:
+    for size, sweeps, independent in ANNEAL_PROBLEMS:
+        if size**2 * sweeps <= 32**2 * 200:
+            entry = anneal_entry(size, sweeps, seed=1, independent=independent)
+            assert find_golden("anneal", seed=1, size=size, sweeps=sweeps, independent=independent) == entry
+
+
+@pytest.mark.parametrize(("size", "sweeps"), [(8, 32), (16, 64), (64, 1000)])
+@pytest.mark.parametrize("independent", [False, True])
+def test_the_default_problems_reach_their_ground_state(size: int, sweeps: int, *, independent: bool) -> None:
+    entry = find_golden("anneal", seed=1, size=size, sweeps=sweeps, independent=independent)
+    assert entry is not None
+    assert entry["best_energy"] == entry["ground_energy"]
+
+
+def test_a_skipped_sweep_is_caught(problem: Problem) -> None:
+    for skipped in (0, 7, 15):
+        parameters = np.delete(problem.parameters, skipped, axis=0)
+        final = anneal_reference(problem.lattice, problem.spins, parameters)
+        assert digest(split_colours(final)) != problem.golden
+
+
+def test_a_wrong_coupling_is_caught(problem: Problem) -> None:
+    for y, x in ((0, 0), (5, 8), (15, 15)):
+        right = problem.lattice.right.copy()
+        right[y, x] ^= True
+        final = anneal_reference(replace(problem.lattice, right=right), problem.spins, problem.parameters)
+        assert digest(split_colours(final)) != problem.golden
+
+
+def test_a_wrong_coupling_on_the_device_is_caught() -> None:
+    problem = build_problem(ProblemKey(size=8, sweeps=4, seed=1))
+    down = problem.lattice.down.copy()
+    down[3, 3] ^= True
+    runs = run_problem(replace(problem, lattice=replace(problem.lattice, down=down)), repeats=1, seconds=0)
+    assert runs.digests != [problem.golden]
+
+
+@pytest.mark.parametrize("place", [(0, 0), (9, 4)])
+def test_a_flipped_spin_is_caught(problem: Problem, place: tuple[int, int]) -> None:
+    final = anneal_reference(problem.lattice, problem.spins, problem.parameters)
+    final[place] ^= np.uint32(1 << 13)
+    assert digest(split_colours(final)) != problem.golden
+
+
+def test_a_state_above_the_ground_state_fails() -> None:
+    lattice, start = planted_lattice(16, seed=1), initial_spins(16, seed=1)
+    assert not check_energy(lattice, start)[0].passed
+    final = anneal_reference(lattice, start, sweep_parameters(64, seed=1))
+    assert check_energy(lattice, final)[0].passed
+    # A single flipped spin of a ground state can cost nothing, so spoil a whole row, with every other spin flipped.
+    final[3, ::2] ^= np.uint32(0xFFFFFFFF)
+    assert not check_energy(lattice, final)[0].passed
+
+
+def test_an_energy_below_the_ground_state_means_corrupted_couplings() -> None:
+    lattice = planted_lattice(16, seed=1)
+    corrupted = replace(lattice, right=np.zeros((16, 16), np.bool_), down=np.zeros((16, 16), np.bool_))
+    check, _ = check_energy(corrupted, np.zeros((16, 16), np.uint32))
+    assert not check.passed
+    assert "couplings are corrupted" in check.evidence
+
+
+def test_too_few_sweeps_are_held_to_the_reference() -> None:
+    result = run_anneal(Options(size=16, sweeps=1))
+    assert result.passed
+    assert result.proof is not None
+    energy = next(check for check in result.proof.checks if check.name == "energy")
+    assert "the reference does not reach it" in energy.evidence
+
+
+def test_a_device_that_keeps_its_input_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Idle:
+        def __getitem__(self, configuration: object) -> Idle:
+            return self
+
+        def __call__(self, *arguments: object) -> None:
+            """Launch nothing: the spins stay what they were."""
+
+    monkeypatch.setattr("smoke_kernels.anneal.launch.anneal_kernel", lambda **_: Idle())
+    result = run_anneal(Options(quick=True))
+    assert result.proof is not None
+    assert {check.name for check in result.proof.checks if not check.passed} == {"digest", "energy"}

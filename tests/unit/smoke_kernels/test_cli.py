@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smoke_kernels import golden, runners
+from smoke_kernels.cli import main
+
+ROOT = Path(__file__).parents[3]
+KERNELS = ("matmul", "anneal", "membw")
+
+
+def run_program(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "smoke_kernels", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "0", **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def assert_three_parts(text: str) -> None:
+    first, second, third, *rest = text.splitlines()
+    assert first.startswith("error: ")
+    assert second.startswith("  evidence: ")
+    assert third.startswith("  next:     ")
+    assert rest == []
+    assert "Traceback" not in text
+
+
+def assert_shape(document: dict[str, Any]) -> None:
+    """Every document has these fields, however the run ended: what docs/smoke-kernels.md promises."""
+    assert document["schema"] == "gpuprov.smoke/v1"
+    assert list(document) == ["schema", "passed", "simulated", "device", "seconds", "results", "error"]
+    for result in document["results"]:
+        assert list(result) == [
+            "kernel",
+            "passed",
+            "simulated",
+            "parameters",
+            "proof",
+            "rate",
+            "seconds",
+            "error",
+        ]
+        if result["error"] is None:
+            assert list(result["proof"])[:4] == ["digest", "golden", "golden_source", "checks"]
+            assert all(list(check) == ["name", "passed", "evidence"] for check in result["proof"]["checks"])
+
+
+def test_three_kernels_in_one_process_give_one_document() -> None:
+    done = run_program(*KERNELS, "--json", "--quick", "--simulate")
+    document = json.loads(done.stdout)
+    assert_shape(document)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert document["passed"]
+    assert document["simulated"]
+    assert [result["kernel"] for result in document["results"]] == list(KERNELS)
+    assert all(result["passed"] and result["simulated"] for result in document["results"])
+    assert all(result["rate"] is None for result in document["results"])
+    assert all(result["proof"]["golden_source"] == "shipped" for result in document["results"])
+    assert all(result["proof"]["digest"] == result["proof"]["golden"] for result in document["results"])
+
+
+def test_text_says_simulated_loudly(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["membw", "--quick"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("SIMULATED")
+    assert lines[2].startswith("membw    passed SIMULATED")
+    assert lines[-1].startswith("passed (SIMULATED)")
+
+
+def test_without_a_gpu_the_error_has_three_parts_and_exit_code_3() -> None:
+    # Hidden where there is one.
+    done = run_program("matmul", "--json", CUDA_VISIBLE_DEVICES="")
+    assert done.returncode == 3
+    assert_three_parts(done.stderr)
+    document = json.loads(done.stdout)
+    assert_shape(document)
+    assert not document["passed"]
+    assert set(document["error"]) == {"what", "evidence", "remedy"}
+
+
+def test_without_numba_the_error_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "numba").mkdir()
+    (tmp_path / "numba" / "__init__.py").write_text("raise ModuleNotFoundError(\"No module named 'numba'\")\n")
+    done = run_program("matmul", PYTHONPATH=str(tmp_path))
+    assert (done.returncode, done.stdout) == (3, "")
+    assert_three_parts(done.stderr)
+    assert "pip install" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["nope"],
+        ["matmul", "--size", "0"],
+        ["matmul", "--size", "-5"],
+        ["matmul", "--size", "8193"],
+        ["matmul", "--size", "12x"],
+        ["matmul", "--size", "9999999999999"],
+        ["matmul", "anneal", "--size", "64"],
+        ["anneal", "--size", "4"],
+        ["anneal", "--size", "48"],
+        ["anneal", "--size", "16384"],
+        ["anneal", "--sweeps", "0"],
+        ["anneal", "--sweeps", "100001"],
+        ["matmul", "--sweeps", "5"],
+        ["membw", "--independent"],
+        ["membw", "--size", "1000"],
+        ["membw", "--size", "16G"],
+        ["matmul", "--seconds", "nan"],
+        ["matmul", "--seconds", "-1"],
+        ["matmul", "--seconds", "inf"],
+        ["matmul", "--seconds", "soon"],
+        ["matmul", "--tolerance", "nan"],
+        ["matmul", "--tolerance", "-0.1"],
+        ["matmul", "--tolerance", "1.5"],
+        ["matmul", "--tolerance", "0.1"],
+        ["matmul", "--repeats", "0"],
+        ["matmul", "--repeats", "1.5"],
+        ["matmul", "--seed", "-1"],
+        ["matmul", "--seed", "4294967296"],
+        ["matmul", "--device", "-1"],
+        ["matmul", "--quic"],
+    ],
+)
+def test_bad_arguments_are_an_error_with_three_parts(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert main(arguments) == 2
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert_three_parts(output.err)
+
+
+def test_bad_arguments_give_json_to_who_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["matmul", "--size", "nan", "--json"]) == 2
+    output = capsys.readouterr()
+    assert_shape(json.loads(output.out))
+    assert_three_parts(output.err)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_wrong_result_is_exit_code_1(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, kernel: str
+) -> None:
+    entry = golden.find_golden(kernel, seed=1, size={"matmul": 64, "anneal": 8, "membw": 16384}[kernel])
+    assert entry is not None
+    monkeypatch.setitem(entry, "digest", "0123456789abcdef")
+    assert main([kernel, "--quick"]) == 1
+    assert "FAIL digest" in capsys.readouterr().out
+
+
+def test_a_kernel_that_raises_fails_and_the_others_still_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = runners.runner
+
+    def raising(_options: object) -> None:
+        message = "[700] Call to cuMemcpyDtoH results in CUDA_ERROR_ILLEGAL_ADDRESS"
+        raise OSError(message)
+
+    monkeypatch.setattr(runners, "runner", lambda kernel: raising if kernel == "matmul" else original(kernel))
+    assert main(["matmul", "membw", "--quick", "--json"]) == 1
+    output = capsys.readouterr()
+    document = json.loads(output.out)
+    assert_shape(document)
+    assert [result["passed"] for result in document["results"]] == [False, True]
+    assert "ILLEGAL_ADDRESS" in document["results"][0]["error"]["evidence"]
+    assert_three_parts(output.err)
+
+
+def test_an_interrupt_is_exit_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_kernel: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runners, "runner", interrupted)
+    assert main(["membw", "--quick"]) == 130
