@@ -57,7 +57,7 @@ class ImageSpec:
     """What the node image is made from: a Debian suite, or an image the engine already has.
 
     Attributes:
-        base: `bookworm`, `trixie`, `jammy` or `noble` (built by mmdebstrap), or `image:NAME` for an image of the engine.
+        base: `bookworm`, `trixie`, `jammy` or `noble` (built by mmdebstrap), or `image:NAME`, which the engine has.
         packages: Debian packages to add to the roles' own.
     """
 

@@ -1,0 +1,73 @@
+"""A spec file, read strictly: whatever is wrong in it is reported at once, with path and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuprov.core.errors import Problem, SpecError
+from gpuprov.spec.document import Value, parse_yaml, problem
+from gpuprov.spec.models import ClusterSpec
+from gpuprov.spec.schema import Decoder
+from gpuprov.spec.validate import find_problems
+
+API_VERSION = "gpuprov/v1"
+
+
+def load_spec(path: Path | str, *, root: Path = Path("/")) -> ClusterSpec:
+    """Read a `gpuprov/v1` file (docs/spec.md).
+
+    Args:
+        path: The YAML file.
+        root: Where the host's file system begins; the sources of mounts are looked up below it.
+
+    Raises:
+        SpecError: Listing every problem: unreadable file, syntax, keys, types and meaning.
+    """
+    name = str(path)
+    try:
+        text = Path(path).read_bytes().decode()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        unreadable = Problem(path=name, message=f"cannot be read: {reason}")
+        raise SpecError(
+            f"cannot read the spec {name}", problems=(unreadable,), fix=f"ls -l {name}; start from examples/lab.yaml"
+        ) from error
+    return parse_spec(text, name=name, root=root)
+
+
+def parse_spec(text: str, *, name: str, root: Path = Path("/")) -> ClusterSpec:
+    """Read the text of a spec; `name` is what errors call it. Raises SpecError with every problem."""
+    document, problems = parse_yaml(text)
+    decoder = Decoder()
+    spec = None
+    if document is None:
+        problems = problems or [Problem(path="version", message="the file is empty", allowed=API_VERSION)]
+    else:
+        decoder.broken.update(found.path for found in problems)
+        spec = decode_spec(document, decoder)
+        problems += decoder.problems
+    if spec is not None:
+        found = find_problems(spec, broken=frozenset(decoder.broken), root=root)
+        lines = decoder.lines
+        problems += [problem(bad.path, lines.get(bad.path), bad.message, allowed=bad.allowed) for bad in found]
+    if problems or spec is None:
+        many = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
+        raise SpecError(
+            f"{many} in the spec {name}",
+            problems=tuple(problems),
+            fix=f"correct {name}; docs/spec.md lists every key, examples/lab.yaml shows them",
+        )
+    return spec
+
+
+def decode_spec(document: Value, decoder: Decoder) -> ClusterSpec | None:
+    """Turn a document into a ClusterSpec; problems are left in the decoder."""
+    if not isinstance(document.content, dict):
+        return decoder.decode(ClusterSpec, document)
+    keys = dict(document.content)
+    version = keys.pop("version", None)
+    if version is None:
+        decoder.problems.append(problem("version", document, "required and not given", allowed=API_VERSION))
+    elif version.content != API_VERSION:
+        decoder.problems.append(problem("version", version, f"is {version.content!s:.60}", allowed=API_VERSION))
+    return decoder.decode(ClusterSpec, Value(content=keys, line=document.line))

@@ -1,0 +1,211 @@
+"""What a spec must mean: a table of rules, every one of which is asked, so that every problem is reported at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import Problem, SpecError
+from gpuprov.spec.addressing import NODES_MAX, capacity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.spec.models import ClusterSpec, MountSpec
+
+BASES = ("bookworm", "trixie", "jammy", "noble")
+_CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
+_PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")
+_BRIDGE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,14}")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_PARTITION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+_ENGINE_IMAGE = re.compile(r"image:[A-Za-z0-9][A-Za-z0-9._/-]{0,99}")
+_LAN = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_LENGTHS = range(16, 30)
+_SYSTEM = ("/proc", "/sys", "/dev")
+_SUBNET = "a private subnet of /16 to /29 such as 10.0.3.0/24"
+
+Found = Iterator[tuple[str, str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule; it is asked only where none of the values it reads is already broken.
+
+    Attributes:
+        reads: Paths of the values, `nodes.count`.
+        find: Yields path, message and what is allowed.
+    """
+
+    reads: tuple[str, ...]
+    find: Callable[[ClusterSpec, Path], Found]
+
+
+def check_spec(spec: ClusterSpec, *, root: Path = Path("/")) -> None:
+    """Refuse a spec that cannot be; `root` is where the host's file system begins.
+
+    Raises:
+        SpecError: Listing every problem.
+    """
+    problems = find_problems(spec, root=root)
+    if problems:
+        many = f"{len(problems)} things" if len(problems) > 1 else "something"
+        raise SpecError(
+            f"the cluster asks for {many} that cannot be",
+            problems=tuple(problems),
+            fix="gpuprov cluster plan with other values; docs/spec.md lists what is allowed",
+        )
+
+
+def find_problems(spec: ClusterSpec, *, broken: frozenset[str] = frozenset(), root: Path = Path("/")) -> list[Problem]:
+    """Ask every rule that does not read a `broken` path (or part of one)."""
+    problems = []
+    for rule in RULES:
+        if not any(_touches(path, read) for path in broken for read in rule.reads):
+            problems += [Problem(path=p, message=m, allowed=a) for p, m, a in rule.find(spec, root)]
+    return problems
+
+
+def _touches(broken: str, read: str) -> bool:
+    return (
+        broken == read or read.startswith((f"{broken}.", f"{broken}[")) or broken.startswith((f"{read}.", f"{read}["))
+    )
+
+
+def _pattern(path: str, pattern: re.Pattern[str], allowed: str, get: Callable[[ClusterSpec], str]) -> Rule:
+    def find(spec: ClusterSpec, _root: Path) -> Found:
+        if not pattern.fullmatch(get(spec)):
+            yield path, f"{get(spec)[:80]!r} cannot be used", allowed
+
+    return Rule(reads=(path,), find=find)
+
+
+def _at_least(path: str, least: int, get: Callable[[ClusterSpec], int | None]) -> Rule:
+    def find(spec: ClusterSpec, _root: Path) -> Found:
+        value = get(spec)
+        if value is not None and value < least:
+            yield path, f"is {value}", f"{least} or more"
+
+    return Rule(reads=(path,), find=find)
+
+
+def _count(spec: ClusterSpec, _root: Path) -> Found:
+    if not 1 <= spec.nodes.count <= NODES_MAX:
+        yield "nodes.count", f"is {spec.nodes.count}", f"1 to {NODES_MAX}"
+
+
+def _fits_subnet(key: str, get: Callable[[ClusterSpec], str]) -> Rule:
+    def find(spec: ClusterSpec, _root: Path) -> Found:
+        network = _parse_subnet(get(spec))
+        if network is not None and 1 <= spec.nodes.count <= NODES_MAX and spec.nodes.count > capacity(network):
+            room = capacity(network)
+            yield "nodes.count", f"{spec.nodes.count} nodes do not fit into network.{key} {network}", f"1 to {room}"
+
+    return Rule(reads=("nodes.count", f"network.{key}"), find=find)
+
+
+def _subnet(key: str, get: Callable[[ClusterSpec], str]) -> Rule:
+    path = f"network.{key}"
+
+    def find(spec: ClusterSpec, _root: Path) -> Found:
+        text = get(spec)
+        try:
+            network = IPv4Network(text, strict=False)
+        except ValueError:
+            yield path, f"{text[:80]!r} is not a subnet", _SUBNET
+            return
+        if "/" not in text or str(network) != text:
+            yield path, f"{text!r} is not how the subnet {network} is written", _SUBNET
+        elif not any(network.subnet_of(lan) for lan in _LAN):
+            yield path, f"{text} is not private (10/8, 172.16/12, 192.168/16)", _SUBNET
+        elif network.prefixlen not in _LENGTHS:
+            yield path, f"{text} is too large or too small", _SUBNET
+
+    return Rule(reads=(path,), find=find)
+
+
+def _parse_subnet(text: str) -> IPv4Network | None:
+    try:
+        return IPv4Network(text)
+    except ValueError:
+        return None
+
+
+def _no_overlap(spec: ClusterSpec, _root: Path) -> Found:
+    public, private = _parse_subnet(spec.network.subnet), _parse_subnet(spec.network.private_subnet)
+    if public and private and public.overlaps(private):
+        yield "network.private_subnet", f"{private} overlaps network.subnet {public}", "two subnets that do not overlap"
+
+
+def _two_bridges(spec: ClusterSpec, _root: Path) -> Found:
+    if spec.network.bridge == spec.network.private_bridge:
+        yield "network.private_bridge", f"{spec.network.private_bridge!r} is network.bridge too", "another name"
+
+
+def _controller(spec: ClusterSpec, _root: Path) -> Found:
+    if not 0 <= spec.slurm.controller < max(spec.nodes.count, 1):
+        yield "slurm.controller", f"there is no node number {spec.slurm.controller}", f"0 to {spec.nodes.count - 1}"
+
+
+def _base(spec: ClusterSpec, _root: Path) -> Found:
+    if spec.image.base not in BASES and not _ENGINE_IMAGE.fullmatch(spec.image.base):
+        yield "image.base", f"{spec.image.base[:80]!r} is not known", f"{', '.join(BASES)} or image:NAME"
+
+
+def _packages(spec: ClusterSpec, _root: Path) -> Found:
+    for index, package in enumerate(spec.image.packages):
+        if not _PACKAGE.fullmatch(package):
+            yield f"image.packages[{index}]", f"{package[:80]!r} is not a package name", "a Debian package name"
+
+
+def _mounts(spec: ClusterSpec, root: Path) -> Found:
+    targets: set[str] = set()
+    for index, mount in enumerate(spec.nodes.mounts):
+        path = f"nodes.mounts[{index}]"
+        yield from _mount_source(path, mount, root)
+        yield from _mount_target(path, mount)
+        if mount.target in targets:
+            yield f"{path}.target", f"{mount.target} is mounted twice", "another folder"
+        targets.add(mount.target)
+
+
+def _mount_source(path: str, mount: MountSpec, root: Path) -> Found:
+    if not mount.source.startswith("/"):
+        yield f"{path}.source", f"{mount.source[:80]!r} is not an absolute path", "an absolute path of the host"
+    elif not mount.source.isprintable() or not (root / mount.source.lstrip("/")).exists():
+        yield f"{path}.source", f"{mount.source[:80]!r} does not exist on the host", "a folder or file that exists"
+
+
+def _mount_target(path: str, mount: MountSpec) -> Found:
+    target, allowed = PurePosixPath(mount.target), "an absolute path outside /proc, /sys and /dev"
+    if not target.is_absolute() or ".." in target.parts or not mount.target.isprintable():
+        yield f"{path}.target", f"{mount.target[:80]!r} is not a plain absolute path", allowed
+    elif str(target) in {"/", "//"} or any(target.is_relative_to(system) for system in _SYSTEM):
+        yield f"{path}.target", f"{mount.target[:80]} would hide what the node needs", allowed
+
+
+RULES: tuple[Rule, ...] = (
+    _pattern("name", _CLUSTER, "1 to 32 of a-z, 0-9 and -, a letter first", lambda spec: spec.name),
+    Rule(reads=("nodes.count",), find=_count),
+    _fits_subnet("subnet", lambda spec: spec.network.subnet),
+    _fits_subnet("private_subnet", lambda spec: spec.network.private_subnet),
+    _pattern("nodes.prefix", _PREFIX, "1 to 40 of a-z, 0-9 and -, a letter first", lambda spec: spec.nodes.prefix),
+    _at_least("nodes.cpus", 1, lambda spec: spec.nodes.cpus),
+    _at_least("nodes.memory_gib", 1, lambda spec: spec.nodes.memory_gib),
+    Rule(reads=("nodes.mounts",), find=_mounts),
+    _at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),
+    _pattern("network.bridge", _BRIDGE, "2 to 15 of A-Z, a-z, 0-9, _ . -", lambda spec: spec.network.bridge),
+    _pattern("network.private_bridge", _BRIDGE, "2 to 15 of A-Z, a-z, 0-9, _ . -", lambda s: s.network.private_bridge),
+    Rule(reads=("network.bridge", "network.private_bridge"), find=_two_bridges),
+    _subnet("subnet", lambda spec: spec.network.subnet),
+    _subnet("private_subnet", lambda spec: spec.network.private_subnet),
+    Rule(reads=("network.subnet", "network.private_subnet"), find=_no_overlap),
+    Rule(reads=("image.base",), find=_base),
+    Rule(reads=("image.packages",), find=_packages),
+    Rule(reads=("nodes.count", "slurm.controller"), find=_controller),
+    _pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),
+)

@@ -1,0 +1,87 @@
+"""docs/spec.md and examples/lab.yaml say what the dataclasses say."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+import yaml
+
+from gpuprov.spec.load import load_spec
+from gpuprov.spec.models import ClusterSpec, MountSpec
+
+ROOT = Path(__file__).parents[3]
+EXAMPLE = ROOT / "examples" / "lab.yaml"
+ROW = re.compile(r"^\| `([a-z_.\[\]]+)` \| (.+?) \| (.+?) \| .+ \|$", re.MULTILINE)
+
+
+def plain(value: object) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def expected(cls: Any, path: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in dataclasses.fields(cls):
+        at = f"{path}{item.name}"
+        hint = get_type_hints(cls)[item.name]
+        if dataclasses.is_dataclass(hint):
+            found |= expected(hint, f"{at}.")
+        elif item.default is dataclasses.MISSING:
+            found[at] = "required"
+        else:
+            found[at] = "`[]`" if item.default == () else f"`{plain(item.default)}`"
+    return found
+
+
+def documented() -> dict[str, tuple[str, str]]:
+    return {key: (default, allowed) for key, default, allowed in ROW.findall((ROOT / "docs" / "spec.md").read_text())}
+
+
+def test_every_key_is_documented_with_its_default() -> None:
+    keys = {"version": "required", **expected(ClusterSpec), **expected(MountSpec, "nodes.mounts[].")}
+    assert {key: default for key, (default, _) in documented().items()} == keys
+
+
+def test_every_choice_is_documented() -> None:
+    choices = 0
+    for section in ("", "nodes", "gpus"):
+        cls: Any = get_type_hints(ClusterSpec)[section] if section else ClusterSpec
+        for name, hint in get_type_hints(cls).items():
+            values = [value for value in get_args(hint) if isinstance(value, str)]
+            if values:
+                choices += 1
+                allowed = documented()[f"{section}.{name}".lstrip(".")][1]
+                assert allowed == ", ".join(f"`{value}`" for value in values)
+    assert choices == 4
+
+
+def test_the_example_has_every_key_at_its_default() -> None:
+    assert load_spec(EXAMPLE) == ClusterSpec()
+    written = yaml.safe_load(EXAMPLE.read_text())
+    assert written.pop("version") == "gpuprov/v1"
+    keys = {f"{section}.{key}" if isinstance(part, dict) else section
+            for section, part in written.items() for key in (part if isinstance(part, dict) else [""])}  # fmt: skip
+    assert keys == set(expected(ClusterSpec))
+
+
+def test_the_example_for_mounts_in_a_comment_is_right(tmp_path: Path) -> None:
+    (tmp_path / "srv" / "data").mkdir(parents=True)
+    text = EXAMPLE.read_text().replace("mounts: []", "mounts:").replace("#   - {source", "   - {source")
+    path = tmp_path / "lab.yaml"
+    path.write_text(text)
+    mounts = load_spec(path, root=tmp_path).nodes.mounts
+    assert mounts == (MountSpec(source="/srv/data", target="/data", read_only=True),)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_addresses_in_the_examples_comments_are_right(number: int) -> None:
+    from gpuprov.spec.addressing import gateway, private_address, public_address
+
+    text = EXAMPLE.read_text()
+    network = ClusterSpec().network
+    assert f"c00{number} is {public_address(number, network).ip}" in text
+    assert f"c00{number} is {private_address(number, network).ip}" in text
+    assert f"the host is {gateway(network).ip}" in text

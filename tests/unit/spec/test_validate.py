@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.core.errors import SpecError
+from gpuprov.spec.models import (
+    ClusterSpec,
+    GpuSpec,
+    ImageSpec,
+    MountSpec,
+    NetworkSpec,
+    NodesSpec,
+    SlurmSpec,
+)
+from gpuprov.spec.validate import check_spec, find_problems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def paths(spec: ClusterSpec, root: Path = Path("/")) -> list[str]:
+    return [problem.path for problem in find_problems(spec, root=root)]
+
+
+def changed(section: str, **values: Any) -> ClusterSpec:
+    spec = ClusterSpec()
+    if not section:
+        return replace(spec, **values)
+    part: Mapping[str, Any] = {section: replace(getattr(spec, section), **values)}
+    return replace(spec, **part)
+
+
+def test_the_defaults_are_right() -> None:
+    check_spec(ClusterSpec())
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        changed("nodes", count=1),
+        changed("nodes", count=253),
+        changed("nodes", prefix="gpu-"),
+        changed("nodes", cpus=1, memory_gib=1),
+        changed("gpus", per_node=0),
+        changed("gpus", per_node=8, sharing="exclusive", mode="real"),
+        changed("network", subnet="172.16.0.0/16", private_subnet="192.168.7.0/24"),
+        changed("image", base="image:my/own-1.2", packages=("g++", "python3.11")),
+        changed("slurm", controller=3, partition="Big_1"),
+        changed("", name="a"),
+    ],
+)
+def test_what_can_be_passes(spec: ClusterSpec) -> None:
+    check_spec(spec)
+
+
+@pytest.mark.parametrize(
+    ("path", "spec"),
+    [
+        ("nodes.count", changed("nodes", count=0)),
+        ("nodes.count", changed("nodes", count=-1)),
+        ("nodes.count", changed("nodes", count=254)),
+        ("nodes.count", changed("nodes", count=300)),
+        ("nodes.prefix", changed("nodes", prefix="")),
+        ("nodes.prefix", changed("nodes", prefix="C")),
+        ("nodes.prefix", changed("nodes", prefix="../x")),
+        ("nodes.prefix", changed("nodes", prefix="x" * 61)),
+        ("nodes.prefix", changed("nodes", prefix="c\n")),
+        ("nodes.cpus", changed("nodes", cpus=0)),
+        ("nodes.memory_gib", changed("nodes", memory_gib=-4)),
+        ("gpus.per_node", changed("gpus", per_node=-1)),
+        ("name", changed("", name="")),
+        ("name", changed("", name="../lab")),
+        ("name", changed("", name="Lab")),
+        ("network.bridge", changed("network", bridge="a-bridge-too-long")),
+        ("network.bridge", changed("network", bridge="br 0")),
+        ("network.private_bridge", changed("network", private_bridge="")),
+        ("network.private_bridge", changed("network", private_bridge="gpbr0")),
+        ("network.subnet", changed("network", subnet="10.0.3.0")),
+        ("network.subnet", changed("network", subnet="10.0.3.1/24")),
+        ("network.subnet", changed("network", subnet="10.0.3.0/255.255.255.0")),
+        ("network.subnet", changed("network", subnet="not/24")),
+        ("network.subnet", changed("network", subnet="8.8.8.0/24")),
+        ("network.subnet", changed("network", subnet="127.0.0.0/24")),
+        ("network.subnet", changed("network", subnet="fd00::/64")),
+        ("network.private_subnet", changed("network", private_subnet="10.0.5.0/30")),
+        ("network.private_subnet", changed("network", private_subnet="10.0.3.0/25")),
+        ("image.base", changed("image", base="stretch")),
+        ("image.base", changed("image", base="image:")),
+        ("image.packages[1]", changed("image", packages=("vim", "--force"))),
+        ("slurm.controller", changed("slurm", controller=4)),
+        ("slurm.controller", changed("slurm", controller=-1)),
+        ("slurm.partition", changed("slurm", partition="a b")),
+        ("slurm.partition", changed("slurm", partition="")),
+    ],
+)
+def test_what_cannot_be_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
+    found = find_problems(spec)
+    assert path in [problem.path for problem in found]
+    assert all(problem.allowed for problem in found)
+
+
+def test_the_nodes_must_fit_into_both_subnets() -> None:
+    spec = ClusterSpec(nodes=NodesSpec(count=6), network=NetworkSpec(subnet="10.0.3.0/29"))
+    assert paths(spec) == ["nodes.count"]
+    assert paths(replace(spec, nodes=NodesSpec(count=5))) == []
+    spec = ClusterSpec(nodes=NodesSpec(count=14), network=NetworkSpec(private_subnet="10.0.5.0/28"))
+    assert paths(spec) == ["nodes.count"]
+    assert paths(replace(spec, nodes=NodesSpec(count=13))) == []
+
+
+def test_mounts(tmp_path: Path) -> None:
+    (tmp_path / "srv").mkdir()
+
+    def of(source: str, target: str) -> list[str]:
+        mounts = (MountSpec(source=source, target=target),)
+        return paths(ClusterSpec(nodes=NodesSpec(mounts=mounts)), tmp_path)
+
+    assert of("/srv", "/data") == []
+    assert of("/srv", "/devices") == []
+    for source in ("srv", "/absent", "/srv\x00", ""):
+        assert of(source, "/data") == ["nodes.mounts[0].source"]
+    for target in ("", "data", "/", "//", "/proc", "/proc/self", "/sys", "/dev/x", "/a/../dev", "/a\nb", "/./dev"):
+        assert of("/srv", target) == ["nodes.mounts[0].target"]
+
+
+def test_a_target_is_mounted_once(tmp_path: Path) -> None:
+    mounts = (MountSpec(source="/", target="/data"), MountSpec(source="/", target="/data"))
+    assert paths(ClusterSpec(nodes=NodesSpec(mounts=mounts)), tmp_path) == ["nodes.mounts[1].target"]
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    spec = ClusterSpec(
+        name="",
+        nodes=NodesSpec(count=300, prefix="_"),
+        gpus=GpuSpec(per_node=-1),
+        image=ImageSpec(base="x"),
+        slurm=SlurmSpec(partition="", controller=301),
+    )
+    with pytest.raises(SpecError) as caught:
+        check_spec(spec)
+    found = [problem.path for problem in caught.value.problems]
+    assert sorted(found) == [
+        "gpus.per_node", "image.base", "name", "nodes.count", "nodes.prefix", "slurm.controller", "slurm.partition",
+    ]  # fmt: skip
+    assert caught.value.fix
