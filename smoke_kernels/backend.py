@@ -54,7 +54,7 @@ def numba_cuda_submodule(name: str) -> UntypedModule:
 def device_function(function: Callable[..., Any]) -> Kernel:
     """Return `function` so that kernels can call it; it must not use `cuda` itself.
 
-    The simulator gets the plain function: its own wrapper takes a lock on every call. The compiler gets it inlined before
+    The simulator gets the plain function: its wrapper takes a lock on every call. The compiler gets it inlined before
     types are known: otherwise numba asks a GPU for its capability, and the compile gate has none.
     """
     return function if SIMULATED else cuda.jit(function, device=True, inline="always")
