@@ -1,0 +1,58 @@
+"""By which way GPUs get into a node, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.libraries import plan_library_mounts
+from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.spec.devices import CharDevice, Mount
+
+EngineAccess = Literal["cdi", "nvidia-runtime"]
+AccessKind = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """How a node gets its GPUs; devices and mounts are empty where the engine itself sees to them."""
+
+    kind: AccessKind
+    reason: str
+    devices: tuple[CharDevice, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+
+
+def decide_access(host: HostGpus, gpus: Sequence[Gpu], *, offers: Sequence[EngineAccess] = ()) -> Access:
+    """Choose the way in: simulated if the host is, raw wherever it can serve, else what engine and host offer.
+
+    Args:
+        host: Its GPUs and driver.
+        gpus: The units leased to the node.
+        offers: Ways that engine and host have beside raw, the preferred one first.
+
+    Raises:
+        HostNotReady: No way can serve; it says what raw lacks.
+    """
+    if not gpus:
+        return Access(kind="none", reason="the node has no GPU")
+    if host.simulated:
+        devices = plan_simulated_nodes(gpus, driver_loaded=host.driver is not None)
+        return Access(kind="simulated", reason=f"SIMULATED: {host.reason}", devices=devices)
+    if host.driver is None:
+        raise HostNotReady("no NVIDIA driver is loaded", evidence=host.reason, fix="modprobe nvidia && nvidia-smi")
+    try:
+        devices = plan_device_nodes(gpus, host.driver)
+        mounts = plan_library_mounts(host.driver)
+    except HostNotReady as lack:
+        if not offers:
+            raise
+        return Access(kind=offers[0], reason=f"raw cannot serve: {lack.what}")
+    reason = f"driver {host.driver.version} on the host is all it needs"
+    return Access(kind="raw", reason=reason, devices=devices, mounts=mounts)

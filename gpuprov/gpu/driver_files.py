@@ -1,0 +1,107 @@
+"""Read what a loaded NVIDIA kernel driver shows in /proc and /sys, under any root."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
+from gpuprov.gpu.models import DriverFiles, ProcGpu
+from gpuprov.gpu.pci import normalise_pci
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
+_DEVICE = re.compile(r"^\s*(\d+) (\S+)$", re.MULTILINE)
+_NVIDIA_VENDOR = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+
+
+def read_driver_files(root: Path) -> DriverFiles | None:
+    """Gather the facts of the loaded driver, or None where none is loaded.
+
+    Raises:
+        HostNotReady: The driver's own files make no sense.
+    """
+    version_file = root / "proc/driver/nvidia/version"
+    if not version_file.is_file():
+        return None
+    majors = parse_proc_devices(_text(root / "proc/devices"))
+    return DriverFiles(
+        version=parse_version(version_file.read_text()),
+        uvm_major=majors.get("nvidia-uvm"),
+        caps_major=majors.get("nvidia-caps"),
+        caps_minors=parse_mig_minors(_text(root / "proc/driver/nvidia-caps/mig-minors")),
+        modeset="nvidia-modeset" in majors or (root / "sys/module/nvidia_modeset").is_dir(),
+        gpus=_read_proc_gpus(root),
+        libraries=find_libraries(root),
+        nvidia_smi=find_nvidia_smi(root),
+    )
+
+
+def find_nvidia_cards(root: Path) -> tuple[str, ...]:
+    """PCI addresses of NVIDIA GPUs, with or without a driver."""
+    cards = [
+        device.name
+        for device in sorted((root / "sys/bus/pci/devices").glob("*"))
+        if _text(device / "vendor").strip() == _NVIDIA_VENDOR and _text(device / "class").startswith(_DISPLAY_CLASSES)
+    ]
+    return tuple(cards)
+
+
+def parse_version(text: str) -> str:
+    """The module's version, from /proc/driver/nvidia/version; the proprietary and the open module write it differently.
+
+    Raises:
+        HostNotReady: There is none in it.
+    """
+    match = _VERSION.search(text)
+    if match is None:
+        raise HostNotReady(
+            "the NVIDIA driver does not say its version",
+            evidence=f"/proc/driver/nvidia/version: {text.strip()!r}",
+            fix="dmesg | grep NVRM",
+        )
+    return match[1]
+
+
+def parse_proc_devices(text: str) -> dict[str, int]:
+    """Names of character devices to majors, from /proc/devices."""
+    characters = text.partition("Block devices:")[0]
+    return {name: int(major) for major, name in _DEVICE.findall(characters)}
+
+
+def parse_mig_minors(text: str) -> dict[str, int]:
+    """Capability names (`gpu0/gi1/ci0/access`) to minors of nvidia-caps."""
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}  # noqa: PLR2004 - name and minor
+
+
+def parse_information(text: str) -> ProcGpu | None:
+    """One /proc/driver/nvidia/gpus/<pci>/information; None for a GPU that the driver was told to leave out.
+
+    Raises:
+        HostNotReady: UUID, address or minor is missing, as it is while a GPU has never been initialised.
+    """
+    values = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in text.splitlines())}
+    if values.get("GPU Excluded") == "Yes":
+        return None
+    uuid, minor, pci = (values.get(key, "") for key in ("GPU UUID", "Device Minor", "Bus Location"))
+    if "?" in uuid or not uuid.startswith("GPU-") or not minor.isdigit() or not pci:
+        raise HostNotReady(
+            f"the GPU at {pci or 'an unknown address'} is not initialised",
+            evidence=f"/proc/driver/nvidia/gpus: UUID {uuid!r}, minor {minor!r}",
+            fix="nvidia-smi    # initialises it; if it stays so: dmesg | grep NVRM",
+        )
+    return ProcGpu(uuid=uuid, minor=int(minor), pci=normalise_pci(pci), model=values.get("Model", "unknown"))
+
+
+def _read_proc_gpus(root: Path) -> tuple[ProcGpu, ...]:
+    found = [parse_information(path.read_text()) for path in root.glob("proc/driver/nvidia/gpus/*/information")]
+    return tuple(sorted((gpu for gpu in found if gpu), key=lambda gpu: gpu.pci))
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.is_file() else ""

@@ -1,0 +1,181 @@
+"""Which GPUs this host has, real or simulated, and under which numbers."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.gpu.driver_files import find_nvidia_cards, read_driver_files
+from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
+from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml
+from gpuprov.gpu.simulate import load_profiles, make_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.gpu.models import DriverFiles
+    from gpuprov.gpu.nvml import NvmlReading
+    from gpuprov.spec.models import GpuMode
+
+__all__ = ["Gpu", "HostGpus", "MigInstance", "observe"]
+
+PROFILE: Final = "h100-sxm-80gb"
+SIMULATED_MAX: Final = 64
+# Where a driver is loaded, the low minors are real GPUs; a simulated one must never open one of those.
+_MINOR_BESIDE_REAL: Final = 128
+
+_SIMULATE = "or, to go on without a GPU: --gpu-mode simulated"
+_FIXES: Final = {
+    4: "run it as root, or allow your user: ls -l /dev/nvidiactl /dev/nvidia*",
+    9: "modprobe nvidia && nvidia-smi    # dmesg | grep NVRM shows why the module does not answer",
+    13: "install a newer driver: its libnvidia-ml lacks a function that every supported version has",
+    15: "nvidia-smi --gpu-reset -i <index>, or reboot    # dmesg | grep Xid shows why the GPU fell off the bus",
+    16: "nvidia-smi --gpu-reset -i <index>, or reboot",
+    18: "reboot    # the driver was upgraded while its old kernel module stayed loaded",
+    999: "nvidia-modprobe -u -c0; dmesg | grep NVRM",
+}
+
+
+def observe(
+    *,
+    root: Path = Path("/"),
+    mode: GpuMode,
+    simulated_count: int = 4,
+    read: Callable[[], NvmlReading] = read_nvml,
+) -> HostGpus:
+    """Find the GPUs of a host.
+
+    Args:
+        root: Where /proc and /sys are looked up.
+        mode: `auto` simulates where there is no driver, and only there.
+        simulated_count: How many to simulate.
+        read: Asks NVML; tests hand in recorded answers.
+
+    Raises:
+        HostNotReady: A driver is there but does not work, or mode `real` finds none.
+        UsageError: `simulated_count` makes no sense.
+    """
+    driver = read_driver_files(root)
+    if mode == "simulated":
+        return _simulate(simulated_count, driver=driver, reason="asked for: --gpu-mode simulated")
+    if driver is not None:
+        return _observe_real(driver, read)
+    cards = find_nvidia_cards(root)
+    if cards and (root / "usr/bin/nvidia-smi").exists():
+        raise HostNotReady(
+            "the NVIDIA driver is installed but not loaded",
+            evidence=f"GPU at {', '.join(cards)}; no /proc/driver/nvidia/version",
+            fix=f"modprobe nvidia && nvidia-smi; {_SIMULATE}",
+        )
+    reason = (
+        f"no NVIDIA driver on this host, although it has a GPU at {', '.join(cards)}"
+        if cards
+        else "no NVIDIA driver on this host"
+    )
+    if mode == "real":
+        raise HostNotReady(
+            "no NVIDIA driver is loaded",
+            evidence=f"{reason}: no /proc/driver/nvidia/version",
+            fix=f"install the driver and check it with nvidia-smi; {_SIMULATE}",
+        )
+    return _simulate(simulated_count, driver=None, reason=reason)
+
+
+def _observe_real(driver: DriverFiles, read: Callable[[], NvmlReading]) -> HostGpus:
+    try:
+        reading = read()
+    except NvmlFailed as exc:
+        if exc.code == LIBRARY_NOT_FOUND and driver.gpus:
+            return _from_proc(driver)
+        raise _not_ready(exc, driver) from exc
+    if not reading.gpus:
+        raise HostNotReady(
+            "the NVIDIA driver is loaded but sees no GPU",
+            evidence=f"NVML counts 0; /proc/driver/nvidia/gpus shows {len(driver.gpus)}",
+            fix=f"nvidia-smi; dmesg | grep NVRM; {_SIMULATE}",
+        )
+    _check_identities(reading.gpus, driver)
+    return HostGpus(
+        simulated=False,
+        reason=f"NVML of driver {reading.driver_version}",
+        driver_version=reading.driver_version,
+        cuda_driver_version=reading.cuda_driver_version,
+        gpus=reading.gpus,
+        driver=driver,
+    )
+
+
+def _from_proc(driver: DriverFiles) -> HostGpus:
+    """Without NVML: its order is the order of PCI addresses, so the index can still be told."""
+    gpus = tuple(
+        Gpu(index=index, uuid=gpu.uuid, minor=gpu.minor, pci=gpu.pci, model=gpu.model)
+        for index, gpu in enumerate(sorted(driver.gpus, key=lambda gpu: gpu.pci))
+    )
+    return HostGpus(
+        simulated=False,
+        reason="/proc/driver/nvidia, since libnvidia-ml.so.1 could not be loaded",
+        driver_version=driver.version,
+        cuda_driver_version=None,
+        gpus=gpus,
+        driver=driver,
+    )
+
+
+def _check_identities(gpus: tuple[Gpu, ...], driver: DriverFiles) -> None:
+    """A node gets its device by minor and its lease by UUID: a wrong pair would hand out somebody else's GPU."""
+    minors = {gpu.uuid: gpu.minor for gpu in driver.gpus}
+    wrong = [gpu for gpu in gpus if minors.get(gpu.uuid, gpu.minor) != gpu.minor]
+    if wrong or len({gpu.minor for gpu in gpus}) != len(gpus) or len({gpu.uuid for gpu in gpus}) != len(gpus):
+        raise HostNotReady(
+            "NVML and the kernel module disagree about which GPU is which",
+            evidence=f"NVML: {[(gpu.uuid, gpu.minor) for gpu in gpus]}; /proc/driver/nvidia/gpus: {minors}",
+            fix="nvidia-smi -L; cat /proc/driver/nvidia/gpus/*/information; reboot if a GPU was reset or exchanged",
+        )
+
+
+def _not_ready(exc: NvmlFailed, driver: DriverFiles) -> HostNotReady:
+    libraries = [
+        path.rpartition("/")[2] for path in driver.libraries if "libcuda.so" in path or "libnvidia-ml.so" in path
+    ]
+    return HostNotReady(
+        "the NVIDIA driver is loaded but NVML does not work",
+        evidence=f"{exc}; kernel module {driver.version}; libraries: {', '.join(libraries) or 'none found'}",
+        fix=f"{_FIXES.get(exc.code, 'nvidia-smi; dmesg | grep NVRM')}; {_SIMULATE}",
+    )
+
+
+def _simulate(count: int, *, driver: DriverFiles | None, reason: str) -> HostGpus:
+    if not 1 <= count <= SIMULATED_MAX:
+        raise UsageError(
+            f"cannot simulate {count} GPUs",
+            evidence=f"allowed: 1 to {SIMULATED_MAX}",
+            fix="GPUPROV_SIMULATED_GPUS=4",
+        )
+    profiles = load_profiles(str(resources.files("gpuprov.gpu") / "profiles.json"))
+    document = make_document(
+        profiles, profile=PROFILE, count=count, first_minor=_MINOR_BESIDE_REAL if driver is not None else 0
+    )
+    return HostGpus(
+        simulated=True,
+        reason=reason,
+        driver_version=document["driver_version"],
+        cuda_driver_version=document["cuda_driver_version"],
+        gpus=tuple(_from_document(gpu) for gpu in document["gpus"]),
+        driver=driver,
+        document=document,
+    )
+
+
+def _from_document(gpu: Mapping[str, Any]) -> Gpu:
+    major, minor = gpu["compute_capability"]
+    return Gpu(
+        index=gpu["index"],
+        uuid=gpu["uuid"],
+        minor=gpu["minor"],
+        pci=gpu["pci"],
+        model=gpu["model"],
+        memory_bytes=gpu["memory_bytes"],
+        compute_capability=(major, minor),
+    )

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.gpu.allocate import Lease, LeaseRequest, allocate
+from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.models import MigInstance
+
+if TYPE_CHECKING:
+    from gpuprov.gpu.models import HostGpus
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> HostGpus:
+    return observe(root=tmp_path, mode="simulated", simulated_count=2)
+
+
+def chosen(host: HostGpus, leases: list[Lease], requests: list[LeaseRequest]) -> dict[str, list[int]]:
+    return {node: [gpu.index for gpu in gpus] for node, gpus in allocate(host, leases, requests).items()}
+
+
+def lease(host: HostGpus, node: str, index: int, sharing: str = "shared") -> Lease:
+    return Lease(node=node, gpus=(host.units[index].uuid,), sharing="exclusive" if sharing == "exclusive" else "shared")
+
+
+def shared(node: str, count: int = 1) -> LeaseRequest:
+    return LeaseRequest(node=node, sharing="shared", count=count)
+
+
+def exclusive(node: str, count: int = 1) -> LeaseRequest:
+    return LeaseRequest(node=node, sharing="exclusive", count=count)
+
+
+def test_shared_spreads_over_the_least_loaded_then_the_lowest_index(two: HostGpus) -> None:
+    assert chosen(two, [], [shared(f"c00{n}") for n in range(5)]) == {
+        "c000": [0], "c001": [1], "c002": [0], "c003": [1], "c004": [0]
+    }  # fmt: skip
+    assert chosen(two, [lease(two, "old", 0)], [shared("c000")]) == {"c000": [1]}
+
+
+def test_shared_leaves_alone_what_another_holds_exclusively(two: HostGpus) -> None:
+    leases = [lease(two, "greedy", 0, "exclusive"), lease(two, "a", 1), lease(two, "b", 1)]
+    assert chosen(two, leases, [shared("c000")]) == {"c000": [1]}
+
+
+def test_exclusive_takes_only_what_nobody_holds(two: HostGpus) -> None:
+    assert chosen(two, [lease(two, "a", 0)], [exclusive("c000")]) == {"c000": [1]}
+    with pytest.raises(UsageError) as caught:
+        allocate(two, [lease(two, "a", 0)], [exclusive("c000"), exclusive("c001")])
+    assert "c001 cannot have 1 GPU (exclusive): 0 of 1" in caught.value.what
+    assert "a (shared)" in caught.value.evidence
+    assert "c000 (exclusive)" in caught.value.evidence
+    assert "gpuprov rm NODE" in caught.value.fix
+
+
+def test_what_cannot_be_for_one_is_given_to_none(two: HostGpus) -> None:
+    with pytest.raises(UsageError, match="3 GPUs"):
+        allocate(two, [], [shared("c000"), shared("c001", 3)])
+
+
+def test_an_exclusive_request_is_served_before_a_shared_one_takes_the_last_free_gpu(two: HostGpus) -> None:
+    leases = [lease(two, "a", 1)]
+    assert chosen(two, leases, [shared("c000"), exclusive("c001")]) == {"c000": [1], "c001": [0]}
+
+
+def test_a_node_keeps_what_it_holds(two: HostGpus) -> None:
+    leases = [lease(two, "c000", 1), lease(two, "c001", 1)]
+    assert chosen(two, leases, [shared("c000"), shared("c001"), shared("c002")]) == {
+        "c000": [1], "c001": [1], "c002": [0]
+    }  # fmt: skip
+
+
+def test_a_node_that_asks_for_more_keeps_its_own_among_them() -> None:
+    four = observe(root=Path("/nonexistent"), mode="simulated", simulated_count=4)
+    assert chosen(four, [lease(four, "c000", 2)], [shared("c000", 2)]) == {"c000": [0, 2]}
+
+
+def test_nodes_that_turn_exclusive_together_do_not_block_each_other(two: HostGpus) -> None:
+    leases = [lease(two, "c000", 0), lease(two, "c001", 0)]
+    assert chosen(two, leases, [exclusive("c000"), exclusive("c001")]) == {"c000": [0], "c001": [1]}
+
+
+def test_a_named_gpu_is_the_one_that_is_given(two: HostGpus) -> None:
+    request = LeaseRequest(node="c000", sharing="shared", wanted=(two.units[1].uuid,))
+    assert chosen(two, [lease(two, "c000", 0)], [request]) == {"c000": [1]}
+    with pytest.raises(UsageError, match=r"c000 cannot have GPU .*000001"):
+        allocate(two, [lease(two, "other", 1, "exclusive")], [request])
+
+
+def test_no_gpu_asked_is_none_given(two: HostGpus) -> None:
+    assert chosen(two, [], [shared("c000", 0)]) == {"c000": []}
+
+
+def test_a_lease_on_a_gpu_that_is_gone_is_an_error(two: HostGpus) -> None:
+    one = replace(two, gpus=two.gpus[:1])
+    with pytest.raises(HostNotReady) as caught:
+        allocate(one, [lease(two, "c000", 1)], [shared("c000")])
+    assert two.units[1].uuid in caught.value.evidence
+    assert allocate(one, [lease(two, "c000", 1)], [shared("c001")])["c001"] == one.units
+
+
+def test_the_same_node_twice_is_an_error(two: HostGpus) -> None:
+    with pytest.raises(UsageError, match="twice"):
+        allocate(two, [], [shared("c000"), shared("c000")])
+
+
+def test_mig_instances_are_leased_one_by_one(two: HostGpus) -> None:
+    parts = tuple(
+        MigInstance(index=n, uuid=f"MIG-{n}", gpu_instance=n + 1, compute_instance=0, memory_bytes=5) for n in range(2)
+    )
+    host = replace(two, gpus=(replace(two.gpus[0], mig_enabled=True, mig=parts), two.gpus[1]))
+    assert [unit.label for unit in host.units] == ["0:0", "0:1", "1"]
+    given = allocate(host, [], [exclusive(f"c00{n}") for n in range(3)])
+    assert [[unit.uuid for unit in units] for units in given.values()] == [["MIG-0"], ["MIG-1"], [two.gpus[1].uuid]]
