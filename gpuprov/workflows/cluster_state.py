@@ -1,0 +1,79 @@
+"""What there is of a cluster: read from the engine's labels, never from a file of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
+from gpuprov.spec.serialize import load_spec_json
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.spec.models import ClusterSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterState:
+    """One cluster, and what else the engine holds.
+
+    Attributes:
+        spec: What was last asked for, as recorded on its network; None if it was never brought up.
+        nodes: Its nodes, by name; incomplete ones too.
+        others: Every other instance of the engine, ours or foreign.
+        networks: Every network of the engine.
+    """
+
+    name: str
+    spec: ClusterSpec | None
+    nodes: tuple[NodeState, ...]
+    others: tuple[NodeState, ...]
+    networks: tuple[NetworkState, ...]
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything carries the cluster's label."""
+        return bool(self.nodes or self.own_networks)
+
+    @property
+    def own_networks(self) -> tuple[NetworkState, ...]:
+        """The networks that were made for this cluster."""
+        return tuple(network for network in self.networks if network.labels.get(LABEL_CLUSTER) == self.name)
+
+    @property
+    def slurm_nodes(self) -> tuple[NodeState, ...]:
+        """The finished nodes that are part of its Slurm."""
+        return tuple(node for node in self.nodes if node.complete and node.labels.get(LABEL_ROLE) == "slurm")
+
+    def node(self, name: str) -> NodeState | None:
+        """A node of the cluster by name."""
+        return next((node for node in self.nodes if node.name == name), None)
+
+    def taken_addresses(self) -> dict[str, str]:
+        """Addresses (without prefix length) that an instance's configuration fixes, each with its holder."""
+        taken = {}
+        for node in (*self.nodes, *self.others):
+            for address in node.addresses.values():
+                taken[address.partition("/")[0]] = f"{'node' if node.ours else 'the foreign instance'} {node.name}"
+        return taken
+
+
+def observe_cluster(driver: Driver, name: str) -> ClusterState:
+    """Read a cluster's state: two calls to the engine."""
+    found = sorted(driver.list_nodes(), key=lambda node: node.name)
+    networks = tuple(driver.list_networks())
+    recorded = next(
+        (
+            network.labels[LABEL_SPEC]
+            for network in networks
+            if network.labels.get(LABEL_CLUSTER) == name and LABEL_SPEC in network.labels
+        ),
+        None,
+    )
+    return ClusterState(
+        name=name,
+        spec=load_spec_json(recorded) if recorded else None,
+        nodes=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) == name),
+        others=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) != name),
+        networks=networks,
+    )

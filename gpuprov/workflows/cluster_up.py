@@ -1,0 +1,124 @@
+"""`cluster up`: bring a cluster to what its spec says, changing only what differs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprov import __version__
+from gpuprov.core.lock import host_lock
+from gpuprov.core.outcome import Outcome
+from gpuprov.core.rollback import Rollback
+from gpuprov.spec.addressing import node_name
+from gpuprov.spec.serialize import dump_spec
+from gpuprov.spec.validate import check_spec
+from gpuprov.workflows import slurm
+from gpuprov.workflows.cluster_plan import Plan, plan_cluster
+from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
+from gpuprov.workflows.create_nodes import create_nodes, delete_nodes, repair_nodes, start_nodes
+from gpuprov.workflows.host_room import refuse_host_conflicts
+from gpuprov.workflows.networks import ensure_networks, record_spec
+from gpuprov.workflows.node_files import FileSet, plan_files
+from gpuprov.workflows.node_image import images_for
+
+if TYPE_CHECKING:
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import ClusterSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What `cluster up` is asked for.
+
+    Attributes:
+        keep_on_failure: Leave what this run made for a look, instead of removing it.
+    """
+
+    spec: ClusterSpec
+    keep_on_failure: bool = False
+
+
+def cluster_up(driver: Driver, request: Request, host: HostGpus, *, reporter: Reporter) -> Outcome:
+    """Ensure networks, image, nodes and Slurm.
+
+    Returns:
+        What changed; empty if the cluster already was as asked.
+
+    Raises:
+        GpuprovError: Something refused or failed; what this run made is removed again.
+    """
+    spec = request.spec
+    check_spec(spec)
+    with host_lock(reporter), Rollback(reporter, keep=request.keep_on_failure) as rollback:
+        with reporter.phase("plan"):
+            state = observe_cluster(driver, spec.name)
+            plan = plan_cluster(spec, state, host, version=__version__)
+            _refuse_what_hurts(driver, spec, state, plan)
+        done = _carry_out(driver, spec, state, plan, host, reporter=reporter, rollback=rollback)
+    return Outcome(changed=done)
+
+
+def _refuse_what_hurts(driver: Driver, spec: ClusterSpec, state: ClusterState, plan: Plan) -> None:
+    """Stop here, with nothing changed, if the plan would clash with the host or end somebody's job."""
+    refuse_host_conflicts(driver, spec, plan)
+    members = {node.name for node in state.slurm_nodes if node.status == "running"}
+    leaving = sorted(members & set(plan.remove))
+    controller = _controller(spec)
+    if leaving and controller in members and controller not in leaving:
+        slurm.refuse_running_jobs(driver, controller, leaving)
+
+
+def _carry_out(
+    driver: Driver,
+    spec: ClusterSpec,
+    state: ClusterState,
+    plan: Plan,
+    host: HostGpus,
+    *,
+    reporter: Reporter,
+    rollback: Rollback,
+) -> tuple[str, ...]:
+    if plan.networks:
+        with reporter.phase("networks"):
+            ensure_networks(driver, plan.networks, rollback)
+    images = images_for(driver, spec, plan, host, reporter=reporter) if plan.create else {}
+    files = plan_files(driver, spec, state, plan.members, images, controller=_controller(spec))
+    if plan.remove:
+        with reporter.phase("remove"):
+            delete_nodes(driver, plan.remove, reporter=reporter)
+    if plan.repair:
+        with reporter.phase("repair"):
+            repair_nodes(driver, plan.repair, reporter=reporter)
+    if plan.create or plan.start:
+        with reporter.phase("nodes"):
+            start_nodes(driver, plan.start, reporter=reporter)
+            for role, image in images.items():
+                designs = [design for design in plan.create if design.role == role]
+                create_nodes(driver, designs, image, files.for_new, reporter=reporter, rollback=rollback)
+    refreshed = _ensure_slurm(driver, spec, plan, files, reporter=reporter)
+    record_spec(driver, spec, dump_spec(spec), state)
+    return (*plan.lines(), *refreshed)
+
+
+def _ensure_slurm(
+    driver: Driver, spec: ClusterSpec, plan: Plan, files: FileSet, *, reporter: Reporter
+) -> tuple[str, ...]:
+    """Bring the shared files to the nodes that stay, restart their daemons if that changed any, wait until all are ready."""
+    old = [design.name for design in (*plan.keep, *plan.repair)]
+    members = [design.name for design in plan.members if design.role == "slurm"]
+    with reporter.phase("slurm"):
+        stale = slurm.outdated(driver, old, files.shared)
+        for name, missing in stale.items():
+            driver.push(name, missing)
+        renewed = [name for name in members if any(file.path.startswith("/etc/slurm/") for file in stale.get(name, ()))]
+        if renewed:
+            slurm.restart_daemons(driver, _controller(spec), renewed)
+        if members:
+            slurm.wait_ready(driver, _controller(spec), members, reporter)
+    return tuple(f"renewed {', '.join(file.path for file in missing)} on {name}" for name, missing in stale.items())
+
+
+def _controller(spec: ClusterSpec) -> str:
+    return node_name(spec.nodes.prefix, spec.slurm.controller)

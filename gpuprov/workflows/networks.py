@@ -1,0 +1,93 @@
+"""The cluster's two networks: ensured before nodes, removed after them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.core.outcome import Outcome
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attachment, NetworkRequest
+from gpuprov.spec.addressing import gateway, mac
+
+if TYPE_CHECKING:
+    from ipaddress import IPv4Interface
+
+    from gpuprov.core.rollback import Rollback
+    from gpuprov.drivers.base import Driver
+    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.workflows.cluster_state import ClusterState
+
+
+def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tuple[NetworkRequest, ...]:
+    """The networks to make.
+
+    Raises:
+        NotOurs: A bridge of that name exists and gpuprov did not make it.
+        UsageError: It belongs to another cluster, or has another address than the spec says.
+    """
+    labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version}
+    wanted = (
+        NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
+        NetworkRequest(name=spec.network.private_bridge, labels=labels),
+    )
+    present = {network.name: network for network in state.networks}
+    for request in wanted:
+        found = present.get(request.name)
+        if found is None:
+            continue
+        if not found.ours:
+            raise NotOurs(
+                f"the network {request.name} exists and was not made by gpuprov",
+                evidence=f"{found.name}: address {found.address or 'none'}, {'managed' if found.managed else 'an interface of the host'}",
+                fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
+            )
+        owner = found.labels[LABEL_CLUSTER]
+        if owner != spec.name:
+            raise UsageError(
+                f"the network {request.name} belongs to cluster {owner}",
+                evidence=f"label gpuprov.cluster={owner}",
+                fix=f"give cluster {spec.name} bridges and subnets of its own in the spec, or: gpuprov cluster down {owner}",
+            )
+        if found.address != request.address:
+            raise UsageError(
+                f"the network {request.name} has another address than the spec asks for",
+                evidence=f"it has {found.address}, the spec says {request.address}",
+                fix=f"gpuprov cluster down {spec.name}, then bring it up with the new subnet",
+            )
+    return tuple(request for request in wanted if request.name not in present)
+
+
+def ensure_networks(driver: Driver, requests: tuple[NetworkRequest, ...], rollback: Rollback) -> Outcome:
+    """Make the planned networks."""
+    for request in requests:
+        rollback.add(f"network {request.name}", lambda name=request.name: driver.delete_network(name))
+        driver.create_network(request)
+    return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
+
+
+def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterState) -> None:
+    """Write what was asked for onto the cluster's network, if it is not there yet."""
+    network = next((found for found in state.own_networks if found.name == spec.network.bridge), None)
+    if network is None or network.labels.get(LABEL_SPEC) != text:
+        driver.set_network_labels(spec.network.bridge, {LABEL_SPEC: text})
+
+
+def attach(spec: ClusterSpec, name: str, public: IPv4Interface, private: IPv4Interface) -> tuple[Attachment, ...]:
+    """A node's two interfaces."""
+    return (
+        Attachment(
+            network=spec.network.bridge,
+            interface="eth0",
+            kind="veth",
+            address=str(public),
+            mac=mac(spec.name, name, "eth0"),
+            gateway=str(gateway(spec.network).ip),
+        ),
+        Attachment(
+            network=spec.network.private_bridge,
+            interface="eth1",
+            kind="macvlan",
+            address=str(private),
+            mac=mac(spec.name, name, "eth1"),
+        ),
+    )

@@ -1,0 +1,143 @@
+"""What one node shall be: everything but its image and its files, decided before anything is made."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from gpuprov import __version__
+from gpuprov.core.fingerprint import fingerprint
+from gpuprov.drivers.base import (
+    LABEL_ACCESS,
+    LABEL_ADDRESS,
+    LABEL_CLUSTER,
+    LABEL_DRIVER,
+    LABEL_FINGERPRINT,
+    LABEL_GPUS,
+    LABEL_IMAGE,
+    LABEL_PRIVATE_ADDRESS,
+    LABEL_ROLE,
+    LABEL_SHARING,
+    LABEL_VERSION,
+    Attachment,
+    CharDevice,
+    File,
+    ImageState,
+    Mount,
+    NodeRequest,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.gpu.access import Access
+    from gpuprov.spec.models import NodesSpec, Role, Sharing
+
+_GIB = 1024**3
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeDesign:
+    """A node as it shall be.
+
+    Attributes:
+        gpus: UUIDs of its leased GPUs.
+        access: How they get in: `raw`, `simulated`, or `none` without GPUs.
+        driver_version: Of the host's NVIDIA driver when it was made.
+        own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
+    """
+
+    cluster: str
+    name: str
+    role: Role
+    attachments: tuple[Attachment, ...]
+    gpus: tuple[str, ...]
+    sharing: Sharing
+    access: str
+    driver_version: str
+    devices: tuple[CharDevice, ...]
+    mounts: tuple[Mount, ...]
+    privileged: bool
+    cpus: int | None
+    memory_gib: int | None
+
+    @property
+    def address(self) -> str:
+        """The address on eth0, without prefix length."""
+        return self.attachments[0].address.partition("/")[0]
+
+    @property
+    def private_address(self) -> str:
+        """The address on eth1, without prefix length."""
+        return self.attachments[1].address.partition("/")[0]
+
+    def labels(self) -> dict[str, str]:
+        """The labels that make the engine our database; the fingerprint covers the whole design."""
+        return {
+            LABEL_CLUSTER: self.cluster,
+            LABEL_ROLE: self.role,
+            LABEL_GPUS: ",".join(self.gpus),
+            LABEL_SHARING: self.sharing,
+            LABEL_ACCESS: self.access,
+            LABEL_DRIVER: self.driver_version,
+            LABEL_ADDRESS: self.address,
+            LABEL_PRIVATE_ADDRESS: self.private_address,
+            LABEL_VERSION: __version__,
+            LABEL_FINGERPRINT: fingerprint(asdict(self)),
+        }
+
+    def request(self, image: ImageState, files: tuple[File, ...]) -> NodeRequest:
+        """What the driver needs to make it."""
+        return NodeRequest(
+            name=self.name,
+            image=image.id,
+            labels={**self.labels(), LABEL_IMAGE: image.name},
+            attachments=self.attachments,
+            devices=self.devices,
+            mounts=self.mounts,
+            files=files,
+            privileged=self.privileged,
+            cpus=self.cpus,
+            memory_bytes=self.memory_gib * _GIB if self.memory_gib else None,
+        )
+
+
+def design_node(
+    *,
+    cluster: str,
+    name: str,
+    nodes: NodesSpec,
+    attachments: tuple[Attachment, ...],
+    gpus: tuple[str, ...],
+    sharing: Sharing,
+    access: Access,
+    driver_version: str,
+) -> NodeDesign:
+    """Put a node together from its parts."""
+    own = tuple(Mount(source=m.source, target=m.target, read_only=m.read_only) for m in nodes.mounts)
+    return NodeDesign(
+        cluster=cluster,
+        name=name,
+        role=nodes.role,
+        attachments=attachments,
+        gpus=gpus,
+        sharing=sharing,
+        access=access.kind,
+        driver_version=driver_version,
+        devices=access.devices,
+        mounts=access.mounts + own,
+        privileged=nodes.privileged,
+        cpus=nodes.cpus,
+        memory_gib=nodes.memory_gib,
+    )
+
+
+def gpu_paths(devices: tuple[CharDevice, ...]) -> tuple[str, ...]:
+    """Paths of the GPUs among a node's devices, `/dev/nvidia0`, in order of minor; control devices are left out."""
+    gpus = [device for device in devices if device.path.removeprefix("/dev/nvidia").isdecimal()]
+    return tuple(device.path for device in sorted(gpus, key=lambda device: device.minor))
+
+
+def changed_labels(design: NodeDesign, labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of the design that a node does not have."""
+    return {key: value for key, value in design.labels().items() if labels.get(key, "") != value}

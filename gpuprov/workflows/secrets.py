@@ -1,0 +1,59 @@
+"""Keys of a cluster: the munge key lives in its nodes only, the ssh key pair in this user's own folder."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError
+from gpuprov.core.execution import run
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
+
+_MUNGE_KEY = "/etc/munge/munge.key"
+_MUNGE_KEY_BYTES = 128
+_PRIVATE_MODE = 0o700
+_KEYGEN_BUDGET_S = 30.0
+
+
+def munge_key(driver: Driver, controller: str | None) -> bytes:
+    """The cluster's munge key: read from its controller, or a new one for a cluster that has none yet."""
+    if controller is None:
+        return secrets.token_bytes(_MUNGE_KEY_BYTES)
+    key = driver.pull(controller, _MUNGE_KEY)
+    if len(key) < 32:  # noqa: PLR2004 - munge's own least size
+        raise EngineError(
+            f"{controller} has no usable munge key",
+            evidence=f"{_MUNGE_KEY} has {len(key)} bytes",
+            fix="gpuprov cluster down, then up: the nodes cannot trust each other",
+        )
+    return key
+
+
+def key_folder(cluster: str) -> Path:
+    """This user's folder for the keys of a cluster."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(data) / "gpuprov" / cluster
+
+
+def ensure_ssh_key(cluster: str) -> str:
+    """Make this user's key pair for a cluster if there is none; returns the public key line."""
+    private = key_folder(cluster) / "id_ed25519"
+    if not private.with_suffix(".pub").exists() or not private.exists():
+        private.parent.mkdir(mode=_PRIVATE_MODE, parents=True, exist_ok=True)
+        private.unlink(missing_ok=True)
+        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"gpuprov-{cluster}", "-f", str(private)], timeout_s=_KEYGEN_BUDGET_S)
+    return private.with_suffix(".pub").read_text(encoding="ascii").strip()
+
+
+def remove_keys(cluster: str) -> bool:
+    """Remove this user's keys of a cluster; whether there were any."""
+    folder = key_folder(cluster)
+    if not folder.exists():
+        return False
+    shutil.rmtree(folder)
+    return True

@@ -1,0 +1,109 @@
+"""Slurm on the cluster's nodes: bring changed files to running nodes, and wait until every node is ready."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.waiting import Wait
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, File
+
+READY = frozenset({"idle", "mixed", "allocated", "completing"})
+_READY_BUDGET_S = 90.0
+_COMMAND_BUDGET_S = 30.0
+_WORKERS = 8
+
+
+def node_states(driver: Driver, controller: str) -> dict[str, str]:
+    """Slurm's word for each node, such as `idle` or `down*`; empty while the controller does not answer."""
+    result = driver.run(controller, ["sinfo", "-h", "-N", "-o", "%N %T"], timeout_s=_COMMAND_BUDGET_S)
+    if result.exit_code:
+        return {}
+    return dict(line.split() for line in result.stdout.splitlines() if line.strip())
+
+
+def is_ready(state: str) -> bool:
+    """Whether a node takes or runs jobs; `*` marks a node that does not answer."""
+    return state in READY
+
+
+def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: Reporter) -> None:
+    """Wait until Slurm takes jobs on every node.
+
+    Raises:
+        TimedOut: With each node's last state.
+    """
+
+    def observe() -> dict[str, str]:
+        states = node_states(driver, controller)
+        for name in names:
+            reporter.node(name, states.get(name, "unknown to Slurm"))
+        return {name: states.get(name, "unknown") for name in names}
+
+    Wait(
+        what=f"Slurm to be ready on {len(names)} nodes",
+        timeout_s=_READY_BUDGET_S,
+        fix=f"gpuprov exec {controller} -- sinfo -R; gpuprov exec {controller} -- journalctl -u slurmctld -u slurmd",
+    ).until(observe, lambda states: all(is_ready(state) for state in states.values()))
+
+
+def refuse_running_jobs(driver: Driver, controller: str, names: Sequence[str]) -> None:
+    """Refuse to take nodes away under a running job.
+
+    Raises:
+        UsageError: A job runs on one of them.
+    """
+    argv = ["squeue", "-h", "-t", "running,completing", "-w", ",".join(names), "-o", "%i on %N"]
+    result = driver.run(controller, argv, timeout_s=_COMMAND_BUDGET_S)
+    jobs = result.stdout.strip()
+    if result.exit_code == 0 and jobs:
+        raise UsageError(
+            f"jobs run on nodes that would be removed: {', '.join(names)}",
+            evidence=jobs,
+            fix=f"wait for them, or end them: gpuprov exec {controller} -- scancel JOB",
+        )
+
+
+def outdated(driver: Driver, names: Iterable[str], files: Sequence[File]) -> dict[str, list[File]]:
+    """Which of the files each running node has not, or has in another form; nodes with all of them are left out."""
+    wanted = {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
+
+    def look(name: str) -> tuple[str, list[File]]:
+        result = driver.run(name, ["sha256sum", "--", *wanted], timeout_s=_COMMAND_BUDGET_S)
+        present = {line[66:]: line[:64] for line in result.stdout.splitlines()}
+        return name, [file for file in files if present.get(file.path) != wanted[file.path]]
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return {name: stale for name, stale in pool.map(look, names) if stale}
+
+
+def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> None:
+    """Make running daemons read changed files; jobs go on, as slurmd's steps outlive it.
+
+    slurmctld comes first: a slurmd that asks about nodes its controller does not know is refused.
+
+    Raises:
+        EngineError: A daemon did not come back.
+    """
+    _restart(driver, controller, "slurmctld")
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        list(pool.map(lambda name: _restart(driver, name, "slurmd"), names))
+
+
+def _restart(driver: Driver, name: str, unit: str) -> None:
+    result = driver.run(name, ["systemctl", "restart", unit], timeout_s=_COMMAND_BUDGET_S)
+    if result.exit_code:
+        log = driver.run(name, ["journalctl", "-u", unit, "-n", "10", "--no-pager"], timeout_s=_COMMAND_BUDGET_S)
+        raise EngineError(
+            f"{unit} did not restart on {name}",
+            evidence=json.dumps((result.stderr + log.stdout)[-1500:]),
+            fix=f"gpuprov exec {name} -- systemctl status {unit}",
+        )

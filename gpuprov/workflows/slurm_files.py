@@ -1,0 +1,68 @@
+"""Slurm's configuration and the hosts file, from one model of the cluster: pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprov.assets import find_asset
+from gpuprov.drivers.base import File
+from gpuprov.render.templates import render
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.spec.models import ClusterSpec
+
+_MEMORY_SHARE = 0.95  # slurmd reports what the kernel left over; a node with less than configured is drained
+_MIB = 1024**2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A node as the files name it; `devices` are the paths of its GPUs in order of minor."""
+
+    name: str
+    address: str
+    private_address: str
+    slurm: bool
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What each node may use of the host, as Slurm counts it."""
+
+    cpus: int
+    memory_bytes: int
+
+    @property
+    def memory_mib(self) -> int:
+        """RealMemory, with some room below what the kernel shows."""
+        return int(self.memory_bytes * _MEMORY_SHARE) // _MIB
+
+
+def render_hosts(cluster: str, members: Sequence[Member]) -> File:
+    """`/etc/hosts` with every node's two addresses."""
+    text = render(find_asset("templates"), "node/hosts.j2", cluster=cluster, nodes=members)
+    return File(path="/etc/hosts", content=text.encode())
+
+
+def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], machine: Machine) -> tuple[File, ...]:
+    """`slurm.conf` and `gres.conf`, the same for every node."""
+    nodes = [member for member in members if member.slurm]
+    values = {
+        "cluster": spec.name,
+        "controller": next(node for node in nodes if node.name == controller),
+        "nodes": nodes,
+        "partition": spec.slurm.partition,
+        "cpus": spec.nodes.cpus or machine.cpus,
+        "memory_mib": Machine(
+            cpus=0, memory_bytes=(spec.nodes.memory_gib or 0) * 1024**3 or machine.memory_bytes
+        ).memory_mib,
+    }
+    templates = find_asset("templates")
+    return tuple(
+        File(path=f"/etc/slurm/{name}", content=render(templates, f"slurm/{name}.j2", **values).encode())
+        for name in ("slurm.conf", "gres.conf")
+    )
