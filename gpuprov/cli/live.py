@@ -1,0 +1,106 @@
+"""Progress on a terminal: finished phases scroll by, the running ones and their nodes are redrawn below."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TextIO
+
+from gpuprov.core.names import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+REDRAW_S = 0.2
+UP_AND_CLEAR = "\x1b[{lines}A\r\x1b[J"
+GREEN, RED, YELLOW, DIM, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[33m", "\x1b[2m", "\x1b[0m"
+
+
+def can_show(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether a stream is a terminal that takes colours and cursor movement."""
+    return stream.isatty() and environment.get("TERM", "dumb") != "dumb" and not environment.get("NO_COLOR")
+
+
+@dataclass
+class RunningPhase:
+    """A phase that has begun, and how far its nodes are."""
+
+    name: str
+    started_s: float
+    nodes: dict[str, str] = field(default_factory=dict)
+
+
+def render_running(phases: list[RunningPhase], *, now_s: float, columns: int) -> list[str]:
+    """The lines for the running phases: each with its time, then its nodes folded by state."""
+    lines: list[str] = []
+    for phase in phases:
+        lines.append(f"{phase.name} ... {now_s - phase.started_s:.1f} s")
+        states: dict[str, list[str]] = {}
+        for node, state in phase.nodes.items():
+            states.setdefault(state, []).append(node)
+        lines += [f"  {fold(nodes)}  {state}" for state, nodes in states.items()]
+    return [line if len(line) < columns else f"{line[: columns - 4]}..." for line in lines]
+
+
+class Live:
+    """Redraws a few lines at the bottom of a terminal five times a second while a phase runs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.RLock()
+        self._running: list[RunningPhase] = []
+        self._drawn = 0
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Show it running, then leave one line that says how it ended."""
+        phase = RunningPhase(name=name, started_s=time.monotonic())
+        ended = threading.Event()
+        with self._lock:
+            self._running.append(phase)
+            self._redraw()
+        ticker = threading.Thread(target=self._tick, args=(ended,), daemon=True)
+        ticker.start()
+        mark = f"{RED}failed{PLAIN}"
+        try:
+            yield
+            mark = f"{GREEN}done{PLAIN}"
+        finally:
+            ended.set()
+            ticker.join()
+            with self._lock:
+                self._running.remove(phase)
+                self._redraw(f"{name} {mark} {DIM}{time.monotonic() - phase.started_s:.1f} s{PLAIN}")
+
+    def node(self, name: str, state: str) -> None:
+        """Show the node's new state below its phase."""
+        with self._lock:
+            if self._running:
+                self._running[-1].nodes[name] = state
+                self._redraw()
+
+    def note(self, text: str) -> None:
+        """Leave a line above the running phases."""
+        with self._lock:
+            self._redraw(f"  {text}")
+
+    def warn(self, text: str) -> None:
+        """Leave a line that is seen."""
+        with self._lock:
+            self._redraw(f"{YELLOW}warning:{PLAIN} {text}")
+
+    def _tick(self, ended: threading.Event) -> None:
+        while not ended.wait(REDRAW_S):
+            with self._lock:
+                self._redraw()
+
+    def _redraw(self, *permanent: str) -> None:
+        columns = shutil.get_terminal_size().columns
+        lines = render_running(self._running, now_s=time.monotonic(), columns=columns)
+        erase = UP_AND_CLEAR.format(lines=self._drawn) if self._drawn else ""
+        self._stream.write(erase + "".join(f"{line}\n" for line in (*permanent, *lines)))
+        self._stream.flush()
+        self._drawn = len(lines)

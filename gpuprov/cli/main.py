@@ -1,0 +1,78 @@
+"""The program: run the verb, turn what it raises into words and an exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.root import root
+from gpuprov.cli.session import Session
+from gpuprov.core.errors import GpuprovError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h: none of the codes that mean something here
+EXIT_INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run gpuprov with `arguments` (the process's own where None) and return the exit code."""
+    if arguments is None:  # the process is ours: being ended from outside undoes what was begun, as Ctrl-C does
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        arguments = sys.argv[1:]
+    given = list(arguments)
+    session = Session()
+    # Known before parsing, so that a program that asked for JSON gets JSON about its bad arguments too.
+    session.as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
+    try:
+        code = root().main(given, prog_name="gpuprov", obj=session, standalone_mode=False)
+        session.end(int(code or 0))
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return UsageError.exit_code
+    except click.ClickException as error:
+        return _fail(session, _usage_error(error))
+    except (click.Abort, KeyboardInterrupt):
+        sys.stderr.write("interrupted\n")
+        session.log.note("interrupted")
+        return EXIT_INTERRUPTED
+    except GpuprovError as error:
+        return _fail(session, error)
+    except Exception as error:  # noqa: BLE001 - the last resort: what nobody foresaw becomes one line and a log
+        return _fail_unexpectedly(session, error)
+    return int(code or 0)
+
+
+def _usage_error(error: click.ClickException) -> UsageError:
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "gpuprov"
+    return UsageError(
+        error.format_message().rstrip("."),
+        evidence=context.get_usage().removeprefix("Usage: ") if context else "",
+        fix=f"{path} --help",
+    )
+
+
+def _fail(session: Session, error: GpuprovError) -> int:
+    session.log.error(error)
+    sys.stderr.write(f"error: {error}\n")
+    if session.as_json:
+        parts = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
+        session.show({"error": parts}, "")
+    return error.exit_code
+
+
+def _fail_unexpectedly(session: Session, error: Exception) -> int:
+    session.log.error(error)
+    line = str(error).strip().split("\n", maxsplit=1)[0]
+    what = f"unexpected {type(error).__name__}: {line}"
+    where = f"traceback: {session.log.path}" if session.log.path else "no log could be written; run it again with sudo"
+    sys.stderr.write(f"error: {what}\n{where}\n")
+    if session.as_json:
+        parts = {"what": what, "evidence": where, "fix": "report it with that file", "exit_code": EXIT_UNEXPECTED}
+        session.show({"error": parts}, "")
+    return EXIT_UNEXPECTED

@@ -1,0 +1,24 @@
+"""The options that every verb takes, before or after its name."""
+
+from __future__ import annotations
+
+import click
+
+from gpuprov.cli.session import Session
+
+
+def common_options() -> list[click.Parameter]:
+    """`-q`, `-v` and `--json`; each sets the session and none is handed to the verb."""
+    return [
+        _flag("quiet", ["-q", "--quiet"], "Say only what is wrong."),
+        _flag("verbose", ["-v", "--verbose"], "Say every step of every node."),
+        _flag("as_json", ["--json", "as_json"], "Print one JSON document for programs."),
+    ]
+
+
+def _flag(name: str, declaration: list[str], text: str) -> click.Option:
+    def remember(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+        if value:
+            setattr(ctx.ensure_object(Session), name, True)
+
+    return click.Option(declaration, is_flag=True, expose_value=False, is_eager=True, callback=remember, help=text)

@@ -1,0 +1,73 @@
+"""The tree of verbs, made from the table in verbs.py; a verb's module is imported when it is invoked."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from gpuprov import __version__
+from gpuprov.cli.options import common_options
+from gpuprov.cli.verbs import VERBS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class VerbGroup(click.Group):
+    """The verbs below `path`, such as `host`; the empty path is gpuprov itself."""
+
+    def __init__(self, path: str, *, help: str) -> None:  # noqa: A002 - click's own name for it
+        super().__init__(name=path or "gpuprov", help=help, params=common_options(), no_args_is_help=True)
+        self._path = path
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The verbs directly below, in the table's order."""
+        depth = len(self._path.split())
+        return [
+            path.split()[-1]
+            for path in VERBS
+            if len(path.split()) == depth + 1 and path.split()[:depth] == self._path.split()
+        ]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the verb's module and return its command."""
+        path = f"{self._path} {cmd_name}".strip()
+        verb = VERBS.get(path)
+        if verb is None:
+            return None
+        if verb.module is None:
+            return VerbGroup(path, help=verb.help)
+        command = cast("click.Command", importlib.import_module(verb.module).command)
+        command.name = cmd_name
+        command.params += [option for option in common_options() if option.name not in _names(command.params)]
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the verbs from the table alone, without importing them."""
+        rows = [(name, VERBS[f"{self._path} {name}".strip()].help) for name in self.list_commands(ctx)]
+        with formatter.section("Verbs"):
+            formatter.write_dl(rows)
+
+
+def root() -> click.Group:
+    """The whole command line."""
+    group = VerbGroup("", help="Turn a GPU machine into a cluster of GPU nodes, and prove that each node works.")
+    group.params.append(_version_option())
+    return group
+
+
+def _version_option() -> click.Option:
+    def show(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's signature
+        if value:
+            click.echo(f"gpuprov {__version__}")
+            ctx.exit()
+
+    return click.Option(
+        ["--version"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Show the version."
+    )
+
+
+def _names(params: Iterable[click.Parameter]) -> set[str | None]:
+    return {param.name for param in params}

@@ -1,0 +1,64 @@
+"""What one run of the program shares: how much to say, to whom, and where the log is."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from gpuprov.cli.live import Live, can_show
+from gpuprov.cli.plain import Plain
+from gpuprov.cli.runlog import Both, RunLog, log_folder
+from gpuprov.core.reporter import Stopwatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DOCUMENT_VERSION = 1
+
+
+class Session:
+    """Options as given, the reporter made from them, and the way to stdout."""
+
+    def __init__(self) -> None:
+        self.quiet = False
+        self.verbose = False
+        self.as_json = False
+
+    @cached_property
+    def log(self) -> RunLog:
+        """This run's log file, begun when it is first needed."""
+        return RunLog.begin(log_folder(os.environ, uid=os.getuid()), sys.argv[1:])
+
+    @cached_property
+    def reporter(self) -> Stopwatch:
+        """Tells the user, on stderr, and the log file."""
+        if can_show(sys.stderr, os.environ) and not (self.quiet or self.verbose):
+            return Stopwatch(Both(Live(sys.stderr), self.log))
+        return Stopwatch(Both(Plain(sys.stderr, quiet=self.quiet, verbose=self.verbose), self.log))
+
+    @property
+    def colour(self) -> bool:
+        """Whether stdout is a terminal that shows colours."""
+        return can_show(sys.stdout, os.environ)
+
+    def show(self, document: Mapping[str, object], text: str) -> None:
+        """Print the result: the document with `--json`, else the text."""
+        sys.stdout.write(self._as_json(document) if self.as_json else f"{text.rstrip()}\n")
+
+    def end(self, exit_code: int) -> None:
+        """Say on stderr how long each phase took, when there was more than one, and complete the log."""
+        if "reporter" not in self.__dict__:  # nothing was done: --help, --version
+            return
+        self.log.note(f"exit code {exit_code}")
+        phases = self.reporter.phases
+        if len(phases) > 1 and not self.quiet and not self.as_json:
+            parts = [f"{phase.name} {phase.seconds:.1f} s" for phase in phases]
+            sys.stderr.write(f"durations: {', '.join(parts)}\n")
+
+    def _as_json(self, document: Mapping[str, object]) -> str:
+        phases = {phase.name: round(phase.seconds, 3) for phase in self.reporter.phases}
+        whole = {"version": DOCUMENT_VERSION, **document, "seconds": phases}
+        return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
