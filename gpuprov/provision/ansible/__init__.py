@@ -1,0 +1,1 @@
+"""What Ansible itself loads: our connection plugin."""

@@ -1,0 +1,1 @@
+"""Connection plugins; the folder is on ANSIBLE_CONNECTION_PLUGINS."""

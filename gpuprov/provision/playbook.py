@@ -1,0 +1,210 @@
+"""Apply Ansible roles to machines: the one place that knows ansible-runner."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gpuprov
+from gpuprov.core.errors import PlaybookError, TimedOut
+from gpuprov.provision.events import TaskEvent, parse_event
+from gpuprov.provision.inventory import Target, render_inventory
+from gpuprov.provision.transport import ENTRY_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from gpuprov.core.reporter import Reporter
+
+PLUGINS = Path(__file__).parent / "ansible" / "connection"
+IDENT = "run"
+CONFIG = "ansible.cfg"  # an empty one: a user's own must not change what gpuprov does
+LOG_LINES = 15
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleUse:
+    """A role, with its variables; `tasks` names another entry file of it than `main`."""
+
+    name: str
+    variables: Mapping[str, object] = field(default_factory=dict)
+    tasks: str = "main"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """Roles to apply, in order, to machines.
+
+    Attributes:
+        roles_path: The folder that holds the roles.
+        transport: `module:function` that opens a Transport for a node's engine; not needed for this machine alone.
+        timeout_s: After this many seconds the play is stopped.
+        gather_facts: Collect Ansible's facts first; costs a second.
+    """
+
+    roles: tuple[RoleUse, ...]
+    targets: tuple[Target, ...]
+    roles_path: Path
+    transport: str = ""
+    timeout_s: int = 1800
+    gather_facts: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayResult:
+    """What a play did; `changed` holds the tasks that changed something, as `role: task`."""
+
+    changed: tuple[str, ...]
+    ok: int
+
+
+class TaskFailed(PlaybookError):
+    """A task failed; `event` is the first that did."""
+
+    def __init__(self, event: TaskEvent, *, log: Path) -> None:
+        verb = "cannot reach" if event.kind == "unreachable" else "failed on"
+        task = f"{event.role}: {event.task}" if event.role else event.task
+        super().__init__(
+            f"Ansible task '{task}' {verb} {event.host}",
+            evidence=f"{event.message}\nlog: {log}".strip(),
+            fix=f"less {log}  # then run the same command again; it goes on where this one stopped",
+        )
+        self.event = event
+
+
+def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
+    """Apply the play's roles; its private folder is removed unless it failed.
+
+    Raises:
+        TaskFailed: A task failed or a machine could not be reached.
+        PlaybookError: Ansible could not start or ended without saying which task failed.
+        TimedOut: The play took longer than `timeout_s`.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="gpuprov-play-"))
+    events: list[TaskEvent] = []
+
+    def hear(raw: dict[str, Any]) -> bool:
+        event = parse_event(raw)
+        if event is not None:
+            events.append(event)
+            if event.kind == "started":
+                reporter.node(event.host, f"{event.role}: {event.task}" if event.role else event.task)
+        return False  # nothing reads ansible-runner's event files
+
+    status = _run(play, folder, hear)
+    _judge(status, play, events, folder / "artifacts" / IDENT / "stdout")
+    shutil.rmtree(folder, ignore_errors=True)
+    return summarise(events)
+
+
+def summarise(events: Sequence[TaskEvent]) -> PlayResult:
+    """Count what a play that ended well did."""
+    return PlayResult(
+        changed=tuple(f"{event.role}: {event.task}" for event in events if event.kind == "changed"),
+        ok=sum(event.kind in {"ok", "changed"} for event in events),
+    )
+
+
+def render_playbook(play: Play) -> list[dict[str, object]]:
+    """The playbook document that Ansible reads."""
+    tasks = [
+        {
+            "name": f"Apply role {role.name}",
+            "ansible.builtin.import_role": {"name": role.name, "tasks_from": role.tasks},
+            "vars": dict(role.variables),
+        }
+        for role in play.roles
+    ]
+    return [{"name": "gpuprov", "hosts": "all", "gather_facts": play.gather_facts, "tasks": tasks}]
+
+
+def render_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]:
+    """Ansible's settings, none of them the user's own, and the way to programs of the environment gpuprov runs in."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{path}",
+        "PYTHONPATH": str(Path(gpuprov.__file__).parent.parent),
+        "LC_ALL": "C.UTF-8",
+        "ANSIBLE_CONFIG": str(folder / CONFIG),
+        "ANSIBLE_HOME": str(folder / "home"),
+        "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
+        "ANSIBLE_REMOTE_TMP": "/tmp/.gpuprov-ansible",  # noqa: S108 - made by Ansible with mode 0700, inside the node
+        "ANSIBLE_ROLES_PATH": str(play.roles_path),
+        "ANSIBLE_CONNECTION_PLUGINS": str(PLUGINS),
+        "ANSIBLE_PIPELINING": "1",
+        "ANSIBLE_NOCOLOR": "1",
+        "ANSIBLE_RETRY_FILES_ENABLED": "0",
+        "ANSIBLE_DEPRECATION_WARNINGS": "0",
+        ENTRY_VARIABLE: play.transport,
+    }
+
+
+def _run(play: Play, folder: Path, hear: Any) -> str:  # noqa: ANN401 - ansible-runner has no type information
+    import ansible_runner
+
+    (folder / CONFIG).touch()
+    (folder / "project").mkdir()
+    (folder / "inventory").mkdir()
+    (folder / "project" / "play.json").write_text(json.dumps(render_playbook(play)), encoding="utf-8")
+    (folder / "inventory" / "hosts.json").write_text(json.dumps(render_inventory(play.targets)), encoding="utf-8")
+    with _own_signals():
+        runner = ansible_runner.run(
+            private_data_dir=str(folder),
+            playbook="play.json",
+            ident=IDENT,
+            envvars=render_environment(play, folder=folder, path=os.environ.get("PATH", os.defpath)),
+            settings={"pexpect_use_poll": True, "job_timeout": play.timeout_s, "suppress_ansible_output": True},
+            event_handler=hear,
+            quiet=True,
+        )
+    return str(runner.status)
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Give back the handlers that ansible-runner replaces, for it never does itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _judge(status: str, play: Play, events: Sequence[TaskEvent], log: Path) -> None:
+    if status == "successful":
+        return
+    if status == "canceled":
+        raise KeyboardInterrupt
+    last = next((f"{event.role}: {event.task}" for event in reversed(events) if event.kind == "started"), "none")
+    if status == "timeout":
+        raise TimedOut(
+            f"the play did not end within {play.timeout_s} s",
+            evidence=f"last task started: {last}\nlog: {log}",
+            fix=f"less {log}  # then run the same command again",
+        )
+    failed = next((event for event in events if event.kind in {"failed", "unreachable"}), None)
+    if failed is not None:
+        raise TaskFailed(failed, log=log)
+    raise PlaybookError(
+        f"Ansible ended with status {status}",
+        evidence=f"{_tail(log)}\nlog: {log}",
+        fix=f"less {log}  # if Ansible is missing there: pip install ansible-core, in the environment of gpuprov",
+    )
+
+
+def _tail(log: Path) -> str:
+    with contextlib.suppress(OSError):
+        return "\n".join(log.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()[-LOG_LINES:])
+    return "no output"

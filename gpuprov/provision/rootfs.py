@@ -1,0 +1,87 @@
+"""The base root file system of an image: built by mmdebstrap from the distribution's packages, kept in a cache."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.execution import CommandFailed, CommandMissing, run
+from gpuprov.core.fingerprint import fingerprint, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+UBUNTU_SUITES = frozenset({"jammy", "noble"})
+TIMEOUT_S = 900.0
+# Documentation and translations are a third of the files, and the number of files is what a copy or a start costs.
+_DPKG_OPTIONS = (
+    "force-unsafe-io",
+    "path-exclude=/usr/share/doc/*",
+    "path-include=/usr/share/doc/*/copyright",
+    "path-exclude=/usr/share/info/*",
+    "path-exclude=/usr/share/locale/*",
+    "path-exclude=/usr/share/man/*",
+)
+# mmdebstrap leaves the names and resolvers of this machine behind.
+_CLEAN = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf"; : > "$1/etc/machine-id"'
+
+
+def default_cache() -> Path:
+    """Where root file systems and wheels are kept: of the machine for root, else of the user."""
+    return Path("/var/cache/gpuprov") if os.geteuid() == 0 else Path.home() / ".cache" / "gpuprov"
+
+
+def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path) -> list[str]:
+    """The command line that builds the tar."""
+    return [
+        "mmdebstrap",
+        "--variant=apt",
+        "--format=tar",
+        f"--components={'main,universe' if suite in UBUNTU_SUITES else 'main'}",
+        '--aptopt=Apt::Install-Recommends "false"',
+        '--aptopt=Acquire::Languages "none"',
+        *(f"--dpkgopt={option}" for option in _DPKG_OPTIONS),
+        f"--customize-hook={_CLEAN}",
+        f"--include={','.join(packages)}",
+        suite,
+        str(target),
+    ]
+
+
+def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, timeout_s: float = TIMEOUT_S) -> Path:
+    """The tar of a suite with packages; built once and kept.
+
+    Raises:
+        HostNotReady: mmdebstrap is missing, or it failed.
+        TimedOut: It took longer than `timeout_s`, as it does where a mirror does not answer.
+    """
+    key = short(fingerprint(render_mmdebstrap(suite, packages, Path("-"))))
+    kept = cache / f"rootfs-{suite}-{key}.tar"
+    if kept.is_file():
+        return kept
+    cache.mkdir(parents=True, exist_ok=True)
+    unfinished = cache / f".rootfs-{suite}-{key}-{os.getpid()}.tar"
+    argv = render_mmdebstrap(suite, packages, unfinished)
+    try:
+        run(argv, timeout_s=timeout_s)
+        unfinished.replace(kept)
+    except CommandMissing as missing:
+        raise HostNotReady(
+            "mmdebstrap, which builds the base of an image, is not installed",
+            evidence=missing.evidence,
+            fix="sudo gpuprov host prepare",
+        ) from missing
+    except (CommandFailed, TimedOut) as failed:
+        raise type(failed)(
+            f"the base root file system {suite} could not be built",
+            evidence=failed.evidence,
+            fix=f"see whether this machine reaches the mirror (apt-get update); then by hand: "
+            f"mmdebstrap --variant=apt {suite} /dev/null",
+        ) from failed
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            unfinished.unlink()
+    return kept

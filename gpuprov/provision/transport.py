@@ -1,0 +1,53 @@
+"""How Ansible reaches a node: through the engine, by an entry point that the caller names.
+
+`provision` does not know the drivers, and the connection plugin runs in a process of its own. So the workflow
+hands over the name of a function (`module:function`) in an environment variable; the plugin opens it there.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Protocol, cast
+
+from gpuprov.core.errors import UsageError
+
+ENTRY_VARIABLE = "GPUPROV_OPEN_TRANSPORT"
+
+
+class Transport(Protocol):
+    """What the connection plugin needs of an engine."""
+
+    def run(self, node: str, argv: list[str]) -> tuple[int, bytes, bytes]:
+        """Run a command as root in a running node; exit status, standard output, standard error."""
+
+    def put(self, node: str, path: str, content: bytes) -> None:
+        """Write a file that only root of the node may read."""
+
+    def get(self, node: str, path: str) -> bytes:
+        """Read a file of the node."""
+
+
+class OpenTransport(Protocol):
+    """What the entry point names."""
+
+    def __call__(self, engine: str) -> Transport:
+        """Reach the nodes of this engine."""
+
+
+def load_entry(entry: str) -> OpenTransport:
+    """Import `module:function`.
+
+    Raises:
+        UsageError: It is not of that form, or there is no such function.
+    """
+    module, colon, function = entry.partition(":")
+    try:
+        if not (module and colon and function):
+            raise ValueError("not of the form module:function")
+        return cast("OpenTransport", getattr(importlib.import_module(module), function))
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"{ENTRY_VARIABLE} does not name a way into the nodes",
+            evidence=f"{entry!r}: {error}",
+            fix=f"unset {ENTRY_VARIABLE}  # gpuprov sets it for the plays it runs",
+        ) from error

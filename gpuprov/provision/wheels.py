@@ -1,0 +1,68 @@
+"""Python wheels for a node, fetched on the host: a node behind a proxy or a private authority cannot ask an index."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.execution import CommandFailed, run
+from gpuprov.core.fingerprint import fingerprint, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+TIMEOUT_S = 900.0
+# pip does not take a newer platform to include the older ones.
+_GLIBC_MINORS = (34, 31, 28, 27, 24, 17)
+
+
+def render_download(requirements: Sequence[str], *, python: str, target: Path) -> list[str]:
+    """The command line that fetches wheels for a node's Python, such as 3.11, and pip itself to install them with."""
+    machine = platform.machine()
+    platforms = [f"manylinux_2_{minor}_{machine}" for minor in _GLIBC_MINORS] + [f"manylinux2014_{machine}"]
+    return [
+        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--progress-bar=off"),
+        *("--only-binary=:all:", "--implementation=cp", f"--python-version={python}", f"--dest={target}"),
+        *(f"--platform={name}" for name in platforms),
+        "pip",
+        *requirements,
+    ]
+
+
+def ensure_wheels(
+    requirements: Sequence[str], *, python: str, cache: Path, timeout_s: float = TIMEOUT_S
+) -> list[Path]:
+    """The wheels of the requirements and all they need, for CPython `python` on this machine's processor; kept.
+
+    Raises:
+        HostNotReady: The index does not answer, or has no such package.
+        TimedOut: It took longer than `timeout_s`.
+    """
+    key = short(fingerprint([platform.machine(), python, *requirements]))
+    kept = cache / f"wheels-{python}-{key}"
+    if not kept.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        unfinished = Path(tempfile.mkdtemp(prefix=".wheels-", dir=cache))
+        try:
+            run(render_download(requirements, python=python, target=unfinished), timeout_s=timeout_s)
+            os.replace(unfinished, kept)
+        except (CommandFailed, TimedOut) as failed:
+            raise _explained(failed, requirements) from failed
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+    return sorted(kept.glob("*.whl"))
+
+
+def _explained(failed: CommandFailed | TimedOut, requirements: Sequence[str]) -> HostNotReady | TimedOut:
+    names = " ".join(requirements)
+    return type(failed)(
+        f"could not fetch the Python packages of the image: {names}",
+        evidence=failed.evidence,
+        fix=f"see whether this machine reaches its package index: {sys.executable} -m pip download --no-deps numpy",
+    )

@@ -1,0 +1,232 @@
+"""The node image: one base, roles applied once in a builder node, published under the fingerprint of its recipe."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov import __version__
+from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.fingerprint import short
+from gpuprov.core.waiting import Wait
+from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    LABEL_IMAGE,
+    LABEL_ROLE,
+    LABEL_VERSION,
+    ROLE_BUILDER,
+    Attachment,
+    Driver,
+    File,
+    ImageState,
+    NodeRequest,
+)
+from gpuprov.provision.inventory import Target
+from gpuprov.provision.playbook import Play, RoleUse, run_play
+from gpuprov.provision.recipe import ROOTFS_PACKAGES, Recipe, source_files
+from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.provision.wheels import ensure_wheels
+from gpuprov.workflows import node_transport
+
+if TYPE_CHECKING:
+    from gpuprov.core.reporter import Reporter
+
+BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
+OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
+PAYLOAD = "/var/cache/gpuprov"
+LABEL_PYTHON = "gpuprov.python"
+LABEL_MUNGE_OWNER = "gpuprov.munge-owner"
+LABEL_SLURM_OWNER = "gpuprov.slurm-owner"
+GIB = 1 << 30
+ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
+CACHE_ROOM_BYTES = 2 * GIB
+BOOT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildSite:
+    """Where an image is built.
+
+    Attributes:
+        attachments: The builder's networks; the package mirror must be reachable through them.
+        files: What the builder needs to resolve names: /etc/resolv.conf, /etc/hosts.
+        cache: Folder of the host that keeps root file systems and wheels.
+    """
+
+    attachments: tuple[Attachment, ...]
+    files: tuple[File, ...] = ()
+    cache: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsuredImage:
+    """The image, and whether it had to be built."""
+
+    image: ImageState
+    built: bool
+
+
+def find_built(driver: Driver, recipe: Recipe) -> ImageState | None:
+    """The image of a recipe, if it is there."""
+    wanted = recipe.fingerprint
+    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == wanted), None)
+
+
+def ensure_image(driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: Reporter) -> EnsuredImage:
+    """Build the recipe's image unless the engine has it; the caller holds the host lock.
+
+    A build that is killed leaves a builder node and no image; the next one removes it.
+
+    Raises:
+        HostNotReady: Too little room, mmdebstrap or the index failed; nothing was made.
+        EngineError: The base is unknown, or the engine failed.
+        PlaybookError: A role failed; the builder is removed.
+    """
+    found = find_built(driver, recipe)
+    if found is not None:
+        return EnsuredImage(image=found, built=False)
+    cache = site.cache or default_cache()
+    _refuse_without_room(driver, cache)
+    with reporter.phase("base"):
+        base = _ensure_base(driver, recipe, cache)
+    try:
+        with reporter.phase("builder"):
+            _start_builder(driver, base, site)
+            python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
+        with reporter.phase("wheels"):
+            _push_payload(driver, recipe, python, cache)
+        with reporter.phase("roles"):
+            run_play(_play(driver, recipe), reporter=reporter)
+        with reporter.phase("publish"):
+            image = driver.publish_image(BUILDER, short(recipe.fingerprint), _labels(driver, recipe, python))
+    except BaseException:
+        driver.delete_node(BUILDER)
+        raise
+    return EnsuredImage(image=image, built=True)
+
+
+def list_images(driver: Driver) -> list[ImageState]:
+    """The images that gpuprov made."""
+    return driver.list_images()
+
+
+def remove_image(driver: Driver, name: str) -> ImageState:
+    """Remove an image of ours, by name or by the first digits of its fingerprint; nodes made from it stay.
+
+    Raises:
+        EngineError: There is none, or more than one, of that name.
+    """
+    images = driver.list_images()
+    matching = [
+        image for image in images if name == image.name or image.labels.get(LABEL_FINGERPRINT, "").startswith(name)
+    ]
+    if len(matching) != 1 or not name:
+        raise EngineError(
+            f"{len(matching)} images of gpuprov are called {name!r}",
+            evidence=f"images: {', '.join(image.name for image in images) or 'none'}",
+            fix="gpuprov image list",
+        )
+    driver.delete_image(matching[0].id)
+    return matching[0]
+
+
+def _refuse_without_room(driver: Driver, cache: Path) -> None:
+    import shutil
+
+    free = driver.facts().free_bytes
+    if free is not None and free < ENGINE_ROOM_BYTES:
+        raise HostNotReady(
+            "too little room for an image in the engine's storage",
+            evidence=f"{free / GIB:.1f} GiB free, {ENGINE_ROOM_BYTES / GIB:.0f} GiB needed",
+            fix="gpuprov image list  # then remove what is not used: gpuprov image rm NAME",
+        )
+    folder = next(path for path in (cache, *cache.parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    if free < CACHE_ROOM_BYTES:
+        raise HostNotReady(
+            "too little room on the disk for what an image is built from",
+            evidence=f"{folder}: {free / GIB:.1f} GiB free, {CACHE_ROOM_BYTES / GIB:.0f} GiB needed",
+            fix=f"df -h {folder}  # make room there",
+        )
+
+
+def _ensure_base(driver: Driver, recipe: Recipe, cache: Path) -> str:
+    if recipe.engine_image is None:
+        rootfs = ensure_rootfs(recipe.base, ROOTFS_PACKAGES, cache=cache)
+        return driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: __version__})
+    image = driver.find_image(recipe.engine_image)
+    if image is None:
+        raise EngineError(
+            f"{driver.name} has no image {recipe.engine_image!r} to build from",
+            evidence=f"the base in the spec is {recipe.base!r}",
+            fix="import one under that name, or use a suite as the base, such as bookworm",
+        )
+    return image.id
+
+
+def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
+    driver.delete_node(BUILDER)
+    labels = {LABEL_CLUSTER: OWNER, LABEL_ROLE: ROLE_BUILDER, LABEL_VERSION: __version__}
+    driver.create_node(
+        NodeRequest(name=BUILDER, image=base, labels=labels, attachments=site.attachments, files=site.files)
+    )
+    driver.start_node(BUILDER)
+    wait = Wait(what="the builder node to boot", timeout_s=BOOT_TIMEOUT_S, fix=f"look at its console, then run again")
+    wait.until(
+        lambda: driver.run(BUILDER, ["systemctl", "is-system-running"]).stdout.strip(),
+        lambda state: state in {"running", "degraded"},
+    )
+
+
+def _push_payload(driver: Driver, recipe: Recipe, python: str, cache: Path) -> None:
+    wheels = ensure_wheels(recipe.requirements, python=python, cache=cache)
+    for wheel in wheels:  # one at a time: they are large
+        driver.push(BUILDER, [File(path=f"{PAYLOAD}/wheels/{wheel.name}", content=wheel.read_bytes())])
+    kernels = recipe.smoke_kernels
+    driver.push(
+        BUILDER,
+        [
+            File(path=f"{PAYLOAD}/smoke_kernels/{path.relative_to(kernels)}", content=path.read_bytes())
+            for path in source_files(kernels)
+        ],
+    )
+
+
+def _play(driver: Driver, recipe: Recipe) -> Play:
+    variables: dict[str, dict[str, object]] = {
+        "base": {"base_extra_packages": list(recipe.packages)},
+        "cuda": {"cuda_requirements": list(recipe.requirements)},
+    }
+    roles = [RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles]
+    return Play(
+        roles=(*roles, RoleUse(name="base", tasks="clean")),
+        targets=(Target(name=BUILDER, engine=driver.name),),
+        roles_path=recipe.roles_path,
+        transport=node_transport.ENTRY,
+    )
+
+
+def _labels(driver: Driver, recipe: Recipe, python: str) -> dict[str, str]:
+    labels = {
+        LABEL_FINGERPRINT: recipe.fingerprint,
+        LABEL_IMAGE: recipe.base,
+        LABEL_VERSION: __version__,
+        LABEL_PYTHON: python,
+    }
+    if "slurm" in recipe.roles:
+        labels[LABEL_MUNGE_OWNER] = _ask(driver, "stat -c %u:%g /etc/munge")
+        labels[LABEL_SLURM_OWNER] = _ask(driver, "stat -c %u:%g /var/lib/slurm/slurmctld")
+    return labels
+
+
+def _ask(driver: Driver, line: str) -> str:
+    result = driver.run(BUILDER, ["/bin/sh", "-c", line])
+    if result.exit_code != 0 or not result.stdout.strip():
+        raise EngineError(
+            "the builder node does not hold what an image needs",
+            evidence=f"{line}: exit status {result.exit_code}, {result.stderr.strip() or 'no output'}",
+            fix="use a Debian or Ubuntu image with systemd and python3 as the base, or a suite such as bookworm",
+        )
+    return result.stdout.strip()

@@ -1,0 +1,40 @@
+"""The way Ansible's connection plugin takes into a node: a driver, seen as a transport."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.drivers.base import Driver, File
+
+if TYPE_CHECKING:
+    from gpuprov.provision.transport import Transport
+
+ENTRY = f"{__name__}:open_transport"
+PRIVATE = 0o600
+
+
+class DriverTransport:
+    """Runs commands and moves files by a driver."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def run(self, node: str, argv: list[str]) -> tuple[int, bytes, bytes]:
+        """Run a command as root in a running node."""
+        result = self._driver.run(node, argv)
+        return result.exit_code, result.stdout.encode(), result.stderr.encode()
+
+    def put(self, node: str, path: str, content: bytes) -> None:
+        """Write a file that only root of the node may read."""
+        self._driver.push(node, [File(path=path, content=content, mode=PRIVATE)])
+
+    def get(self, node: str, path: str) -> bytes:
+        """Read a file of the node."""
+        return self._driver.pull(node, path)
+
+
+def open_transport(engine: str) -> Transport:
+    """What GPUPROV_OPEN_TRANSPORT names."""
+    from gpuprov.drivers.registry import open_driver
+
+    return DriverTransport(open_driver(engine))
