@@ -1,0 +1,28 @@
+"""`gpuprov completion`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import get_completion_class
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_obj
+def command(session: Session, shell: str) -> None:
+    """Print the script that makes a shell complete gpuprov's verbs and node names.
+
+    For bash, once for all sessions: gpuprov completion bash > /etc/bash_completion.d/gpuprov
+    """
+    from gpuprov.cli.root import root
+
+    kind = get_completion_class(shell)
+    if kind is None:  # click.Choice lets only shells through that click knows
+        raise click.UsageError(f"no completion for {shell}")
+    script = kind(root(), {}, "gpuprov", "_GPUPROV_COMPLETE").source()
+    session.show({"shell": shell, "script": script}, script)

@@ -1,0 +1,49 @@
+"""Arguments that several verbs take."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.names import check_node_name, expand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def node_argument(name: str = "node", *, new: bool = False) -> Callable[[Any], Any]:
+    """One node's name, refused where it cannot be one; a shell completes it, unless the node is `new`."""
+    return click.argument(
+        name,
+        metavar=name.upper(),
+        callback=lambda _context, _parameter, value: check_node_name(value),
+        shell_complete=_nothing if new else complete_nodes,
+    )
+
+
+def nodes_argument() -> Callable[[Any], Any]:
+    """One or more nodes, such as `c000 c001` or `c[000-003]`, handed on as a tuple of names."""
+    return click.argument(
+        "nodes",
+        metavar="NODES...",
+        nargs=-1,
+        required=True,
+        callback=lambda _context, _parameter, values: expand(",".join(values)),
+        shell_complete=complete_nodes,
+    )
+
+
+def complete_nodes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Names of nodes that begin so; none where the engine cannot be asked."""
+    from gpuprov.drivers.registry import open_driver
+
+    with contextlib.suppress(GpuprovError):
+        return [node.name for node in open_driver("lxd").list_nodes() if node.ours and node.name.startswith(incomplete)]
+    return []
+
+
+def _nothing(_context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
+    return []

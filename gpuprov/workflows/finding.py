@@ -1,0 +1,22 @@
+"""What an examination of the host finds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+Status = Literal["ok", "info", "warn", "fail"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing seen; `fail` means that nodes cannot be made until it is fixed."""
+
+    id: str
+    status: Status
+    evidence: str
+    fix: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        """As in the document of `gpuprov doctor --json`."""
+        return asdict(self)

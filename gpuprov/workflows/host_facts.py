@@ -1,0 +1,189 @@
+"""What can be seen of the host without changing it; host_findings.py judges it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import stat
+from dataclasses import dataclass, field
+from ipaddress import IPv4Interface, IPv4Network
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.execution import CommandMissing, run
+from gpuprov.gpu.driver_files import find_nvidia_cards
+from gpuprov.gpu.inventory import observe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.drivers.base import Driver, EngineFacts
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import GpuMode
+
+COMMAND_TIMEOUT_S = 10.0
+CACHE_FOLDER = "var"  # images are built from what lies in a cache below it
+
+CgroupVersion = Literal["v1", "v2", "hybrid", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """An IPv4 network the host already reaches: by an address of its own, or by a route."""
+
+    interface: str
+    network: IPv4Network
+    address: IPv4Interface | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineView:
+    """The engine as this user sees it, or the error that says why not."""
+
+    facts: EngineFacts | None = None
+    error: GpuprovError | None = None
+    own_networks: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostFacts:
+    """Everything the findings are made from.
+
+    Attributes:
+        links: IPv4 networks in use; None where `ip` is missing.
+        forward_rules: What `iptables -S` says of FORWARD and DOCKER-USER; None where it cannot be read.
+        inotify_instances: Limit per user of the host; all unprivileged nodes count as one.
+        subuid: Lines of /etc/subuid; None where there is no such file.
+        disk_free_bytes: Where images are built.
+        gpus: Real or simulated ones; None where there is a `gpu_error`.
+        gpu_error: Why a driver that is there does not work.
+        gpu_cards: PCI addresses of NVIDIA GPUs, with or without driver.
+        gpu_devices: Path of each /dev/nvidia* character device to its major and minor.
+    """
+
+    kernel: str
+    cgroup: CgroupVersion
+    uid: int
+    engine: EngineView
+    links: tuple[Link, ...] | None = ()
+    forward_rules: tuple[str, ...] | None = ()
+    inotify_instances: int | None = None
+    subuid: tuple[str, ...] | None = None
+    disk_free_bytes: int = 0
+    gpus: HostGpus | None = None
+    gpu_error: GpuprovError | None = None
+    gpu_cards: tuple[str, ...] = ()
+    gpu_devices: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: Path = Path("/")) -> HostFacts:
+    """Look at everything; nothing that is missing or broken is an error here."""
+    gpus: HostGpus | None = None
+    gpu_error: GpuprovError | None = None
+    try:
+        gpus = observe(root=root, mode=gpu_mode)
+    except GpuprovError as error:
+        gpu_error = error
+    return HostFacts(
+        kernel=platform.release(),
+        cgroup=parse_cgroup(_read(root / "proc/self/mountinfo") or ""),
+        uid=os.getuid(),
+        engine=_view_engine(open_engine),
+        links=_find_links(),
+        forward_rules=_find_forward_rules(),
+        inotify_instances=parse_number(_read(root / "proc/sys/fs/inotify/max_user_instances")),
+        subuid=_lines(_read(root / "etc/subuid")),
+        disk_free_bytes=shutil.disk_usage(root / CACHE_FOLDER).free,
+        gpus=gpus,
+        gpu_error=gpu_error,
+        gpu_cards=find_nvidia_cards(root),
+        gpu_devices=_find_devices(root),
+    )
+
+
+def parse_cgroup(mountinfo: str) -> CgroupVersion:
+    """Which cgroup hierarchy /proc/self/mountinfo shows."""
+    kinds = set(re.findall(r" /sys/fs/cgroup\S* .*? - (cgroup2?) ", mountinfo))
+    if kinds == {"cgroup", "cgroup2"}:
+        return "hybrid"
+    return "v2" if "cgroup2" in kinds else "v1" if "cgroup" in kinds else "none"
+
+
+def parse_links(addresses_json: str, routes_json: str) -> tuple[Link, ...]:
+    """IPv4 networks from `ip -j -4 address` and `ip -j -4 route`; the default route says nothing and is left out."""
+    links = []
+    for interface in json.loads(addresses_json or "[]"):
+        for info in interface.get("addr_info", []):
+            if info.get("family") == "inet":
+                address = IPv4Interface(f"{info['local']}/{info['prefixlen']}")
+                links.append(Link(interface=interface["ifname"], network=address.network, address=address))
+    for route in json.loads(routes_json or "[]"):
+        if route["dst"] != "default":
+            network = IPv4Network(route["dst"], strict=False)
+            links.append(Link(interface=route.get("dev", "no interface"), network=network))
+    return tuple(links)
+
+
+def parse_number(text: str | None) -> int | None:
+    """A number from /proc, or None."""
+    return int(text) if text and text.strip().isdigit() else None
+
+
+def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
+    try:
+        driver = open_engine()
+        networks = driver.list_networks()
+    except GpuprovError as error:
+        return EngineView(error=error)
+    names = tuple(network.name for network in networks)
+    own = tuple(network.name for network in networks if network.ours)
+    try:
+        return EngineView(facts=driver.facts(), networks=names, own_networks=own)
+    except GpuprovError as error:
+        return EngineView(error=error, networks=names, own_networks=own)
+
+
+def _find_links() -> tuple[Link, ...] | None:
+    try:
+        answers = [run(["ip", "-j", "-4", what], timeout_s=COMMAND_TIMEOUT_S).stdout for what in ("address", "route")]
+    except GpuprovError:
+        return None
+    return parse_links(*answers)
+
+
+def _find_forward_rules() -> tuple[str, ...] | None:
+    rules: list[str] = []
+    for chain in ("FORWARD", "DOCKER-USER"):
+        try:
+            answer = run(["iptables", "-w", "2", "-S", chain], timeout_s=COMMAND_TIMEOUT_S, check=False)
+        except CommandMissing:
+            return ()  # nobody can have set a policy with a program that is not there
+        if answer.exit_code != 0 and chain == "FORWARD":
+            return None
+        rules += answer.stdout.splitlines()
+    return tuple(rules)
+
+
+def _find_devices(root: Path) -> dict[str, tuple[int, int]]:
+    devices = {}
+    for path in sorted((root / "dev").glob("nvidia*")):
+        status = path.lstat()
+        if stat.S_ISCHR(status.st_mode):
+            devices[f"/dev/{path.name}"] = (os.major(status.st_rdev), os.minor(status.st_rdev))
+    return devices
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _lines(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(line for line in text.splitlines() if line.strip())

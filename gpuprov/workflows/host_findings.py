@@ -1,0 +1,179 @@
+"""Judge the host's facts: what is good, what is missing, and what to type about it. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+from gpuprov.workflows.finding import Finding
+from gpuprov.workflows.gpu_findings import judge_gpus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.workflows.finding import Status
+    from gpuprov.workflows.host_facts import HostFacts, Link
+
+GIB = 1 << 30
+KERNEL_LEAST = (5, 4)  # LXD 5.0's own floor
+INOTIFY_LEAST = 1024  # systemd in each node takes about six, and unprivileged nodes share one user's limit
+ROOM_LEAST_BYTES = 1 * GIB
+ROOM_FOR_IMAGE_BYTES = 4 * GIB
+SUBUID_LEAST = 65536
+
+PREPARE = "sudo gpuprov host prepare"
+OTHER_SUBNETS = (
+    "give the cluster other subnets (network: in a spec, see examples/lab.yaml), then: gpuprov cluster up -f"
+)
+
+
+def judge_host(facts: HostFacts, spec: ClusterSpec) -> tuple[Finding, ...]:
+    """Every finding, in the order in which things build on each other."""
+    return (
+        judge_kernel(facts.kernel),
+        judge_cgroup(facts),
+        *judge_engine(facts),
+        judge_disk(facts.disk_free_bytes),
+        judge_subuid(facts.subuid),
+        judge_inotify(facts.inotify_instances),
+        judge_subnet(facts, "subnet", spec.network.bridge, spec.network.subnet),
+        judge_subnet(facts, "private-subnet", spec.network.private_bridge, spec.network.private_subnet),
+        judge_forward(facts.forward_rules, spec.network.bridge),
+        *judge_gpus(facts),
+    )
+
+
+def judge_kernel(release: str) -> Finding:
+    """Old kernels lack what unprivileged nodes need."""
+    match = re.match(r"(\d+)\.(\d+)", release)
+    old = match is not None and (int(match[1]), int(match[2])) < KERNEL_LEAST
+    return Finding(
+        id="kernel",
+        status="fail" if old else "ok",
+        evidence=f"Linux {release}",
+        fix=f"boot a kernel of {KERNEL_LEAST[0]}.{KERNEL_LEAST[1]} or newer" if old else "",
+    )
+
+
+def judge_cgroup(facts: HostFacts) -> Finding:
+    """Nodes need some cgroup hierarchy; both versions will do."""
+    if facts.cgroup == "none":
+        fix = "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd"
+        return Finding(id="cgroup", status="fail", evidence="no cgroup file system is mounted", fix=fix)
+    return Finding(id="cgroup", status="ok", evidence=f"cgroup {facts.cgroup}")
+
+
+def judge_engine(facts: HostFacts) -> Iterator[Finding]:
+    """The engine answers this user and has storage."""
+    seen = facts.engine
+    if seen.error is not None:
+        evidence = f"{seen.error.what}: {seen.error.evidence}".rstrip(": ")
+        yield Finding(id="engine", status="fail", evidence=evidence, fix=seen.error.fix)
+    if seen.facts is None:
+        return
+    engine = seen.facts
+    yield Finding(id="engine", status="ok", evidence=f"{engine.name} {engine.version}, API {engine.api}")
+    who = "root" if facts.uid == 0 else f"uid {facts.uid}, by its group"
+    yield Finding(id="permission", status="ok", evidence=f"{who} may use the engine's socket")
+    yield Finding(
+        id="storage",
+        status="ok" if engine.copy_on_write else "warn",
+        evidence=f"{engine.storage}, {'copy on write' if engine.copy_on_write else 'every node is a full copy'}",
+        fix="" if engine.copy_on_write else f"{PREPARE}  # makes a btrfs pool, where nodes are clones",
+    )
+    if engine.free_bytes is not None:
+        yield _judge_room("storage-room", engine.free_bytes, "the engine's storage")
+
+
+def judge_disk(free_bytes: int) -> Finding:
+    """Room for what images are built from."""
+    return _judge_room("disk-room", free_bytes, "/var")
+
+
+def judge_subuid(lines: tuple[str, ...] | None) -> Finding:
+    """Unprivileged nodes need a range of user ids that belongs to root, who runs the engine."""
+    if lines is None:
+        return Finding(id="subuid", status="ok", evidence="no /etc/subuid: the engine takes its own default range")
+    for line in lines:
+        user, _, rest = line.partition(":")
+        count = rest.rpartition(":")[2]
+        if user in {"root", "0", "lxd", "_lxd"} and count.isdigit() and int(count) >= SUBUID_LEAST:
+            return Finding(id="subuid", status="ok", evidence=line)
+    return Finding(
+        id="subuid",
+        status="fail",
+        evidence=f"/etc/subuid gives root no {SUBUID_LEAST} ids: {', '.join(lines) or 'empty'}",
+        fix="echo root:1000000:1000000000 | sudo tee -a /etc/subuid /etc/subgid, then restart the engine",
+    )
+
+
+def judge_inotify(instances: int | None) -> Finding:
+    """The default of 128 is used up by some twenty nodes with systemd."""
+    if instances is None:
+        return Finding(id="inotify", status="info", evidence="fs.inotify.max_user_instances cannot be read")
+    enough = instances >= INOTIFY_LEAST
+    return Finding(
+        id="inotify",
+        status="ok" if enough else "warn",
+        evidence=f"fs.inotify.max_user_instances = {instances}, shared by all nodes",
+        fix="" if enough else f"sudo sysctl -w fs.inotify.max_user_instances={INOTIFY_LEAST}",
+    )
+
+
+def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Finding:
+    """Nothing else on the host may use the subnet, nor the bridge's name."""
+    wanted = IPv4Network(subnet)
+    if facts.links is None:
+        fix = "sudo apt install iproute2"
+        return Finding(id=check, status="fail", evidence="cannot look: the command `ip` is missing or fails", fix=fix)
+    ours = bridge in facts.engine.own_networks
+    links = [link for link in facts.links if not (ours and link.interface == bridge)]
+    clashes = sorted((link for link in links if link.network.overlaps(wanted)), key=lambda link: link.address is None)
+    if not clashes:
+        state = f"{subnet} is {bridge}'s" if ours else f"{subnet} is free"
+        return Finding(id=check, status="ok", evidence=state)
+    worst = min(clashes, key=lambda link: not _takes(link, wanted))
+    return Finding(
+        id=check,
+        status="fail" if _takes(worst, wanted) else "warn",
+        evidence=f"{subnet} meets {worst.address or worst.network} on {worst.interface}",
+        fix=OTHER_SUBNETS,
+    )
+
+
+def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> Finding:
+    """Docker sets the policy of FORWARD to DROP, and then nodes lose the outside."""
+    if rules is None:
+        evidence = "the FORWARD policy can be read by root only"
+        return Finding(id="forward", status="info", evidence=evidence, fix="sudo gpuprov doctor")
+    if not any(rule.split() == ["-P", "FORWARD", "DROP"] for rule in rules):
+        return Finding(id="forward", status="ok", evidence="the FORWARD policy lets nodes out")
+    if all(any(f"{way} {bridge}" in rule and "-j ACCEPT" in rule for rule in rules) for way in ("-i", "-o")):
+        return Finding(
+            id="forward", status="ok", evidence=f"the FORWARD policy is DROP, with rules that accept {bridge}"
+        )
+    chain = "DOCKER-USER" if any("DOCKER-USER" in rule for rule in rules) else "FORWARD"
+    commands = " && ".join(f"sudo iptables -I {chain} {way} {bridge} -j ACCEPT" for way in ("-i", "-o"))
+    evidence = "the FORWARD policy is DROP (Docker sets it): nodes cannot reach the outside"
+    return Finding(id="forward", status="warn", evidence=evidence, fix=commands)
+
+
+def _takes(link: Link, wanted: IPv4Network) -> bool:
+    """Whether it uses addresses of ours; a wider route, such as a VPN's, only loses those to the cluster."""
+    if link.address is not None and link.address.ip in wanted:
+        return True
+    return link.network.subnet_of(wanted)
+
+
+def _judge_room(check: str, free_bytes: int, where: str) -> Finding:
+    status: Status = "ok"
+    if free_bytes < ROOM_FOR_IMAGE_BYTES:
+        status = "fail" if free_bytes < ROOM_LEAST_BYTES else "warn"
+    return Finding(
+        id=check,
+        status=status,
+        evidence=f"{free_bytes / GIB:.1f} GiB free in {where}",
+        fix="" if status == "ok" else f"make room: building an image takes {ROOM_FOR_IMAGE_BYTES // GIB} GiB",
+    )
