@@ -158,8 +158,9 @@ class SimulatedNvml:
         return self._find(reference, lambda device: bool(device["uuid"] == wanted))
 
     def _by_pci(self, address: Argument, reference: Argument) -> int:
-        wanted = address.value.decode().lower()
-        return self._find(reference, lambda device: bool(device.get("pci") and wanted.endswith(device["pci"][-7:])))
+        domain, _, rest = address.value.decode().lower().rjust(16, "0").partition(":")
+        wanted = f"{domain[-4:]}:{rest}" if domain.startswith("0000") else ""
+        return self._find(reference, lambda device: bool(device.get("pci") == wanted))
 
     def _find(self, reference: Argument, matches: Argument) -> int:
         for handle, device in self._devices.items():

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.access import Access, decide_access
+from gpuprov.gpu.libraries import plan_library_mounts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Recorded = Callable[[str], Any]
+
+
+def test_no_gpu_no_access(recorded: Recorded) -> None:
+    assert decide_access(recorded("one-gpu").observe(), ()) == Access(kind="none", reason="the node has no GPU")
+
+
+def test_simulated_says_so(recorded: Recorded) -> None:
+    host = recorded("no-gpu").observe()
+    access = decide_access(host, host.units[:1], offers=("cdi",))
+    assert (access.kind, access.mounts) == ("simulated", ())
+    assert access.reason.startswith("SIMULATED")
+    assert [device.path for device in access.devices] == ["/dev/nvidia0", "/dev/nvidiactl"]
+
+
+def test_simulated_beside_a_driver_opens_nothing_real(recorded: Recorded) -> None:
+    host = recorded("one-gpu").observe("simulated")
+    access = decide_access(host, host.units[:1])
+    assert [(device.major, device.minor) for device in access.devices] == [(195, 128)]
+
+
+def test_raw_is_taken_where_it_can_serve_whatever_else_is_offered(recorded: Recorded) -> None:
+    host = recorded("eight-gpu").observe()
+    access = decide_access(host, host.units[:1], offers=("cdi", "nvidia-runtime"))
+    assert access.kind == "raw"
+    assert access.devices[0].path == "/dev/nvidia2"
+    assert all(mount.read_only for mount in access.mounts)
+
+
+def test_what_the_engine_offers_is_taken_only_where_raw_cannot_serve(recorded: Recorded) -> None:
+    host = recorded("uvm-missing").observe()
+    access = decide_access(host, host.units, offers=("nvidia-runtime", "cdi"))
+    assert (access.kind, access.devices, access.mounts) == ("nvidia-runtime", (), ())
+    assert "nvidia-uvm is not loaded" in access.reason
+    with pytest.raises(HostNotReady, match="nvidia-uvm is not loaded"):
+        decide_access(host, host.units)
+
+
+def test_libraries_are_mounted_under_the_names_they_are_loaded_by(recorded: Recorded) -> None:
+    mounts = {mount.target: mount.source for mount in plan_library_mounts(recorded("eight-gpu").observe().driver)}
+    folder = "/usr/lib/x86_64-linux-gnu"
+    assert mounts[f"{folder}/libcuda.so.1"] == f"{folder}/libcuda.so.580.95.05"
+    assert mounts[f"{folder}/libcuda.so.580.95.05"] == f"{folder}/libcuda.so.580.95.05"
+    assert mounts[f"{folder}/libnvidia-nvvm.so.4"] == f"{folder}/libnvidia-nvvm.so.580.95.05"
+    assert mounts["/usr/bin/nvidia-smi"] == "/usr/bin/nvidia-smi"
+    assert not any("glcore" in target or "cudadebugger" in target for target in mounts)
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        ("one-gpu", "/usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.550.90.07"),
+        ("uvm-missing", "/usr/lib64/libcuda.so.535.183.01"),
+    ],
+)
+def test_libraries_are_found_where_distributions_put_them(recorded: Recorded, name: str, source: str) -> None:
+    mounts = {mount.target: mount.source for mount in plan_library_mounts(recorded(name).observe().driver)}
+    assert mounts["/usr/lib/x86_64-linux-gnu/libcuda.so.1"] == source
+
+
+def test_nvidia_smi_is_mounted_from_behind_its_links(recorded: Recorded) -> None:
+    mounts = {mount.target: mount.source for mount in plan_library_mounts(recorded("one-gpu").observe().driver)}
+    assert mounts["/usr/bin/nvidia-smi"] == "/usr/lib/nvidia/current/nvidia-smi"
+
+
+def test_libraries_of_another_version_are_never_mounted(recorded: Recorded) -> None:
+    host = recorded("driver-mismatch").observe("simulated")
+    with pytest.raises(HostNotReady) as caught:
+        plan_library_mounts(host.driver)
+    assert "libcuda.so.550.90.07 is not on this host" in caught.value.what
+    assert "libcuda.so.550.163.01" in caught.value.evidence
+
+
+def test_both_versions_present_takes_the_modules(recorded: Recorded) -> None:
+    driver = recorded("one-gpu").observe().driver
+    both = replace(
+        driver, libraries=(*[path.replace("90.07", "163.01") for path in driver.libraries], *driver.libraries)
+    )
+    assert plan_library_mounts(both) == plan_library_mounts(driver)

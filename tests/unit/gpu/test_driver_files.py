@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.driver_files import parse_information, parse_mig_minors, parse_proc_devices, parse_version
+from gpuprov.gpu.pci import parse_pci
+
+INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
+IRQ:   \t\t 120
+GPU UUID: \t GPU-a1b0a1b0-7c4d-9e21-5b3f-84d2c06ef01a
+Bus Location: \t 0000:18:00.0
+Device Minor: \t 2
+GPU Excluded:\t No
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024\n", "535.183.01"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs)\n", "580.95.05"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  580.95  Release Build\nGCC 12.3.0\n", "580.95"),
+    ],
+)
+def test_version(text: str, version: str) -> None:
+    assert parse_version(text) == version
+
+
+def test_no_version_is_an_error() -> None:
+    with pytest.raises(HostNotReady):
+        parse_version("GCC version: gcc 12.2.0 \n")
+
+
+def test_majors_are_those_of_character_devices() -> None:
+    text = "Character devices:\n195 nvidia\n509 nvidia-uvm\n\nBlock devices:\n  9 nvidia-uvm\n"
+    assert parse_proc_devices(text) == {"nvidia": 195, "nvidia-uvm": 509}
+    assert parse_proc_devices("") == {}
+
+
+def test_mig_minors() -> None:
+    assert parse_mig_minors("config 1\ngpu0/gi1/ci0/access 13\nbroken\n") == {"config": 1, "gpu0/gi1/ci0/access": 13}
+
+
+def test_information() -> None:
+    gpu = parse_information(INFORMATION)
+    assert gpu is not None
+    assert (gpu.minor, gpu.pci, gpu.model) == (2, "0000:18:00.0", "NVIDIA H100 80GB HBM3")
+    assert parse_information(INFORMATION.replace("Excluded:\t No", "Excluded:\t Yes")) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("a1b0a1b0-7c4d-9e21-5b3f-84d2c06ef01a", "????????-????-????-????-????????????"), ("Device Minor: \t 2\n", "")],
+)
+def test_a_gpu_that_was_never_initialised_has_no_identity(old: str, new: str) -> None:
+    with pytest.raises(HostNotReady, match=r"0000:18:00\.0 is not initialised") as caught:
+        parse_information(INFORMATION.replace(old, new))
+    assert "nvidia-smi" in caught.value.fix
+
+
+@pytest.mark.parametrize("text", ["65:00.0", "0000:65:00.0", "00000000:65:00.0"])
+def test_pci_spellings(text: str) -> None:
+    assert parse_pci(text) == "0000:65:00.0"
+
+
+@pytest.mark.parametrize("text", ["65:00", "65:00.8", "g5:00.0", "000:65:00.0", ""])
+def test_no_pci_address(text: str) -> None:
+    assert parse_pci(text) is None
