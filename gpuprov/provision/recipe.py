@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 CudaWheels = Literal["none", "cu12", "cu13"]
 
 ENGINE_IMAGE = "image:"  # a base that the engine already has
+NUMBA = "numba-cuda{}>=0.30,<0.31"
+REQUIREMENTS: dict[CudaWheels, tuple[str, ...]] = {
+    # Even the simulator asks CUDA's runtime library for its version when it is imported.
+    "none": (NUMBA.format(""), "numpy", "nvidia-cuda-runtime>=13,<14", "nvidia-ml-py"),
+    "cu12": (NUMBA.format("[cu12]"), "numpy", "nvidia-ml-py"),
+    "cu13": (NUMBA.format("[cu13]"), "numpy", "nvidia-ml-py"),
+}
 COMMON_ROLES = ("base", "cuda")
 # What only building needs to know; a change of it must make new images too.
 ROOTFS_PACKAGES = ("ca-certificates", "dbus", "iproute2", "python3", "python3-apt", "systemd", "systemd-sysv")
@@ -74,12 +81,11 @@ def image_recipe(
         roles_path: The folder with the roles.
         smoke_kernels: The folder of that package.
     """
-    extra = "" if wheels == "none" else f"[{wheels}]"
     return Recipe(
         base=spec.base,
         packages=tuple(sorted(set(spec.packages))),
         roles=COMMON_ROLES if role == "plain" else (*COMMON_ROLES, role),
-        requirements=(f"numba-cuda{extra}>=0.30,<0.31", "numpy", "nvidia-ml-py"),
+        requirements=REQUIREMENTS[wheels],
         roles_path=roles_path,
         smoke_kernels=smoke_kernels,
     )
