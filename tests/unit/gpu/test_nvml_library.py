@@ -1,0 +1,102 @@
+"""pynvml loads a real shared library here, in a process of its own, as on a GPU host."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STUB = Path(__file__).parents[2] / "native" / "nvml_stub.c"
+REPOSITORY = Path(__file__).parents[3]
+
+READ = """
+import dataclasses, json
+from gpuprov.gpu.nvml import NvmlFailed, read_nvml
+try:
+    print(json.dumps(dataclasses.asdict(read_nvml())))
+except NvmlFailed as exc:
+    print(json.dumps({"code": exc.code, "call": exc.call, "text": str(exc)}))
+"""
+
+
+def build(folder: Path, *flags: str) -> Path:
+    library = folder / "libnvidia-ml.so.1"
+    command = ["gcc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", *flags, "-o", str(library), str(STUB)]
+    subprocess.run([*command, "-Wl,-soname,libnvidia-ml.so.1"], check=True, timeout=60)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("nvml"))
+
+
+def read(folder: Path, **faults: str) -> dict[str, Any]:
+    environment = {**os.environ, **faults, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, "-c", READ], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def test_a_healthy_library(library: Path) -> None:
+    answer = read(library)
+    assert (answer["driver_version"], answer["cuda_driver_version"]) == ("580.95.05", 13000)
+    assert [(gpu["index"], gpu["minor"], gpu["pci"]) for gpu in answer["gpus"]] == [
+        (0, 1, "0000:41:00.0"),
+        (1, 0, "0000:42:00.0"),
+    ]
+    first = answer["gpus"][0]
+    assert first["uuid"] == "GPU-57ab57ab-0000-4000-8000-000000000000"
+    assert (first["model"], first["memory_bytes"], first["compute_capability"]) == ("NVIDIA Stub GPU", 2**34, [9, 0])
+    assert (first["mig_enabled"], first["mig"]) == (False, [])
+
+
+@pytest.mark.parametrize("code", [4, 9, 18, 999])
+def test_init_that_fails(library: Path, code: int) -> None:
+    answer = read(library, STUB_INIT=str(code))
+    assert (answer["code"], answer["call"]) == (code, "nvmlInit")
+    assert f"NVML code {code}" in answer["text"]
+
+
+def test_the_count_and_the_uuid_are_the_librarys(library: Path) -> None:
+    answer = read(library, STUB_COUNT="3", STUB_UUID="GPU-another")
+    assert [gpu["uuid"] for gpu in answer["gpus"]][0::2] == ["GPU-another", "GPU-57ab57ab-0000-4000-8000-000000000002"]
+    assert read(library, STUB_COUNT="0")["gpus"] == []
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    [
+        ("nvmlDeviceGetHandleByIndex_v2", "the handle of GPU 0"),
+        ("nvmlDeviceGetUUID", "the UUID of GPU 0"),
+        ("nvmlDeviceGetMinorNumber", "the minor number of GPU 0"),
+        ("nvmlDeviceGetMemoryInfo", "the memory of GPU 0"),
+    ],
+)
+def test_a_lost_gpu(library: Path, function: str, call: str) -> None:
+    answer = read(library, STUB_FAIL=function, STUB_FAIL_CODE="15")
+    assert (answer["code"], answer["call"]) == (15, call)
+
+
+def test_an_optional_reading_may_be_unsupported(library: Path) -> None:
+    answer = read(library, STUB_FAIL="nvmlDeviceGetMemoryInfo", STUB_FAIL_CODE="3")
+    assert [gpu["memory_bytes"] for gpu in answer["gpus"]] == [None, None]
+
+
+def test_a_library_that_lacks_a_function(tmp_path: Path) -> None:
+    answer = read(build(tmp_path, "-DWITHOUT_CUDA_VERSION"))
+    assert (answer["code"], answer["call"]) == (13, "nvmlSystemGetCudaDriverVersion")
+
+
+def test_no_library(tmp_path: Path) -> None:
+    # An empty file of that name is what a broken driver package leaves; without it a GPU host would load its own.
+    (tmp_path / "libnvidia-ml.so.1").write_text("")
+    answer = read(tmp_path)
+    assert (answer["code"], answer["call"]) == (12, "nvmlInit")
