@@ -7,10 +7,11 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.access import Access, decide_access
-from gpuprov.gpu.libraries import plan_library_mounts
+from gpuprov.gpu.libraries import find_libraries, plan_library_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
     from typing import Any
 
     Recorded = Callable[[str], Any]
@@ -92,3 +93,11 @@ def test_both_versions_present_takes_the_modules(recorded: Recorded) -> None:
         driver, libraries=(*[path.replace("90.07", "163.01") for path in driver.libraries], *driver.libraries)
     )
     assert plan_library_mounts(both) == plan_library_mounts(driver)
+
+
+def test_a_link_to_a_library_is_not_mounted_instead_of_it(tmp_path: Path) -> None:
+    folder = tmp_path / "usr/lib/x86_64-linux-gnu"
+    (folder / "nvidia/current").mkdir(parents=True)
+    (folder / "nvidia/current/libcuda.so.550.90.07").write_text("")
+    (folder / "libcuda.so.550.90.07").symlink_to("/etc/alternatives/glx--libcuda.so.550.90.07")
+    assert find_libraries(tmp_path) == ("/usr/lib/x86_64-linux-gnu/nvidia/current/libcuda.so.550.90.07",)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,3 +104,11 @@ def test_stat_sees_the_null_device_and_what_is_none(tmp_path: Path) -> None:
     assert found["/dev/null"] == NodeStat(kind="char", major=1, minor=3)
     assert found["/dev/file"].kind == "other"
     assert "/dev/absent" not in found
+
+
+def test_modeset_is_passed_only_where_it_is_loaded(recorded: Recorded) -> None:
+    host = recorded("one-gpu").observe()
+    without = replace(host.driver, modeset=False)
+    assert "/dev/nvidia-modeset" in numbers(plan_device_nodes(host.units, host.driver))
+    assert "/dev/nvidia-modeset" not in numbers(plan_device_nodes(host.units, without))
+    assert not recorded("uvm-missing").observe().driver.modeset
