@@ -9,7 +9,6 @@ from gpuprov import __version__
 from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
-from gpuprov.spec.addressing import node_name
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.validate import check_spec
 from gpuprov.workflows import slurm
@@ -18,8 +17,10 @@ from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
 from gpuprov.workflows.create_nodes import create_nodes, delete_nodes, repair_nodes, start_nodes
 from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.networks import ensure_networks, record_spec
-from gpuprov.workflows.node_files import FileSet, plan_files
+from gpuprov.workflows.node_files import plan_files
 from gpuprov.workflows.node_image import images_for
+from gpuprov.workflows.slurm import controller_name, outdated, renew_files, renewal_line
+from gpuprov.workflows.slurm_files import planned_member
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -60,12 +61,24 @@ def cluster_up(driver: Driver, request: Request, host: HostGpus, *, reporter: Re
     return Outcome(changed=done)
 
 
+def plan_up(driver: Driver, spec: ClusterSpec, host: HostGpus) -> tuple[str, ...]:
+    """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
+    check_spec(spec)
+    state = observe_cluster(driver, spec.name)
+    plan = plan_cluster(spec, state, host, version=__version__)
+    _refuse_what_hurts(driver, spec, state, plan)
+    running = [design.name for design in (*plan.keep, *plan.repair) if design.name not in plan.start]
+    members = [planned_member(design) for design in plan.members]
+    shared = plan_files(driver, spec, state, members, {}, controller=controller_name(spec)).shared
+    return (*plan.lines(), *(renewal_line(*item) for item in outdated(driver, running, shared).items()))
+
+
 def _refuse_what_hurts(driver: Driver, spec: ClusterSpec, state: ClusterState, plan: Plan) -> None:
     """Stop here, with nothing changed, if the plan would clash with the host or end somebody's job."""
-    refuse_host_conflicts(driver, spec, plan)
+    refuse_host_conflicts(driver, spec, networks=bool(plan.networks), nodes=len(plan.create))
     members = {node.name for node in state.slurm_nodes if node.status == "running"}
     leaving = sorted(members & set(plan.remove))
-    controller = _controller(spec)
+    controller = controller_name(spec)
     if leaving and controller in members and controller not in leaving:
         slurm.refuse_running_jobs(driver, controller, leaving)
 
@@ -83,8 +96,9 @@ def _carry_out(
     if plan.networks:
         with reporter.phase("networks"):
             ensure_networks(driver, plan.networks, rollback)
-    images = images_for(driver, spec, plan, host, reporter=reporter) if plan.create else {}
-    files = plan_files(driver, spec, state, plan.members, images, controller=_controller(spec))
+    images = images_for(driver, spec, plan, host, reporter=reporter)
+    members = [planned_member(design) for design in plan.members]
+    files = plan_files(driver, spec, state, members, images, controller=controller_name(spec))
     if plan.remove:
         with reporter.phase("remove"):
             delete_nodes(driver, plan.remove, reporter=reporter)
@@ -97,28 +111,10 @@ def _carry_out(
             for role, image in images.items():
                 designs = [design for design in plan.create if design.role == role]
                 create_nodes(driver, designs, image, files.for_new, reporter=reporter, rollback=rollback)
-    refreshed = _ensure_slurm(driver, spec, plan, files, reporter=reporter)
+    old = [design.name for design in (*plan.keep, *plan.repair)]
+    with reporter.phase("slurm"):
+        refreshed = renew_files(driver, spec, members, old, files.shared, reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), state)
     return (*plan.lines(), *refreshed)
 
 
-def _ensure_slurm(
-    driver: Driver, spec: ClusterSpec, plan: Plan, files: FileSet, *, reporter: Reporter
-) -> tuple[str, ...]:
-    """Bring the shared files to the nodes that stay, restart their daemons if that changed any, wait until all are ready."""
-    old = [design.name for design in (*plan.keep, *plan.repair)]
-    members = [design.name for design in plan.members if design.role == "slurm"]
-    with reporter.phase("slurm"):
-        stale = slurm.outdated(driver, old, files.shared)
-        for name, missing in stale.items():
-            driver.push(name, missing)
-        renewed = [name for name in members if any(file.path.startswith("/etc/slurm/") for file in stale.get(name, ()))]
-        if renewed:
-            slurm.restart_daemons(driver, _controller(spec), renewed)
-        if members:
-            slurm.wait_ready(driver, _controller(spec), members, reporter)
-    return tuple(f"renewed {', '.join(file.path for file in missing)} on {name}" for name, missing in stale.items())
-
-
-def _controller(spec: ClusterSpec) -> str:
-    return node_name(spec.nodes.prefix, spec.slurm.controller)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Thing = TypeVar("Thing")
 _WORKERS = 8
+_IDENTITY_BUDGET_S = 30.0
 
 
 def seed_files(*, nameserver: str, public_key: str) -> tuple[File, ...]:
@@ -33,10 +34,11 @@ def create_nodes(
     image: ImageState,
     files: Callable[[NodeDesign], tuple[File, ...]],
     *,
+    source: str | None = None,
     reporter: Reporter,
     rollback: Rollback,
 ) -> None:
-    """Create and start nodes in parallel.
+    """Create and start nodes in parallel; from the image, or as copies of the stopped node `source`.
 
     Returns or raises only after every sibling has stopped, so that a rollback meets no moving target.
     """
@@ -44,12 +46,32 @@ def create_nodes(
     def create(design: NodeDesign) -> None:
         rollback.add(f"node {design.name}", lambda: driver.delete_node(design.name))
         reporter.node(design.name, "creating")
-        driver.create_node(design.request(image, files(design)))
+        request = design.request(image, files(design))
+        if source is None:
+            driver.create_node(request)
+        else:
+            driver.clone_node(source, request)
         reporter.node(design.name, "starting")
         driver.start_node(design.name)
+        if source is not None:
+            _give_identity(driver, design.name)
         reporter.node(design.name, "started")
 
     each(create, designs)
+
+
+def _give_identity(driver: Driver, name: str) -> None:
+    """Give a copy an ssh host key and a machine id of its own, and take the source's part in Slurm from it."""
+    driver.run(
+        name,
+        [
+            "sh",
+            "-c",
+            "rm -f /etc/ssh/ssh_host_* /etc/machine-id /etc/slurm/controller; systemd-machine-id-setup; "
+            "systemctl restart gpuprov-host-key.service; systemctl stop slurmctld.service; systemctl reset-failed",
+        ],
+        timeout_s=_IDENTITY_BUDGET_S,
+    )
 
 
 def repair_nodes(driver: Driver, designs: Sequence[NodeDesign], *, reporter: Reporter) -> None:

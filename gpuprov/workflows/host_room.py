@@ -14,33 +14,36 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.cluster_plan import Plan
 
 _MIB = 1024**2
 _NODE_ROOM_BYTES = 64 * _MIB  # a copy-on-write clone with its logs and spool
 _BUDGET_S = 10.0
 
 
-def refuse_host_conflicts(driver: Driver, spec: ClusterSpec, plan: Plan) -> None:
+def refuse_host_conflicts(driver: Driver, spec: ClusterSpec, *, networks: bool, nodes: int) -> None:
     """Refuse a plan that clashes with the host; nothing has been changed yet.
+
+    Args:
+        networks: Whether a network is to be made.
+        nodes: How many nodes are to be made.
 
     Raises:
         UsageError: A subnet of a network to be made is in use on the host.
         HostNotReady: Too little room for the nodes to be made.
     """
-    if plan.networks:
+    if networks:
         addresses = json.loads(run(["ip", "-j", "-4", "addr", "show"], timeout_s=_BUDGET_S).stdout or "[]")
         routes = json.loads(run(["ip", "-j", "-4", "route", "show"], timeout_s=_BUDGET_S).stdout or "[]")
         bridges = {spec.network.bridge, spec.network.private_bridge}
         used = find_used_subnets(addresses, routes, without=bridges)
         for subnet in (spec.network.subnet, spec.network.private_subnet):
             refuse_clash(IPv4Network(subnet), used)
-    if plan.create:
+    if nodes:
         free = driver.facts().free_bytes
-        needed = len(plan.create) * _NODE_ROOM_BYTES
+        needed = nodes * _NODE_ROOM_BYTES
         if free is not None and free < needed:
             raise HostNotReady(
-                f"too little room in the engine's storage for {len(plan.create)} nodes",
+                f"too little room in the engine's storage for {nodes} nodes",
                 evidence=f"{free // _MIB} MiB free, {needed // _MIB} MiB needed",
                 fix="make room: gpuprov image list, gpuprov image rm NAME; or fewer nodes",
             )

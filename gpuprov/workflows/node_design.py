@@ -63,13 +63,17 @@ class NodeDesign:
 
     @property
     def address(self) -> str:
-        """The address on eth0, without prefix length."""
-        return self.attachments[0].address.partition("/")[0]
+        """The address on eth0, without prefix length; empty if it is not on that network."""
+        return self._address_of("eth0")
 
     @property
     def private_address(self) -> str:
-        """The address on eth1, without prefix length."""
-        return self.attachments[1].address.partition("/")[0]
+        """The address on eth1, without prefix length; empty if it is not on that network."""
+        return self._address_of("eth1")
+
+    def _address_of(self, interface: str) -> str:
+        found = (attachment.address for attachment in self.attachments if attachment.interface == interface)
+        return next(found, "").partition("/")[0]
 
     def labels(self) -> dict[str, str]:
         """The labels that make the engine our database; the fingerprint covers the whole design."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_ROLE, File
 from gpuprov.spec.addressing import gateway
 from gpuprov.workflows.build_image import LABEL_MUNGE_OWNER
 from gpuprov.workflows.create_nodes import seed_files
-from gpuprov.workflows.node_design import NodeDesign, gpu_paths
 from gpuprov.workflows.secrets import ensure_ssh_key, munge_key
-from gpuprov.workflows.slurm_files import Machine, Member, render_hosts, render_slurm
+from gpuprov.workflows.slurm_files import Machine, render_hosts, render_slurm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.spec.models import ClusterSpec, Role
     from gpuprov.workflows.cluster_state import ClusterState
+    from gpuprov.workflows.node_design import NodeDesign
+    from gpuprov.workflows.slurm_files import Member
 
 CONTROLLER_MARK = "/etc/slurm/controller"  # the image's slurmctld.service starts only where this is
 
@@ -53,29 +55,19 @@ def plan_files(
     driver: Driver,
     spec: ClusterSpec,
     state: ClusterState,
-    members: Sequence[NodeDesign],
+    members: Sequence[Member],
     images: Mapping[Role, ImageState],
     *,
     controller: str,
 ) -> FileSet:
     """Render the files for the cluster's members, with keys taken from the cluster or made anew."""
-    rows = [
-        Member(
-            name=design.name,
-            address=design.address,
-            private_address=design.private_address,
-            slurm=design.role == "slurm",
-            devices=gpu_paths(design.devices),
-        )
-        for design in members
-    ]
-    shared: tuple[File, ...] = (render_hosts(spec.name, rows),)
+    shared: tuple[File, ...] = (render_hosts(spec.name, members),)
     secret: tuple[File, ...] = ()
-    if any(row.slurm for row in rows):
+    if any(member.slurm for member in members):
         facts = driver.facts()
-        shared += render_slurm(spec, controller, rows, Machine(cpus=facts.cpus, memory_bytes=facts.memory_bytes))
+        shared += render_slurm(spec, controller, members, Machine(cpus=facts.cpus, memory_bytes=facts.memory_bytes))
     if "slurm" in images:
-        uid, gid = (int(number) for number in images["slurm"].labels[LABEL_MUNGE_OWNER].split(":"))
+        uid, gid = _munge_owner(images["slurm"])
         old = state.node(controller)
         holder = controller if old and old.complete and old.labels.get(LABEL_ROLE) == "slurm" else None
         key = munge_key(driver, holder)
@@ -84,3 +76,15 @@ def plan_files(
     if images:
         seed = seed_files(nameserver=str(gateway(spec.network).ip), public_key=ensure_ssh_key(spec.name))
     return FileSet(shared=shared, seed=seed, secret=secret, controller=controller)
+
+
+def _munge_owner(image: ImageState) -> tuple[int, int]:
+    owner = image.labels.get(LABEL_MUNGE_OWNER)
+    if owner is None:
+        raise UsageError(
+            f"the image {image.name} cannot serve role slurm",
+            evidence=f"it has no label {LABEL_MUNGE_OWNER}: gpuprov did not build it for that role",
+            fix="leave --image out, or use --role plain",
+        )
+    uid, gid = owner.split(":")
+    return int(uid), int(gid)

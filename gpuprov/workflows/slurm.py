@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.waiting import Wait
+from gpuprov.spec.addressing import node_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File
+    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.workflows.slurm_files import Member
 
 READY = frozenset({"idle", "mixed", "allocated", "completing"})
 _READY_BUDGET_S = 90.0
 _COMMAND_BUDGET_S = 30.0
 _WORKERS = 8
+_FOLDER = "/etc/slurm/"
 
 
 def node_states(driver: Driver, controller: str) -> dict[str, str]:
@@ -70,6 +74,46 @@ def refuse_running_jobs(driver: Driver, controller: str, names: Sequence[str]) -
             evidence=jobs,
             fix=f"wait for them, or end them: gpuprov exec {controller} -- scancel JOB",
         )
+
+
+def controller_name(spec: ClusterSpec) -> str:
+    """The node on which slurmctld runs."""
+    return node_name(spec.nodes.prefix, spec.slurm.controller)
+
+
+def renew_files(
+    driver: Driver,
+    spec: ClusterSpec,
+    members: Sequence[Member],
+    old: Sequence[str],
+    shared: Sequence[File],
+    *,
+    reporter: Reporter,
+) -> tuple[str, ...]:
+    """Bring the shared files to nodes that were there before, restart their daemons, and wait until Slurm is ready.
+
+    Args:
+        members: Every node of the cluster.
+        old: Those that run and may hold older files.
+
+    Returns:
+        One line for each node whose files were not as they shall be.
+    """
+    stale = outdated(driver, old, shared)
+    for name, missing in stale.items():
+        driver.push(name, missing)
+    names = [member.name for member in members if member.slurm]
+    renewed = [name for name in names if any(file.path.startswith(_FOLDER) for file in stale.get(name, ()))]
+    if renewed:
+        restart_daemons(driver, controller_name(spec), renewed)
+    if names:
+        wait_ready(driver, controller_name(spec), names, reporter)
+    return tuple(renewal_line(name, missing) for name, missing in stale.items())
+
+
+def renewal_line(name: str, files: Sequence[File]) -> str:
+    """One line of a plan or an outcome."""
+    return f"renew {', '.join(file.path for file in files)} on {name}"
 
 
 def outdated(driver: Driver, names: Iterable[str], files: Sequence[File]) -> dict[str, list[File]]:

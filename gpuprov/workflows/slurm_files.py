@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
-from gpuprov.drivers.base import File
+from gpuprov.drivers.base import LABEL_ROLE, File
 from gpuprov.render.templates import render
+from gpuprov.workflows.node_design import gpu_paths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.drivers.base import NodeState
     from gpuprov.spec.models import ClusterSpec
+    from gpuprov.workflows.node_design import NodeDesign
 
 _MEMORY_SHARE = 0.95  # slurmd reports what the kernel left over; a node with less than configured is drained
 _MIB = 1024**2
@@ -27,6 +30,28 @@ class Member:
     private_address: str
     slurm: bool
     devices: tuple[str, ...] = ()
+
+
+def planned_member(design: NodeDesign) -> Member:
+    """A node that is to be, or is kept, as the files name it."""
+    return Member(
+        name=design.name,
+        address=design.address,
+        private_address=design.private_address,
+        slurm=design.role == "slurm",
+        devices=gpu_paths(design.devices),
+    )
+
+
+def present_member(node: NodeState) -> Member:
+    """A node that is there, as the files name it."""
+    return Member(
+        name=node.name,
+        address=node.addresses.get("eth0", "").partition("/")[0],
+        private_address=node.addresses.get("eth1", "").partition("/")[0],
+        slurm=node.labels.get(LABEL_ROLE) == "slurm",
+        devices=gpu_paths(node.devices),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

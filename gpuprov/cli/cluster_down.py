@@ -1,0 +1,24 @@
+"""`gpuprov cluster down`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, open_engine, show_outcome
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@click.argument("name", default=DEFAULT_CLUSTER)
+@engine_option
+@click.pass_obj
+def command(session: Session, name: str, engine: str) -> None:
+    """Remove a cluster: its nodes with all their data, its networks and NAT rules, its keys. Images stay."""
+    from gpuprov.workflows.cluster_down import cluster_down
+
+    show_outcome(session, cluster_down(open_engine(engine), name, reporter=session.reporter))
+    session.show_durations()

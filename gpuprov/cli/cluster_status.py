@@ -1,0 +1,26 @@
+"""`gpuprov cluster status`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, open_engine
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@click.argument("name", default=DEFAULT_CLUSTER)
+@engine_option
+@click.pass_obj
+def command(session: Session, name: str, engine: str) -> None:
+    """Show a cluster's nodes: address, GPU, sharing, role, Slurm's state and health."""
+    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.workflows.cluster_status import cluster_status
+
+    rows = cluster_status(open_engine(engine), name)
+    text = render_nodes(rows, colour=session.colour) if rows else f"cluster {name} has no nodes; make it with: gpuprov cluster up -n 4"
+    session.show({"cluster": name, "nodes": [vars(row) for row in rows]}, text)

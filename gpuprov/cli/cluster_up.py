@@ -1,0 +1,51 @@
+"""`gpuprov cluster up`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.cluster_spec import spec_options, wanted_spec
+from gpuprov.cli.engine import host_gpus, open_engine
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@spec_options
+@click.option("--keep-on-failure", is_flag=True, help="Leave what this run made when it fails, for a look.")
+@click.option("--verify/--no-verify", default=True, help="Prove the nodes once they are up, if anything changed.")
+@click.pass_obj
+def command(session: Session, keep_on_failure: bool, verify: bool, **wanted: object) -> int:  # noqa: FBT001 - click
+    """Bring a cluster to what is asked: make it, grow it, shrink it, repair it.
+
+    Without -f the cluster's own recorded spec is the start, and the flags change it.
+    """
+    from gpuprov.cli.next_steps import next_steps
+    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.workflows.cluster_status import cluster_status
+    from gpuprov.workflows.cluster_up import Request, cluster_up
+
+    driver = open_engine(str(wanted["engine"]))
+    spec = wanted_spec(driver, wanted)
+    host = host_gpus(session, spec.gpus.mode)
+    outcome = cluster_up(driver, Request(spec=spec, keep_on_failure=keep_on_failure), host, reporter=session.reporter)
+    document: dict[str, object] = {"changed": list(outcome.changed), "unchanged": outcome.unchanged}
+    text = ["\n".join(outcome.changed) or "unchanged"]
+    passed = True
+    if verify and not outcome.unchanged:
+        from gpuprov.cli.verify_table import render_report
+        from gpuprov.workflows.verify import verify_cluster
+
+        report = verify_cluster(driver, spec.name, nodes=None, host=host, reporter=session.reporter)
+        document["verify"] = report.to_json()
+        text += ["", render_report(report, colour=session.colour)]
+        passed = report.passed
+    rows = cluster_status(driver, spec.name)
+    document["nodes"] = [vars(row) for row in rows]
+    text += ["", render_nodes(rows, colour=session.colour), "", next_steps(spec, rows)]
+    session.show(document, "\n".join(text))
+    session.show_durations()
+    return 0 if passed else 1

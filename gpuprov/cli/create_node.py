@@ -1,0 +1,70 @@
+"""`gpuprov create-node`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, host_gpus, open_engine, show_outcome
+from gpuprov.cli.parameters import node_argument
+from gpuprov.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.spec.models import MountSpec, Role, Sharing
+    from gpuprov.workflows.create_node import Network
+
+
+@click.command()
+@node_argument("name", new=True)
+@click.option("--addr", metavar="ADDRESS", help="Address on the NAT bridge.  [default: by the node's number]")
+@click.option("--role", type=click.Choice(["plain", "slurm"]), help="What it is for.  [default: the cluster's, or plain]")
+@click.option("--gpus", metavar="WHICH", help="A count, all, none, or a list: 0,1 or UUIDs or PCI addresses.")
+@click.option("--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold its GPUs.")
+@click.option("--exclusive", "sharing", flag_value="exclusive", help="The same as --sharing exclusive.")
+@click.option("--image", metavar="NAME", help="An image of gpuprov's or of the engine's.  [default: the role's]")
+@click.option("--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="A folder of the host; repeatable.")
+@click.option("--network", type=click.Choice(["both", "nat", "private"]), default="both", show_default=True)
+@click.option("--privileged", is_flag=True, help="Root in the node is root on the host: docs/security.md.")
+@cluster_option
+@gpu_mode_option
+@engine_option
+@click.pass_obj
+def command(session: Session, name: str, cluster: str, engine: str, gpu_mode: str | None, **wanted: object) -> None:
+    """Make one more node, with its addresses, its GPUs and its place in Slurm."""
+    from gpuprov.workflows.create_node import NodeOrder, create_node
+
+    order = NodeOrder(
+        name=name,
+        cluster=cluster,
+        address=cast("str | None", wanted["addr"]),
+        role=cast("Role | None", wanted["role"]),
+        gpus=cast("str | None", wanted["gpus"]),
+        sharing=cast("Sharing | None", wanted["sharing"]),
+        image=cast("str | None", wanted["image"]),
+        mounts=tuple(parse_mount(text) for text in cast("tuple[str, ...]", wanted["mounts"])),
+        network=cast("Network", wanted["network"]),
+        privileged=bool(wanted["privileged"]),
+    )
+    driver = open_engine(engine)
+    show_outcome(session, create_node(driver, order, host_gpus(session, gpu_mode), reporter=session.reporter))
+    session.show_durations()
+
+
+def parse_mount(text: str) -> MountSpec:
+    """Read `SOURCE:TARGET` or `SOURCE:TARGET:ro`.
+
+    Raises:
+        UsageError: It is neither.
+    """
+    from gpuprov.spec.models import MountSpec
+
+    parts = text.split(":")
+    if len(parts) not in (2, 3) or not all(parts) or parts[2:] not in ([], ["ro"], ["rw"]):
+        raise UsageError(
+            f"{text!r} is not a mount",
+            evidence="the form is SOURCE:TARGET or SOURCE:TARGET:ro",
+            fix="gpuprov create-node c004 --mount /data:/data:ro",
+        )
+    return MountSpec(source=parts[0], target=parts[1], read_only=parts[2:] == ["ro"])

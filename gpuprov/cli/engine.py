@@ -1,0 +1,70 @@
+"""What verbs that touch an engine share: its option, the host's GPUs, and how an Outcome is shown."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from gpuprov.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import GpuMode
+
+DEFAULT_CLUSTER = "lab"
+SIMULATED_COUNT = 4
+_COUNT_VARIABLE = "GPUPROV_SIMULATED_GPUS"
+
+engine_option: Callable[[Any], Any] = click.option(
+    "--engine", type=click.Choice(["lxd", "incus"]), default="lxd", show_default=True, help="The engine nodes live in."
+)
+cluster_option: Callable[[Any], Any] = click.option(
+    "--cluster", default=DEFAULT_CLUSTER, show_default=True, metavar="NAME", help="The cluster."
+)
+gpu_mode_option: Callable[[Any], Any] = click.option(
+    "--gpu-mode",
+    type=click.Choice(["auto", "real", "simulated"]),
+    help="Simulate GPUs where there are none (auto), refuse to (real), or always simulate.  [default: auto]",
+)
+
+
+def open_engine(engine: str) -> Driver:
+    """Connect to the engine."""
+    from gpuprov.drivers.registry import open_driver
+
+    return open_driver(engine)
+
+
+def host_gpus(session: Session, mode: str | None) -> HostGpus:
+    """The host's GPUs; simulated ones are announced, never silent."""
+    from gpuprov.gpu.inventory import observe
+
+    host = observe(mode=cast("GpuMode", mode or "auto"), simulated_count=_simulated_count())
+    if host.simulated:
+        session.reporter.warn(f"GPUs are SIMULATED: {host.reason}")
+    return host
+
+
+def _simulated_count() -> int:
+    text = os.environ.get(_COUNT_VARIABLE, "")
+    if not text:
+        return SIMULATED_COUNT
+    if not text.isdecimal():
+        raise UsageError(
+            f"{_COUNT_VARIABLE}={text!r} is not a number of GPUs", evidence="a whole number is needed", fix=f"unset {_COUNT_VARIABLE}"
+        )
+    return int(text)
+
+
+def show_outcome(session: Session, outcome: Outcome) -> None:
+    """One line for each change, or `unchanged`."""
+    session.show(
+        {"changed": list(outcome.changed), "unchanged": outcome.unchanged},
+        "\n".join(outcome.changed) or "unchanged",
+    )

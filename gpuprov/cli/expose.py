@@ -1,0 +1,29 @@
+"""`gpuprov expose`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.parameters import node_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@node_argument()
+@click.argument("node_port", type=int)
+@click.option("--port", type=int, help="Port of the host.  [default: the node's port]")
+@click.option("--listen", default="0.0.0.0", show_default=True, metavar="ADDRESS", help="Address of the host to listen on.")  # noqa: S104
+@engine_option
+@click.pass_obj
+def command(session: Session, node: str, node_port: int, port: int | None, listen: str, engine: str) -> None:
+    """Forward a port of the host to a port of a node, until `unexpose` or until the node is removed."""
+    from gpuprov.drivers.base import Exposure
+    from gpuprov.workflows.node_verbs import expose
+
+    exposure = Exposure(host_port=node_port if port is None else port, node_port=node_port, listen=listen)
+    show_outcome(session, expose(open_engine(engine), node, exposure, reporter=session.reporter))

@@ -1,0 +1,28 @@
+"""`gpuprov list`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import engine_option, open_engine
+from gpuprov.cli.tables import render_table
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@click.option("--all", "everything", is_flag=True, help="Instances that gpuprov did not make, too.")
+@engine_option
+@click.pass_obj
+def command(session: Session, everything: bool, engine: str) -> None:  # noqa: FBT001 - click's signature
+    """List the nodes of every cluster."""
+    from gpuprov.workflows.cluster_status import list_rows
+
+    rows = list_rows(open_engine(engine), everything=everything)
+    cells = [(row.name, row.cluster, row.role, row.status, row.address, row.private_address, len(row.gpus)) for row in rows]
+    headers = ("NODE", "CLUSTER", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
+    text = render_table(headers, cells, colour=session.colour) if rows else "no nodes; make some with: gpuprov cluster up -n 4"
+    session.show({"nodes": [vars(row) for row in rows]}, text)

@@ -1,0 +1,27 @@
+"""`gpuprov logs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import engine_option, open_engine
+from gpuprov.cli.parameters import node_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@node_argument()
+@engine_option
+@click.pass_obj
+def command(session: Session, node: str, engine: str) -> None:
+    """Show a node's console: what it said while it booted."""
+    from gpuprov.workflows.node_verbs import get_node
+
+    driver = open_engine(engine)
+    get_node(driver, node)
+    log = driver.logs(node)
+    session.show({"node": node, "log": log}, log)

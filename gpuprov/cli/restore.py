@@ -1,0 +1,25 @@
+"""`gpuprov restore`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.parameters import node_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@node_argument()
+@node_argument("label", new=True)
+@engine_option
+@click.pass_obj
+def command(session: Session, node: str, label: str, engine: str) -> None:
+    """Bring a node back to a snapshot; what came after it is lost."""
+    from gpuprov.workflows.node_verbs import restore
+
+    show_outcome(session, restore(open_engine(engine), node, label, reporter=session.reporter))

@@ -1,0 +1,24 @@
+"""`gpuprov stop`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.parameters import nodes_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@nodes_argument()
+@engine_option
+@click.pass_obj
+def command(session: Session, nodes: tuple[str, ...], engine: str) -> None:
+    """Stop nodes, such as c000 or c[000-003]."""
+    from gpuprov.workflows.node_verbs import stop
+
+    show_outcome(session, stop(open_engine(engine), nodes, reporter=session.reporter))

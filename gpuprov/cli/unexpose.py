@@ -1,0 +1,25 @@
+"""`gpuprov unexpose`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.parameters import node_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@node_argument()
+@click.argument("port", type=int)
+@engine_option
+@click.pass_obj
+def command(session: Session, node: str, port: int, engine: str) -> None:
+    """Stop forwarding a port of the host to a node."""
+    from gpuprov.workflows.node_verbs import unexpose
+
+    show_outcome(session, unexpose(open_engine(engine), node, port, reporter=session.reporter))

@@ -1,0 +1,228 @@
+"""`create-node`: one more node, in its cluster or as the first of one."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Interface
+from typing import TYPE_CHECKING, Literal
+
+from gpuprov import __version__
+from gpuprov.core.errors import EngineError, NotOurs, UsageError
+from gpuprov.core.execution import run
+from gpuprov.core.lock import host_lock
+from gpuprov.core.names import check_node_name
+from gpuprov.core.outcome import Outcome
+from gpuprov.core.rollback import Rollback
+from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.gpu.access import decide_access
+from gpuprov.gpu.allocate import LeaseRequest, allocate
+from gpuprov.gpu.visible import parse_selection
+from gpuprov.spec.addressing import (
+    free_number,
+    number_of_address,
+    number_of_name,
+    parse_address,
+    private_address,
+    public_address,
+)
+from gpuprov.spec.models import ClusterSpec, MountSpec, NodesSpec
+from gpuprov.spec.validate import check_spec
+from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
+from gpuprov.workflows.create_nodes import create_nodes
+from gpuprov.workflows.host_room import refuse_host_conflicts
+from gpuprov.workflows.leases import read_leases
+from gpuprov.workflows.networks import attach, ensure_networks, plan_networks
+from gpuprov.workflows.node_design import NodeDesign, design_node
+from gpuprov.workflows.node_files import plan_files
+from gpuprov.workflows.node_image import ensure_node_image
+from gpuprov.workflows.slurm import controller_name, renew_files
+from gpuprov.workflows.slurm_files import planned_member, present_member
+
+if TYPE_CHECKING:
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import Role, Sharing
+
+_ARP_S = 0.4  # long enough for a neighbour on a local bridge to answer
+_BUDGET_S = 10.0
+Network = Literal["both", "nat", "private"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeOrder:
+    """What `create-node` is asked for; None takes what the cluster's spec says.
+
+    Attributes:
+        address: On the NAT bridge; None takes the node's number or the next free one.
+        gpus: A count, `all`, `none`, or a list of index, UUID or PCI address.
+        image: Name of an image of gpuprov's or of the engine's.
+        network: Which of the two networks it is on.
+        source: A stopped node whose disk it is a copy of, instead of an image.
+    """
+
+    name: str
+    cluster: str
+    address: str | None = None
+    role: Role | None = None
+    gpus: str | None = None
+    sharing: Sharing | None = None
+    image: str | None = None
+    mounts: tuple[MountSpec, ...] = ()
+    network: Network = "both"
+    privileged: bool = False
+    source: str | None = None
+
+
+def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: Reporter) -> Outcome:
+    """Make one node and wait until it is ready.
+
+    Raises:
+        UsageError: The name, the address or the GPUs cannot be had; nothing was changed.
+        NotOurs: The name is taken by something foreign.
+    """
+    check_node_name(order.name)
+    with host_lock(reporter), Rollback(reporter) as rollback:
+        with reporter.phase("plan"):
+            state = observe_cluster(driver, order.cluster)
+            _refuse_taken(order.name, driver.name, state)
+            spec = _spec_for(order, state)
+            check_spec(spec)
+            networks = plan_networks(spec, state, version=__version__)
+            design = _design(order, spec, state, host)
+            image = _named_image(driver, order.image)
+            refuse_host_conflicts(driver, spec, networks=bool(networks), nodes=1)
+            if not networks and design.address:
+                refuse_answering(design.address, spec.network.bridge)
+        if networks:
+            with reporter.phase("networks"):
+                ensure_networks(driver, networks, rollback)
+        image = image or ensure_node_image(driver, spec, design.role, host, reporter=reporter)
+        old = [node for node in state.nodes if node.complete]
+        members = [*(present_member(node) for node in old), planned_member(design)]
+        files = plan_files(driver, spec, state, members, {design.role: image}, controller=controller_name(spec))
+        with reporter.phase("node"):
+            driver.delete_node(order.name)  # what a killed run left half-made, the only thing of that name by now
+            create_nodes(
+                driver, [design], image, files.for_new, source=order.source, reporter=reporter, rollback=rollback
+            )
+        with reporter.phase("slurm"):
+            running = [node.name for node in old if node.status == "running"]
+            up = [member for member in members if member.name in (*running, design.name)]
+            renewed = renew_files(driver, spec, up, running, files.shared, reporter=reporter)
+    gpus = f"{len(design.gpus)} GPU {design.sharing} ({design.access})" if design.gpus else "no GPU"
+    return Outcome(changed=(f"created node {design.name} {design.address} role {design.role}, {gpus}", *renewed))
+
+
+def refuse_answering(address: str, bridge: str) -> None:
+    """Refuse an address at which something answers that no engine knows of.
+
+    Raises:
+        UsageError: A neighbour on the bridge has it.
+    """
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.sendto(b"", (address, 9))  # the kernel asks for its owner by ARP; port 9 discards
+    time.sleep(_ARP_S)
+    found = json.loads(run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=_BUDGET_S).stdout or "[]")
+    owner = next((entry["lladdr"] for entry in found if "lladdr" in entry and "FAILED" not in entry["state"]), None)
+    if owner:
+        raise UsageError(
+            f"the address {address} is in use",
+            evidence=f"something with MAC {owner} answers for it on {bridge}",
+            fix="choose another: gpuprov list shows the nodes' addresses",
+        )
+
+
+def _refuse_taken(name: str, engine: str, state: ClusterState) -> None:
+    for node in (*state.nodes, *state.others):
+        if node.name != name:
+            continue
+        if not node.ours:
+            raise NotOurs(
+                f"the name {name} is taken by an instance that gpuprov did not make",
+                evidence=f"{engine} has {name}, {node.status}, without a gpuprov label",
+                fix="choose another name",
+            )
+        if node.complete:
+            raise UsageError(
+                f"the name {name} is taken",
+                evidence=f"cluster {node.labels[LABEL_CLUSTER]} has a node {name} ({node.status})",
+                fix=f"choose another name, or remove it: gpuprov rm {name}",
+            )
+
+
+def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
+    spec = state.spec or ClusterSpec(name=order.cluster, nodes=NodesSpec(role="plain", count=1))
+    role = order.role or spec.nodes.role
+    if role == "slurm" and not state.slurm_nodes and order.name != controller_name(spec):
+        raise UsageError(
+            f"cluster {spec.name} has no Slurm controller that {order.name} could join",
+            evidence=f"the controller would be {controller_name(spec)}, and there is no such node",
+            fix="gpuprov cluster up -n 4, or --role plain",
+        )
+    nodes = replace(
+        spec.nodes,
+        role=role,
+        mounts=(*spec.nodes.mounts, *order.mounts),
+        privileged=order.privileged or spec.nodes.privileged,
+    )
+    return replace(spec, nodes=nodes)
+
+
+def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, host: HostGpus) -> NodeDesign:
+    public, private = _addresses(order, spec, state)
+    sharing = order.sharing or spec.gpus.sharing
+    count, wanted = spec.gpus.per_node, ()
+    if order.gpus is not None:
+        chosen = parse_selection(order.gpus, host)
+        count, wanted = chosen.count, tuple(gpu.uuid for gpu in chosen.gpus)
+    request = LeaseRequest(node=order.name, sharing=sharing, count=count, wanted=wanted)
+    gpus = allocate(host, read_leases((*state.nodes, *state.others)), [request])[order.name]
+    attachments = attach(spec, order.name, public, private)
+    wanted_interfaces = {"both": ("eth0", "eth1"), "nat": ("eth0",), "private": ("eth1",)}[order.network]
+    return design_node(
+        cluster=spec.name,
+        name=order.name,
+        nodes=spec.nodes,
+        attachments=tuple(nic for nic in attachments if nic.interface in wanted_interfaces),
+        gpus=tuple(gpu.uuid for gpu in gpus),
+        sharing=sharing,
+        access=decide_access(host, gpus),
+        driver_version=host.driver_version if gpus else "",
+    )
+
+
+def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> tuple[IPv4Interface, IPv4Interface]:
+    taken = state.taken_addresses()
+    number = number_of_name(order.name, prefix=spec.nodes.prefix)
+    if order.address is not None:
+        public = parse_address(order.address, spec.network, taken)
+        number = number_of_address(public)
+    elif number is None or str(public_address(number, spec.network).ip) in taken:
+        number = free_number(spec.network, taken)
+    public, private = public_address(number, spec.network), private_address(number, spec.network)
+    if str(private.ip) in taken:
+        raise UsageError(
+            f"the private address {private.ip} that goes with {public.ip} is in use",
+            evidence=f"by {taken[str(private.ip)]}",
+            fix="choose another --addr: gpuprov list shows what is taken",
+        )
+    return public, private
+
+
+def _named_image(driver: Driver, name: str | None) -> ImageState | None:
+    if name is None:
+        return None
+    image = driver.find_image(name)
+    if image is None:
+        known = ", ".join(image.name for image in driver.list_images())
+        raise EngineError(
+            f"{driver.name} has no image {name!r}",
+            evidence=f"images of gpuprov: {known or 'none'}",
+            fix="gpuprov image list; or leave --image out",
+        )
+    return image

@@ -1,0 +1,54 @@
+"""Into a node with this terminal: by the engine's own client, or by ssh."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError
+from gpuprov.core.execution import run_attached
+from gpuprov.drivers.base import LABEL_CLUSTER, File
+from gpuprov.workflows.node_verbs import get_running
+from gpuprov.workflows.secrets import ensure_ssh_key, key_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.drivers.base import Driver
+
+_HOST_KEY = "/etc/ssh/ssh_host_ed25519_key.pub"
+_AUTHORIZED = "/root/.ssh/authorized_keys"
+
+
+def run_in_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
+    """Run a command with this terminal attached; returns its exit status."""
+    node = get_running(driver, name)
+    environment = {"NUMBA_ENABLE_CUDASIM": "1"} if node.labels.get("gpuprov.access") == "simulated" else {}
+    return run_attached(driver.attach_argv(name, list(argv), environment=environment))
+
+
+def ssh_to_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
+    """Log in by ssh: our key is put into the node if it is not there, and the node's host key is read through the engine."""
+    node = get_running(driver, name)
+    address = node.addresses["eth0"].partition("/")[0]
+    cluster = node.labels[LABEL_CLUSTER]
+    public = ensure_ssh_key(cluster)
+    try:
+        authorized = driver.pull(name, _AUTHORIZED).decode()
+    except EngineError:
+        authorized = ""
+    if public not in authorized.splitlines():
+        content = f"{authorized.rstrip()}\n{public}\n".lstrip()
+        driver.push(name, [File(path=_AUTHORIZED, content=content.encode(), mode=0o600)])
+    known_hosts = key_folder(cluster) / "known_hosts"
+    others = known_hosts.read_text().splitlines() if known_hosts.exists() else []
+    line = f"{address} {driver.pull(name, _HOST_KEY).decode().strip()}"
+    known_hosts.write_text("\n".join([*(old for old in others if old.split(" ")[0] != address), line]) + "\n")
+    identity = key_folder(cluster) / "id_ed25519"
+    options = [
+        f"UserKnownHostsFile={known_hosts}",
+        "StrictHostKeyChecking=yes",
+        "IdentitiesOnly=yes",
+        "LogLevel=ERROR",
+    ]
+    flags = [part for option in options for part in ("-o", option)]
+    return run_attached(["ssh", "-i", str(identity), *flags, f"root@{address}", *argv])

@@ -1,0 +1,190 @@
+"""Verbs on single nodes: start, stop, remove, clone, snapshot, restore, expose; Slurm follows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.lock import host_lock
+from gpuprov.core.outcome import Outcome
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, Exposure
+from gpuprov.spec.models import ClusterSpec
+from gpuprov.workflows import slurm
+from gpuprov.workflows.cluster_state import observe_cluster
+from gpuprov.workflows.create_nodes import delete_nodes, each, start_nodes
+from gpuprov.workflows.node_files import plan_files
+from gpuprov.workflows.slurm_files import present_member
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.workflows.cluster_state import ClusterState
+
+_PORT_MAX = 65535
+
+
+def get_node(driver: Driver, name: str) -> NodeState:
+    """A node of ours.
+
+    Raises:
+        UsageError: There is none of that name; foreign instances are not ours to show or touch.
+    """
+    node = driver.find_node(name)
+    if node is None or not node.ours:
+        raise UsageError(
+            f"there is no node {name}",
+            evidence=f"{driver.name} has an instance {name} that gpuprov did not make"
+            if node
+            else f"nodes: {', '.join(n.name for n in driver.list_nodes() if n.ours) or 'none'}",
+            fix="see what there is with: gpuprov list",
+        )
+    return node
+
+
+def get_running(driver: Driver, name: str) -> NodeState:
+    """A node of ours that runs.
+
+    Raises:
+        UsageError: There is none of that name, or it does not run.
+    """
+    node = get_node(driver, name)
+    if node.status != "running":
+        raise UsageError(f"{name} does not run", evidence=f"it is {node.status}", fix=f"gpuprov start {name}")
+    return node
+
+
+def start(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
+    """Start nodes; files that changed while they were away are renewed."""
+    nodes = [get_node(driver, name) for name in names]
+    stopped = [node for node in nodes if node.status != "running"]
+    if not stopped:
+        return Outcome()
+    with host_lock(reporter):
+        with reporter.phase("start"):
+            start_nodes(driver, [node.name for node in stopped], reporter=reporter)
+        renewed = _follow(driver, {node.labels[LABEL_CLUSTER] for node in stopped}, reporter=reporter)
+    return Outcome(changed=(*(f"started {node.name}" for node in stopped), *renewed))
+
+
+def stop(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
+    """Stop nodes."""
+    nodes = [get_node(driver, name) for name in names]
+    running = [node.name for node in nodes if node.status != "stopped"]
+    with host_lock(reporter), reporter.phase("stop"):
+        each(driver.stop_node, running)
+    return Outcome(changed=tuple(f"stopped {name}" for name in running))
+
+
+def remove(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
+    """Remove nodes for good.
+
+    Raises:
+        UsageError: A job runs on one, or one is the Slurm controller of nodes that would stay.
+    """
+    nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
+    with host_lock(reporter):
+        clusters = {node.labels[LABEL_CLUSTER] for node in nodes}
+        for cluster in clusters:
+            _refuse_loss(driver, observe_cluster(driver, cluster), [node.name for node in nodes])
+        with reporter.phase("remove"):
+            delete_nodes(driver, [node.name for node in nodes], reporter=reporter)
+        renewed = _follow(driver, clusters, reporter=reporter)
+    return Outcome(changed=(*(f"removed {node.name}" for node in nodes), *renewed))
+
+
+def _refuse_loss(driver: Driver, state: ClusterState, names: list[str]) -> None:
+    controller = slurm.controller_name(state.spec or ClusterSpec(name=state.name))
+    running = {node.name for node in state.slurm_nodes if node.status == "running"}
+    leaving = sorted(running & set(names))
+    if controller in names and {node.name for node in state.slurm_nodes} - set(names):
+        raise UsageError(
+            f"{controller} is the Slurm controller of cluster {state.name}",
+            evidence=f"its other nodes: {', '.join(n.name for n in state.slurm_nodes if n.name not in names)}",
+            fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
+        )
+    if leaving and controller in running:
+        slurm.refuse_running_jobs(driver, controller, leaving)
+
+
+def _follow(driver: Driver, clusters: set[str], *, reporter: Reporter) -> tuple[str, ...]:
+    """Bring hosts files and Slurm of the clusters to the nodes that are there now."""
+    lines: tuple[str, ...] = ()
+    for cluster in sorted(clusters):
+        state = observe_cluster(driver, cluster)
+        spec = state.spec or ClusterSpec(name=cluster)
+        complete = [node for node in state.nodes if node.complete]
+        controller = state.node(slurm.controller_name(spec))
+        if not complete or (state.slurm_nodes and (controller is None or controller.status != "running")):
+            continue
+        members = [present_member(node) for node in complete]
+        running = [node.name for node in complete if node.status == "running"]
+        files = plan_files(driver, spec, state, members, {}, controller=slurm.controller_name(spec))
+        up = [member for member in members if member.name in running]
+        with reporter.phase("slurm"):
+            lines += slurm.renew_files(driver, spec, up, running, files.shared, reporter=reporter)
+    return lines
+
+
+def snapshot(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Outcome:
+    """Keep a node's present state under a name."""
+    if label in get_node(driver, name).snapshots:
+        raise UsageError(
+            f"{name} has a snapshot {label} already",
+            evidence=f"snapshots: {', '.join(get_node(driver, name).snapshots)}",
+            fix="choose another name",
+        )
+    with reporter.phase("snapshot"):
+        driver.snapshot_node(name, label)
+    return Outcome(changed=(f"kept {name} as {label}",))
+
+
+def restore(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Outcome:
+    """Bring a node back to a snapshot; it runs again if it ran before."""
+    node = get_node(driver, name)
+    if label not in node.snapshots:
+        raise UsageError(
+            f"{name} has no snapshot {label}",
+            evidence=f"snapshots: {', '.join(node.snapshots) or 'none'}",
+            fix=f"gpuprov snapshot {name} {label} makes one",
+        )
+    with host_lock(reporter), reporter.phase("restore"):
+        driver.restore_node(name, label)
+    renewed = _follow(driver, {node.labels[LABEL_CLUSTER]}, reporter=reporter) if node.status == "running" else ()
+    return Outcome(changed=(f"brought {name} back to {label}", *renewed))
+
+
+def expose(driver: Driver, name: str, exposure: Exposure, *, reporter: Reporter) -> Outcome:
+    """Forward a port of the host into a node; no change if it is already."""
+    for port in (exposure.host_port, exposure.node_port):
+        if not 1 <= port <= _PORT_MAX:
+            raise UsageError(f"{port} is not a port", evidence=f"ports are 1 to {_PORT_MAX}", fix="choose another port")
+    node = get_running(driver, name)
+    if exposure in node.exposed:
+        return Outcome()
+    for other in driver.list_nodes():
+        if exposure.host_port in [taken.host_port for taken in other.exposed]:
+            raise UsageError(
+                f"port {exposure.host_port} of the host is exposed already",
+                evidence=f"it leads to {other.name}",
+                fix=f"choose another --port, or: gpuprov unexpose {other.name} {exposure.host_port}",
+            )
+    with reporter.phase("expose"):
+        driver.expose(name, exposure)
+    return Outcome(changed=(f"port {exposure.host_port} of the host leads to {name}:{exposure.node_port}",))
+
+
+def unexpose(driver: Driver, name: str, host_port: int, *, reporter: Reporter) -> Outcome:
+    """Undo `expose`."""
+    node = get_node(driver, name)
+    if host_port not in [exposure.host_port for exposure in node.exposed]:
+        raise UsageError(
+            f"port {host_port} of the host does not lead to {name}",
+            evidence=f"exposed: {', '.join(str(exposure.host_port) for exposure in node.exposed) or 'nothing'}",
+            fix=f"see its ports with: gpuprov show {name}",
+        )
+    with reporter.phase("unexpose"):
+        driver.unexpose(name, host_port)
+    return Outcome(changed=(f"port {host_port} of the host leads nowhere again",))
