@@ -1,0 +1,74 @@
+"""All checks of a node, in order; what an earlier failure explains is skipped and is no second failure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from gpuprov.verify.checks import devices, driver, kernels, network, node, nvml, slurm
+from gpuprov.verify.finding import not_asked, unknown
+from gpuprov.verify.models import Check, NodeReport
+
+if TYPE_CHECKING:
+    from gpuprov.verify.models import Expectation, Finding, Observation, Rule, Status
+
+CHAIN: tuple[Rule, ...] = (
+    *node.RULES,
+    *driver.RULES,
+    *devices.RULES,
+    *nvml.RULES,
+    *kernels.RULES,
+    *network.RULES,
+    *slurm.RULES,
+)
+
+
+def judge_node(expected: Expectation, seen: Observation) -> NodeReport:
+    """Ask every check of the chain about one node."""
+    done: dict[str, Check] = {}
+    for rule in CHAIN:
+        cause = _cause(rule, done)
+        finding = not_asked(f"because of {cause}") if cause else _ask(rule, expected, seen)
+        status: Status = finding.status
+        if status == "fail" and rule.severity == "warning":
+            status = "warn"
+        done[rule.id] = Check(
+            id=rule.id,
+            layer=rule.layer,
+            status=status,
+            severity=rule.severity,
+            evidence=" ".join(finding.evidence.split()),
+            fix=finding.fix,
+            cause=cause,
+        )
+    return NodeReport(
+        node=expected.node,
+        access=expected.access,
+        gpus=expected.gpus,
+        checks=tuple(done.values()),
+        seconds=seen.seconds,
+    )
+
+
+def _cause(rule: Rule, done: dict[str, Check]) -> str:
+    """The first check that stands in the way, however far back; a check that made no sense does not."""
+    for need in rule.needs:
+        check = done[need]
+        if check.status in ("fail", "unknown"):
+            return check.id
+        if check.cause:
+            return check.cause
+    return ""
+
+
+def _ask(rule: Rule, expected: Expectation, seen: Observation) -> Finding:
+    if rule.fact and seen.facts is not None:
+        part = seen.facts.get(rule.fact)
+        if isinstance(part, dict) and set(part) == {"error"}:
+            return unknown(f"it could not be looked at: {part['error']}", f"gpuprov shell {expected.node}")
+    try:
+        return rule.judge(expected, seen)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        # A node may be compromised or run another version of the kernels: what it says is not trusted to have a shape.
+        said = cast("object", (seen.facts or {}).get(rule.fact))
+        evidence = f"the answer makes no sense ({type(error).__name__}: {error}): {str(said)[:200]}"
+        return unknown(evidence, f"gpuprov verify {expected.node}")

@@ -1,0 +1,50 @@
+"""Whether there is a running, finished node that answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.verify.finding import failed, passed, unknown
+from gpuprov.verify.models import Rule
+
+if TYPE_CHECKING:
+    from gpuprov.verify.models import Expectation, Finding, Observation
+
+
+def judge_running(expected: Expectation, _seen: Observation) -> Finding:
+    """The engine runs it."""
+    if expected.status == "running":
+        return passed("running")
+    return failed(f"the node is {expected.status}", f"gpuprov start {expected.node}")
+
+
+def judge_complete(expected: Expectation, _seen: Observation) -> Finding:
+    """Its creation ran to the end: the last label is there."""
+    if expected.complete:
+        return passed("created to the end")
+    return failed("its creation was interrupted: the label gpuprov.fingerprint is missing", "gpuprov cluster up")
+
+
+def judge_lease(expected: Expectation, _seen: Observation) -> Finding:
+    """The GPUs it holds are GPUs of this host."""
+    if expected.host_problem is not None:
+        return failed(expected.host_problem.evidence, expected.host_problem.fix)
+    mark = "SIMULATED " if expected.simulated else ""
+    return passed(f"holds {mark}{', '.join(expected.gpus)}" if expected.gpus else "holds no GPU, as it was made")
+
+
+def judge_answer(expected: Expectation, seen: Observation) -> Finding:
+    """Commands run in it."""
+    if seen.timed_out:
+        return unknown(f"no answer in time: {seen.problem}", f"gpuprov shell {expected.node}")
+    if seen.facts is None:
+        return failed(f"it cannot be examined: {seen.problem}", f"gpuprov exec {expected.node} -- python3 --version")
+    return passed(f"answered in {seen.seconds:.1f} s")
+
+
+RULES = (
+    Rule(id="node-running", layer="node", needs=(), judge=judge_running),
+    Rule(id="node-complete", layer="node", needs=(), judge=judge_complete),
+    Rule(id="node-lease", layer="node", needs=(), judge=judge_lease),
+    Rule(id="node-answers", layer="node", needs=("node-running",), judge=judge_answer),
+)

@@ -1,0 +1,87 @@
+"""Whether Slurm has the node, counts its GPUs and runs a job on one."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from gpuprov.verify.checks.driver import NO_GPU, facts_of
+from gpuprov.verify.finding import failed, not_asked, passed, unknown
+from gpuprov.verify.models import Rule
+
+if TYPE_CHECKING:
+    from gpuprov.verify.models import Expectation, Finding, Observation
+
+USABLE = ("IDLE", "MIXED", "ALLOCATED")
+HARMLESS = ("COMPLETING", "PLANNED", "DYNAMIC_NORM", "CLOUD")
+_NO_SLURM = "the role is not slurm"
+_BUSY = ("busy", "Unable to allocate resources", "Immediate execution impossible")
+
+
+def parse_node(line: str) -> dict[str, str]:
+    """The values of `scontrol --oneliner show node`; text after `Reason=` runs to the end."""
+    head, _, reason = line.strip().partition(" Reason=")
+    values = dict(re.findall(r"(\w+)=(\S*)", head))
+    return {**values, "Reason": reason} if reason else values
+
+
+def parse_gpus(gres: str) -> int:
+    """GPUs in a Gres value: `gpu:1`, `gpu:h100:2(S:0-1)`, `(null)`."""
+    return sum(int(number) for number in re.findall(r"(?:^|,)gpu:(?:[^:,()]+:)?(\d+)", gres))
+
+
+def judge_state(expected: Expectation, seen: Observation) -> Finding:
+    """The controller has the node, and jobs may run on it."""
+    if expected.role != "slurm":
+        return not_asked(_NO_SLURM)
+    show = facts_of(seen, "slurm")["show"]
+    fix = f"gpuprov exec {expected.node} -- scontrol show node {expected.node}; gpuprov cluster up"
+    if show["timed_out"]:
+        return unknown(f"no answer from the controller in {show['seconds']:.0f} s", fix)
+    if show["exit_code"]:
+        return failed(f"scontrol: {(show['stderr'] or show['stdout']).strip()[-300:]}", fix)
+    values = parse_node(show["stdout"])
+    state = values.get("State", "")
+    base, *flags = state.split("+")
+    if base not in USABLE or any(flag not in HARMLESS for flag in flags):
+        reason = f", because: {values['Reason']}" if "Reason" in values else ""
+        return failed(f"Slurm says {state or 'nothing'}{reason}", fix)
+    return passed(state.lower())
+
+
+def judge_gres(expected: Expectation, seen: Observation) -> Finding:
+    """The controller counts as many GPUs as the node holds."""
+    if expected.role != "slurm":
+        return not_asked(_NO_SLURM)
+    counted = parse_gpus(parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""))
+    if counted != len(expected.gpu_paths):
+        fix = "gpuprov cluster up    # writes slurm.conf and gres.conf from the leases"
+        return failed(f"Slurm counts {counted} GPUs, the node has {len(expected.gpu_paths)}", fix)
+    return passed(f"gpu:{counted}")
+
+
+def judge_job(expected: Expectation, seen: Observation) -> Finding:
+    """A job that asks for a GPU runs on the node and is given one."""
+    if expected.role != "slurm" or not expected.gpu_paths:
+        return not_asked(NO_GPU if expected.role == "slurm" else _NO_SLURM)
+    job = facts_of(seen, "slurm")["job"]
+    again = f"gpuprov exec {expected.node} -- srun -w {expected.node} --gres=gpu:1 hostname"
+    if job["timed_out"]:
+        return unknown(f"the job did not end within {job['seconds']:.0f} s", again)
+    if job["exit_code"]:
+        said = job["stderr"].strip()[-300:] or f"exit status {job['exit_code']}"
+        state = parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("State", "")
+        busy = state.startswith(("MIXED", "ALLOCATED")) and any(word in said for word in _BUSY)
+        return not_asked(f"busy with other jobs: {said}") if busy else failed(f"srun: {said}", again)
+    name, _, visible = job["stdout"].strip().partition(" ")
+    if name != expected.node or not visible[:1].isdigit():
+        evidence = f"the job ran on {name or 'nothing'} with CUDA_VISIBLE_DEVICES={visible or '(not set)'}"
+        return failed(evidence, "gpuprov cluster up    # writes gres.conf from the leases")
+    return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}")
+
+
+RULES = (
+    Rule(id="slurm-state", layer="slurm", needs=("network-gateway",), judge=judge_state, fact="slurm"),
+    Rule(id="slurm-gres", layer="slurm", needs=("slurm-state",), judge=judge_gres, fact="slurm"),
+    Rule(id="slurm-job", layer="slurm", needs=("slurm-gres",), judge=judge_job, fact="slurm"),
+)

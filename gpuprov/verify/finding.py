@@ -1,0 +1,25 @@
+"""Short ways to say what a check found."""
+
+from __future__ import annotations
+
+from gpuprov.verify.models import Finding
+
+
+def passed(evidence: str) -> Finding:
+    """It is as it must be."""
+    return Finding(status="pass", evidence=evidence)
+
+
+def failed(evidence: str, fix: str) -> Finding:
+    """It is not."""
+    return Finding(status="fail", evidence=evidence, fix=fix)
+
+
+def unknown(evidence: str, fix: str) -> Finding:
+    """It could not be found out; the node does not pass."""
+    return Finding(status="unknown", evidence=evidence, fix=fix)
+
+
+def not_asked(reason: str) -> Finding:
+    """The question makes no sense for this node."""
+    return Finding(status="skip", evidence=reason)

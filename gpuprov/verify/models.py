@@ -1,0 +1,200 @@
+"""What is expected of a node, what was seen in it, and what is said about that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.spec.devices import CharDevice
+
+Status = Literal["pass", "warn", "fail", "skip", "unknown"]
+Verdict = Literal["pass", "warn", "fail", "unknown"]
+Severity = Literal["critical", "warning"]
+Layer = Literal["node", "driver", "devices", "nvml", "cuda", "kernels", "network", "slurm"]
+
+LAYERS: tuple[Layer, ...] = ("node", "driver", "devices", "nvml", "cuda", "kernels", "network", "slurm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """Another running node of the cluster."""
+
+    name: str
+    address: str
+    private_address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostProblem:
+    """Why the host's own GPUs could not be told."""
+
+    evidence: str
+    fix: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What a node must be, from its labels and the host.
+
+    Attributes:
+        status: What the engine says: `running`, `stopped`, ...
+        complete: Whether its creation ran to the end.
+        access: How its GPUs get in: `none`, `raw`, `simulated`, `cdi` or `nvidia-runtime`.
+        gpus: UUIDs of the GPUs or MIG instances that it holds.
+        devices: The device nodes that this lease needs.
+        denied: Minors of NVIDIA's major that it must not be able to open.
+        driver_version: Of the host's kernel module; None where it has none.
+        host_problem: Set where the lease cannot be compared with the host.
+        simulation: What the simulated NVML answers in this node; None where the GPU is real.
+        gateway: The host's address on the NAT network; None where there is no such network.
+    """
+
+    node: str
+    status: str
+    complete: bool = True
+    role: str = "plain"
+    access: str = "none"
+    gpus: tuple[str, ...] = ()
+    devices: tuple[CharDevice, ...] = ()
+    denied: tuple[int, ...] = ()
+    driver_version: str | None = None
+    host_problem: HostProblem | None = None
+    simulation: Mapping[str, Any] | None = None
+    peers: tuple[Peer, ...] = ()
+    gateway: str | None = None
+
+    @property
+    def simulated(self) -> bool:
+        """Whether its GPUs are."""
+        return self.access == "simulated"
+
+    @property
+    def gpu_paths(self) -> tuple[str, ...]:
+        """Paths of its GPUs, without the control devices."""
+        return tuple(item.path for item in self.devices if item.path.removeprefix("/dev/nvidia").isdecimal())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """What came back from a node: facts, or why there are none.
+
+    Attributes:
+        facts: What verify.probe printed.
+        problem: Why there are no facts.
+        timed_out: Whether it did not answer in time.
+    """
+
+    facts: Mapping[str, Any] | None = None
+    problem: str = ""
+    timed_out: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a check says; `fix` is the next command to type."""
+
+    status: Status
+    evidence: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One check of the chain: what it asks, and on which earlier ones it rests.
+
+    Attributes:
+        needs: Ids of the checks whose failure is the cause of this one's, so that it is then skipped.
+        fact: The part of the facts that it reads; where the probe could not gather it, the check is unknown.
+    """
+
+    id: str
+    layer: Layer
+    needs: tuple[str, ...]
+    judge: Callable[[Expectation, Observation], Finding]
+    fact: str = ""
+    severity: Severity = "critical"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """A check that was asked; `cause` is the earlier check because of which it was skipped."""
+
+    id: str
+    layer: Layer
+    status: Status
+    severity: Severity
+    evidence: str
+    fix: str = ""
+    cause: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeReport:
+    """All checks of one node."""
+
+    node: str
+    access: str
+    gpus: tuple[str, ...]
+    checks: tuple[Check, ...]
+    seconds: float
+
+    @property
+    def simulated(self) -> bool:
+        """Whether nothing here says anything about real hardware."""
+        return self.access == "simulated"
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of its checks; a node where nothing passed is `unknown`, never `pass`."""
+        statuses = {check.status for check in self.checks}
+        if "fail" in statuses:
+            return "fail"
+        if "unknown" in statuses or not statuses & {"pass", "warn"}:
+            return "unknown"
+        return "warn" if "warn" in statuses else "pass"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Checks by status."""
+        return dict(Counter(check.status for check in self.checks))
+
+    @property
+    def first_problem(self) -> Check | None:
+        """The earliest check that failed; else the earliest unknown, else the earliest warning."""
+        for status in ("fail", "unknown", "warn"):
+            for check in self.checks:
+                if check.status == status:
+                    return check
+        return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All nodes that were asked for."""
+
+    cluster: str
+    nodes: tuple[NodeReport, ...]
+    seconds: float
+    level: str = field(default="quick")
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the GPUs of any node are."""
+        return any(node.simulated for node in self.nodes)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of its nodes; a report about no node at all is `unknown`."""
+        verdicts = {node.verdict for node in self.nodes}
+        order: tuple[Verdict, ...] = ("fail", "unknown", "warn", "pass")
+        return next((verdict for verdict in order if verdict in verdicts), "unknown")
+
+    @property
+    def passed(self) -> bool:
+        """Whether every node passed, with or without warnings."""
+        return self.verdict in ("pass", "warn")

@@ -1,0 +1,293 @@
+"""Gathers facts inside a node and prints them as one JSON document; it judges nothing.
+
+The text of this file is sent into the node (`python3 -c TEXT PARAMETERS`), so it imports the standard library only, and
+pynvml where the node has it. A part that fails says so under its own key, and the others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import re
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GPU_MAJOR = 195
+MKNOD_FOLDERS = ("/dev", "/root")
+LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+SIMULATED_GPU = {"NUMBA_ENABLE_CUDASIM": "1"}
+TAIL = 2000
+
+Facts = dict[str, Any]
+
+
+def gather(parameters: Facts) -> Facts:
+    """Every part that the parameters ask for."""
+    facts: Facts = {"seconds": {}}
+    started = time.monotonic()
+    slurm = start_slurm(parameters["slurm"]) if parameters.get("slurm") else None
+    kernels = start_kernels(parameters["kernels"]) if parameters.get("kernels") else None
+    parts: dict[str, Callable[[], Any]] = {
+        "devices": lambda: look_at_devices(parameters["devices"]),
+        "strangers": lambda: look_at_strangers(parameters["devices"]),
+        "mknod": lambda: try_mknod(parameters["denied"]),
+        "driver": look_at_driver,
+        "nvml": lambda: ask_nvml(parameters.get("nvml")),
+        "cuda": lambda: init_cuda() if parameters["cuda"] else None,
+        "network": lambda: reach_all(parameters["network"]),
+        "slurm": lambda: finish_slurm(slurm) if slurm else None,
+        "kernels": lambda: finish(kernels) if kernels else None,
+    }
+    for name, part in parts.items():
+        begun = time.monotonic()
+        try:
+            facts[name] = part()
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong in one part is a fact about that part
+            facts[name] = {"error": f"{type(error).__name__}: {error}"}
+        facts["seconds"][name] = round(time.monotonic() - begun, 3)
+    facts["seconds"]["total"] = round(time.monotonic() - started, 3)
+    return facts
+
+
+def look_at_devices(devices: list[list[Any]]) -> Facts:
+    """What stands at the path of each leased device, and what open() says."""
+    return {path: {**describe(path), "open": try_open(path)} for path, _major, _minor in devices}
+
+
+def look_at_strangers(devices: list[list[Any]]) -> list[Facts]:
+    """GPU devices below /dev, by path or by number, that the lease does not have."""
+    leased = {path for path, _major, _minor in devices}
+    found = []
+    for path in sorted(str(file) for folder in ("/dev", "/dev/nvidia-caps") for file in Path(folder).glob("*")):
+        facts = describe(path)
+        is_gpu = facts.get("major") == GPU_MAJOR or re.search(r"/nvidia[^/]*$", path)
+        if facts["kind"] == "char" and is_gpu and path not in leased:
+            found.append({"path": path, **facts, "open": try_open(path)})
+    return found
+
+
+def describe(path: str) -> Facts:
+    """Kind of a file, and its numbers if it is a device."""
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        return {"kind": "absent" if error.errno == errno.ENOENT else code(error)}
+    kind = "char" if stat.S_ISCHR(status.st_mode) else "folder" if stat.S_ISDIR(status.st_mode) else "file"
+    if kind != "char":
+        return {"kind": kind}
+    return {"kind": kind, "major": os.major(status.st_rdev), "minor": os.minor(status.st_rdev)}
+
+
+def try_open(path: str) -> str:
+    """Answer `ok`, or the name of the error: EPERM is denied, ENXIO is allowed with no driver behind it."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        return code(error)
+    return "ok"
+
+
+def try_mknod(minors: list[int]) -> list[Facts]:
+    """What a thief gets who makes a device of a GPU that is not leased."""
+    tried = []
+    for minor in minors:
+        for folder in MKNOD_FOLDERS:
+            path = f"{folder}/.gpuprov-probe-{os.getpid()}"
+            attempt: Facts = {"minor": minor, "folder": folder, "mknod": "ok", "open": None}
+            try:
+                os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(GPU_MAJOR, minor))
+            except OSError as error:
+                attempt["mknod"] = code(error)
+            else:
+                attempt["open"] = try_open(path)
+                Path(path).unlink()
+            tried.append(attempt)
+    return tried
+
+
+def code(error: OSError) -> str:
+    """Name of an error: `EPERM`."""
+    return errno.errorcode.get(error.errno or 0, str(error))
+
+
+def look_at_driver() -> Facts:
+    """Version of the kernel module as the node sees it, and of the user-space libraries it was given."""
+    version = None
+    with contextlib.suppress(OSError):
+        text_of_version = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+        match = re.search(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", text_of_version, re.MULTILINE)
+        version = match[1] if match else None
+    libraries: dict[str, list[str]] = {}
+    for name in ("libcuda.so", "libnvidia-ml.so"):
+        found = (file.name for folder in LIBRARY_FOLDERS for file in Path(folder).glob(f"{name}.*.*"))
+        suffixes = {file.rpartition(f"{name}.")[2] for file in found}
+        libraries[name] = sorted(suffixes)
+    return {"version": version, "libraries": libraries}
+
+
+def ask_nvml(simulation: Facts | None) -> Facts:
+    """UUIDs that NVML lists; with a simulation, pynvml asks that instead of libnvidia-ml."""
+    try:
+        import pynvml  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        return {"missing": f"pynvml: {error}"}
+    if simulation is not None:
+        space: Facts = {"__name__": "gpuprov_simulated_nvml"}
+        exec(compile(simulation["source"], "simulate.py", "exec", dont_inherit=True), space)  # noqa: S102 - our own text
+        pynvml.nvmlLib = space["SimulatedNvml"](simulation["document"])
+    call = "nvmlInit"
+    try:
+        pynvml.nvmlInit()
+        call = "nvmlDeviceGetCount"
+        gpus: list[Facts] = []
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            call = f"nvmlDeviceGetHandleByIndex({index})"
+            handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+            call = f"nvmlDeviceGetUUID({index})"
+            uuid = text(pynvml.nvmlDeviceGetUUID(handle))
+            gpus.append({"uuid": uuid, "name": text(pynvml.nvmlDeviceGetName(handle)), "mig": list_mig(pynvml, handle)})
+    except pynvml.NVMLError as error:
+        return {"failed": {"call": call, "code": int(error.value), "text": str(error)}}
+    return {"gpus": gpus}
+
+
+def list_mig(pynvml: Any, handle: Any) -> list[str]:  # noqa: ANN401 - a module and a handle without types
+    """UUIDs of the MIG instances of a GPU; none where MIG is off or unknown to it."""
+    found: list[str] = []
+    with contextlib.suppress(pynvml.NVMLError):
+        if pynvml.nvmlDeviceGetMigMode(handle)[0] == 0:
+            return found
+        for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(handle)):
+            with contextlib.suppress(pynvml.NVMLError):
+                found.append(text(pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, index))))
+    return found
+
+
+def text(value: Any) -> str:  # noqa: ANN401 - bytes in old versions of pynvml
+    """Text of what pynvml returns."""
+    return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def init_cuda() -> Facts:
+    """What cuInit answers; 999 is the mark of a missing or stale nvidia-uvm."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        return {"missing": str(error)}
+    return {"code": int(library.cuInit(0))}
+
+
+def reach_all(networks: dict[str, list[str]]) -> Facts:
+    """Which addresses answer, by interface."""
+    found: Facts = {}
+    for interface, addresses in networks.items():
+        found[interface] = {"reached": [], "missing": addresses, "problem": f"{interface} is not there or not usable"}
+        with contextlib.suppress(OSError):
+            found[interface] = reach(interface, addresses)
+    return found
+
+
+def reach(interface: str, addresses: list[str], *, rounds: int = 4, wait_s: float = 0.4) -> Facts:
+    """Which addresses answer an ICMP echo that leaves by this interface; echo replies are never rate limited."""
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as channel:
+        channel.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
+        token = os.urandom(16)
+        missing = set(addresses)
+        for number in range(rounds):
+            for address in sorted(missing):
+                with contextlib.suppress(OSError):
+                    channel.sendto(echo(number, token), (address, 0))
+            deadline = time.monotonic() + wait_s
+            while missing and (left := deadline - time.monotonic()) > 0:
+                channel.settimeout(left)
+                with contextlib.suppress(TimeoutError):
+                    packet, (sender, _) = channel.recvfrom(2048)
+                    header = (packet[0] & 15) * 4
+                    if packet[header] == 0 and packet[header + 8 :] == token:
+                        missing.discard(sender)
+            if not missing:
+                break
+    return {"reached": sorted(set(addresses) - missing), "missing": sorted(missing)}
+
+
+def echo(number: int, token: bytes) -> bytes:
+    """An ICMP echo request with its checksum."""
+    body = struct.pack("!HH", os.getpid() & 0xFFFF, number) + token
+    words = struct.unpack(f"!{(len(body) + 4) // 2}H", struct.pack("!BBH", 8, 0, 0) + body)
+    total = sum(words)
+    total = (total & 0xFFFF) + (total >> 16)
+    return struct.pack("!BBH", 8, 0, ~(total + (total >> 16)) & 0xFFFF) + body
+
+
+def start(argv: list[str], environment: dict[str, str], timeout_s: float) -> Facts:
+    """Start a program without waiting for it."""
+    begun = time.monotonic()
+    process = subprocess.Popen(  # noqa: S603 - argv is ours
+        argv,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    return {"process": process, "begun": begun, "timeout_s": timeout_s}
+
+
+def finish(started: Facts) -> Facts:
+    """Wait for a started program; after its time it is asked to end, then killed."""
+    process = started["process"]
+    timed_out = False
+    try:
+        out, err = process.communicate(timeout=max(0.1, started["begun"] + started["timeout_s"] - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        process.terminate()
+        try:
+            out, err = process.communicate(timeout=2)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+    seconds = round(time.monotonic() - started["begun"], 3)
+    return {
+        "exit_code": process.returncode,
+        "stdout": out,
+        "stderr": err[-TAIL:],
+        "timed_out": timed_out,
+        "seconds": seconds,
+    }
+
+
+def start_kernels(wanted: Facts) -> Facts:
+    """Start the smoke kernels, all in one process."""
+    argv = ["python3", "-m", "smoke_kernels", *wanted["names"], "--json", "--quick"]
+    return start(argv, SIMULATED_GPU if wanted["simulated"] else {}, wanted["timeout_s"])
+
+
+def start_slurm(wanted: Facts) -> Facts:
+    """Ask Slurm about this node, and start a job on it that holds a GPU."""
+    show = start(["scontrol", "--oneliner", "show", "node", wanted["node"]], {}, wanted["timeout_s"])
+    argv = ["srun", "--immediate=5", "--quiet", "--job-name=gpuprov-verify", f"--nodelist={wanted['node']}", "-n1"]
+    argv += ["-N1", *wanted["gres"], "sh", "-c", 'echo "$SLURMD_NODENAME ${CUDA_VISIBLE_DEVICES-}"']
+    return {"show": show, "job": start(argv, {}, wanted["timeout_s"])}
+
+
+def finish_slurm(started: Facts) -> Facts:
+    """Both answers."""
+    return {"show": finish(started["show"]), "job": finish(started["job"])}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(gather(json.loads(sys.argv[1]))) + "\n")

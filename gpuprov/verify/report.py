@@ -1,0 +1,110 @@
+"""A report as the rows of a table, as lines for what is wrong, and as the JSON document `gpuprov.verify/v1`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.verify.models import LAYERS
+
+if TYPE_CHECKING:
+    from gpuprov.verify.models import Check, Layer, NodeReport, Report, Status
+
+SCHEMA = "gpuprov.verify/v1"
+SIMULATED = "SIMULATED"
+HEADERS = ("NODE", "VERDICT", "GPU", *(layer.upper() for layer in LAYERS), "FIRST PROBLEM")
+_WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass", "skip")
+
+
+def table_rows(report: Report) -> list[tuple[str, ...]]:
+    """One row for each node, under HEADERS; a layer shows the worst of its checks."""
+    return [
+        (
+            node.node,
+            verdict_text(node),
+            gpu_text(node),
+            *(layer_status(node, layer) for layer in LAYERS),
+            _describe(node.first_problem),
+        )
+        for node in report.nodes
+    ]
+
+
+def verdict_text(node: NodeReport) -> str:
+    """The verdict; one about simulated GPUs never reads like one about real hardware."""
+    return f"{node.verdict} {SIMULATED}" if node.simulated else node.verdict
+
+
+def gpu_text(node: NodeReport) -> str:
+    """How many GPUs the node holds, and of which kind."""
+    if not node.gpus:
+        return "none"
+    return f"{len(node.gpus)} {SIMULATED if node.simulated else node.access}"
+
+
+def layer_status(node: NodeReport, layer: Layer) -> Status:
+    """The worst status among the checks of a layer; `skip` where none was asked."""
+    statuses = {check.status for check in node.checks if check.layer == layer}
+    return next((status for status in _WORST if status in statuses), "skip")
+
+
+def problem_lines(report: Report) -> list[str]:
+    """For each node that has a problem: the first failing check, its evidence, and the next command to type."""
+    lines = []
+    for node in report.nodes:
+        problem = node.first_problem
+        if problem is not None:
+            lines += [f"{node.node}: {problem.layer}: {problem.id}: {problem.evidence}", f"  fix: {problem.fix}"]
+    return lines
+
+
+def summary(report: Report) -> str:
+    """One line: how many nodes have which verdict."""
+    verdicts = Counter(node.verdict for node in report.nodes)
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+    mark = f" ({SIMULATED}: this says nothing about any real GPU)" if report.simulated else ""
+    return f"{len(report.nodes)} node{'s' if len(report.nodes) != 1 else ''}: {counts or 'none checked'}{mark}"
+
+
+def to_document(report: Report) -> dict[str, Any]:
+    """The report for programs; docs/verify.md describes it."""
+    return {
+        "schema": SCHEMA,
+        "cluster": report.cluster,
+        "level": report.level,
+        "verdict": report.verdict,
+        "passed": report.passed,
+        "simulated": report.simulated,
+        "duration_s": round(report.seconds, 3),
+        "nodes": [_node_document(node) for node in report.nodes],
+    }
+
+
+def _node_document(node: NodeReport) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "verdict": node.verdict,
+        "simulated": node.simulated,
+        "access": node.access,
+        "gpus": list(node.gpus),
+        "duration_s": round(node.seconds, 3),
+        "counts": {status: node.counts.get(status, 0) for status in ("pass", "warn", "fail", "skip", "unknown")},
+        "first_problem": node.first_problem.id if node.first_problem else None,
+        "checks": [_check_document(check) for check in node.checks],
+    }
+
+
+def _check_document(check: Check) -> dict[str, Any]:
+    return {
+        "id": check.id,
+        "layer": check.layer,
+        "status": check.status,
+        "severity": check.severity,
+        "evidence": check.evidence,
+        "fix": check.fix or None,
+        "cause": check.cause or None,
+    }
+
+
+def _describe(problem: Check | None) -> str:
+    return f"{problem.id}: {problem.evidence}" if problem else ""

@@ -1,0 +1,67 @@
+"""What the probe is asked in one node, and what its answer is: pure functions."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from gpuprov.verify.checks.kernels import KERNELS
+from gpuprov.verify.checks.network import PRIVATE, PUBLIC
+from gpuprov.verify.models import Observation
+
+if TYPE_CHECKING:
+    from gpuprov.verify.models import Expectation
+
+_TAIL = 500
+
+
+def probe_argv(expected: Expectation, *, part_timeout_s: float) -> list[str]:
+    """The command that runs the probe in a node; the kernels and each Slurm command may take `part_timeout_s`."""
+    parameters = {
+        "devices": [[device.path, device.major, device.minor] for device in expected.devices],
+        "denied": list(expected.denied),
+        "nvml": _simulation(expected),
+        "cuda": bool(expected.gpus) and not expected.simulated,
+        "kernels": {"names": KERNELS, "simulated": expected.simulated, "timeout_s": part_timeout_s}
+        if expected.gpus
+        else None,
+        "network": _network(expected),
+        "slurm": _slurm(expected, part_timeout_s) if expected.role == "slurm" else None,
+    }
+    source = (resources.files("gpuprov.verify") / "probe.py").read_text(encoding="utf-8")
+    return ["python3", "-I", "-c", source, json.dumps(parameters)]
+
+
+def _simulation(expected: Expectation) -> dict[str, object] | None:
+    if expected.simulation is None:
+        return None
+    source = (resources.files("gpuprov.gpu") / "simulate.py").read_text(encoding="utf-8")
+    return {"source": source, "document": expected.simulation}
+
+
+def _network(expected: Expectation) -> dict[str, list[str]]:
+    public = [peer.address for peer in expected.peers if peer.address]
+    private = [peer.private_address for peer in expected.peers if peer.private_address]
+    if expected.gateway is not None:
+        public.insert(0, expected.gateway)
+    return {interface: addresses for interface, addresses in ((PUBLIC, public), (PRIVATE, private)) if addresses}
+
+
+def _slurm(expected: Expectation, timeout_s: float) -> dict[str, object]:
+    gres = ["--gres=gpu:1"] if expected.gpu_paths else []
+    return {"node": expected.node, "gres": gres, "timeout_s": timeout_s}
+
+
+def parse_answer(exit_code: int, stdout: str, stderr: str, *, seconds: float) -> Observation:
+    """What the probe printed, or why that is nothing."""
+    if exit_code:
+        said = (stderr or stdout).strip()[-_TAIL:]
+        return Observation(problem=f"the probe ended with status {exit_code}: {said}", seconds=seconds)
+    try:
+        facts = json.loads(stdout)
+    except ValueError:
+        facts = None
+    if not isinstance(facts, dict):
+        return Observation(problem=f"the probe printed no facts: {stdout[:_TAIL]!r}", seconds=seconds)
+    return Observation(facts=facts, seconds=seconds)
