@@ -21,4 +21,3 @@ def command(session: Session, name: str, engine: str) -> None:
     from gpuprov.workflows.cluster_down import cluster_down
 
     show_outcome(session, cluster_down(open_engine(engine), name, reporter=session.reporter))
-    session.show_durations()

@@ -47,5 +47,4 @@ def command(session: Session, keep_on_failure: bool, verify: bool, **wanted: obj
     document["nodes"] = [vars(row) for row in rows]
     text += ["", render_nodes(rows, colour=session.colour), "", next_steps(spec, rows)]
     session.show(document, "\n".join(text))
-    session.show_durations()
     return 0 if passed else 1

@@ -49,7 +49,6 @@ def command(session: Session, name: str, cluster: str, engine: str, gpu_mode: st
     )
     driver = open_engine(engine)
     show_outcome(session, create_node(driver, order, host_gpus(session, gpu_mode), reporter=session.reporter))
-    session.show_durations()
 
 
 def parse_mount(text: str) -> MountSpec:

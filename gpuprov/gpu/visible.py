@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import Gpu, HostGpus
 
 _PREFIX_MIN = 4
-_COUNT = re.compile(r"count=([0-9]{1,4})", re.ASCII)
+_COUNT = re.compile(r"[0-9]{1,4}", re.ASCII)
 _LABEL = re.compile(r"[0-9]+(:[0-9]+)?", re.ASCII)
+_ONE = re.compile(r"gpu(?=[0-9])")  # `gpu0` is GPU 0 alone, where a bare 0 would be a count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,9 @@ def parse_visible(text: str | None, host: HostGpus) -> Visible:
 
 
 def parse_selection(text: str, host: HostGpus) -> Selection:
-    """Read a person's choice: `all`, `none`, `count=2`, or a list of index, MIG `0:1`, UUID or its start, PCI address.
+    """Read a person's choice: `all`, `none`, a count such as `2`, or a list.
+
+    A list has indexes `0,1` (one alone: `gpu0`), MIG `0:1`, UUIDs or their starts, PCI addresses.
 
     Raises:
         UsageError: It is none of these, names something twice, or something that is not there.
@@ -66,9 +69,9 @@ def parse_selection(text: str, host: HostGpus) -> Selection:
         return Selection(count=len(host.units), gpus=host.units)
     count = _COUNT.fullmatch(chosen)
     if count is not None:
-        if int(count[1]) > len(host.units):
-            raise _refusal(f"there are not {int(count[1])} GPUs", host)
-        return Selection(count=int(count[1]))
+        if int(chosen) > len(host.units):
+            raise _refusal(f"there are not {int(chosen)} GPUs", host)
+        return Selection(count=int(chosen))
     gpus = _pick(chosen, host, people=True)
     return Selection(count=len(gpus), gpus=gpus)
 
@@ -76,7 +79,8 @@ def parse_selection(text: str, host: HostGpus) -> Selection:
 def _pick(text: str, host: HostGpus, *, people: bool) -> tuple[Gpu, ...]:
     picked: list[Gpu] = []
     for name in text.split(","):
-        unit = _find(name.strip(), host, people=people)
+        plain = _ONE.sub("", name.strip(), count=1) if people else name.strip()
+        unit = _find(plain, host, people=people)
         if unit in picked:
             raise _refusal(f"GPU {unit.label} is named twice in {text!r}", host)
         picked.append(unit)
@@ -108,5 +112,5 @@ def _refusal(what: str, host: HostGpus) -> UsageError:
     return UsageError(
         what,
         evidence=f"this host has {listing or 'no GPU that can be leased'}",
-        fix="name GPUs by index, UUID or PCI address, separated by commas, or say all, none, or count=N",
+        fix="name GPUs by index, UUID or PCI address, such as 0,1 or gpu0, or say a count, all or none",
     )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING, Literal
@@ -48,7 +46,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import Role, Sharing
 
-_ARP_S = 0.4  # long enough for a neighbour on a local bridge to answer
+_ANSWER_S = 0.4  # long enough for a neighbour on a local bridge
+_DISCARD_PORT = 9
 _BUDGET_S = 10.0
 Network = Literal["both", "nat", "private"]
 
@@ -97,7 +96,7 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
             image = _named_image(driver, order.image)
             refuse_host_conflicts(driver, spec, networks=bool(networks), nodes=1)
             if not networks and design.address:
-                refuse_answering(design.address, spec.network.bridge)
+                refuse_answering(design.address, spec.network.bridge, engine=driver.name)
         if networks:
             with reporter.phase("networks"):
                 ensure_networks(driver, networks, rollback)
@@ -118,21 +117,25 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
     return Outcome(changed=(f"created node {design.name} {design.address} role {design.role}, {gpus}", *renewed))
 
 
-def refuse_answering(address: str, bridge: str) -> None:
+def refuse_answering(address: str, bridge: str, *, engine: str) -> None:
     """Refuse an address at which something answers that no engine knows of.
 
     Raises:
         UsageError: A neighbour on the bridge has it.
     """
-    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.sendto(b"", (address, 9))  # the kernel asks for its owner by ARP; port 9 discards
-    time.sleep(_ARP_S)
-    found = json.loads(run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=_BUDGET_S).stdout or "[]")
-    owner = next((entry["lladdr"] for entry in found if "lladdr" in entry and "FAILED" not in entry["state"]), None)
-    if owner:
+    answered = False
+    try:
+        socket.create_connection((address, _DISCARD_PORT), timeout=_ANSWER_S).close()
+        answered = True
+    except ConnectionRefusedError:
+        answered = True
+    except OSError:  # nobody, or somebody who drops what we sent but told the kernel his MAC
+        listing = run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=_BUDGET_S).stdout
+        answered = any("REACHABLE" in entry["state"] for entry in json.loads(listing or "[]"))
+    if answered:
         raise UsageError(
             f"the address {address} is in use",
-            evidence=f"something with MAC {owner} answers for it on {bridge}",
+            evidence=f"something on {bridge} answers at it that {engine} does not know",
             fix="choose another: gpuprov list shows the nodes' addresses",
         )
 

@@ -106,9 +106,10 @@ class LxdDriver:
     def clone_node(self, source: str, request: NodeRequest) -> None:
         """Make a stopped copy of a node."""
         self._ours(source)
-        self._create(request, {"type": "copy", "source": source, "instance_only": True})
+        self._create(request, {"type": "copy", "source": source, "instance_only": True}, exact=True)
 
-    def _create(self, request: NodeRequest, origin: Mapping[str, Any]) -> None:
+    def _create(self, request: NodeRequest, origin: Mapping[str, Any], *, exact: bool = False) -> None:
+        """Make an instance; `exact` takes away what LXD's copy inherits from its source, devices of leased GPUs too."""
         self._refuse_taken(request.name)
         body = documents.render_instance(request, pool=self._pool(), shift=self._can_shift())
         labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
@@ -122,12 +123,21 @@ class LxdDriver:
             self._remove(request.name)
             raise
         try:
+            if exact:
+                self._reduce(request.name, body)
             self.push(request.name, request.files)
             if LABEL_FINGERPRINT in request.labels:
                 self.set_labels(request.name, {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]})
         except BaseException:
             self._remove(request.name)
             raise
+
+    def _reduce(self, name: str, wanted: Mapping[str, Any]) -> None:
+        document = self._api.get("instances", name)
+        kept = {key: value for key, value in document["config"].items() if key.startswith(("volatile.", "image."))}
+        document["config"] = kept | wanted["config"]
+        document["devices"] = wanted["devices"]
+        self._api.send("put", "instances", name, body=document)
 
     def _refuse_taken(self, name: str) -> None:
         state = self.find_node(name)
