@@ -1,0 +1,106 @@
+"""`host prepare` and `host undo`: this machine made ready to hold nodes by the role `host`, and that taken back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.outcome import Outcome
+from gpuprov.core.reporter import Stopwatch
+from gpuprov.provision.inventory import Target
+from gpuprov.provision.playbook import Play, PlayResult, RoleUse, TaskFailed, run_play
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.core.reporter import Reporter
+
+    RunPlay = Callable[..., PlayResult]
+
+PRECONDITION = "Require "  # how the role's tasks begin that only refuse
+FIX = "\nfix: "
+PACKAGES_STAY = "packages stay; remove them with: apt-get remove lxd lxd-client mmdebstrap btrfs-progs && apt-get autoremove"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRequest:
+    """What to make of this machine.
+
+    Attributes:
+        roles_path: The folder with the roles.
+        pool_size_gib: Size of the storage pool to make where there is none with copy on write.
+        bridges: The nodes' bridges, to be let through Docker's FORWARD chain.
+        variables: More variables of the role, as its argument_specs describe them.
+    """
+
+    roles_path: Path
+    pool_size_gib: int = 30
+    bridges: tuple[str, ...] = ("gpbr0",)
+    variables: tuple[tuple[str, object], ...] = ()
+
+
+def prepare_host(request: HostRequest, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
+    """Install and start LXD, and make what nodes need; changes nothing where all is there.
+
+    Raises:
+        HostNotReady: Not root, too little room, or a distribution that is not known.
+        PlaybookError: A step failed.
+    """
+    return _apply(request, "main", verb="prepare", reporter=reporter, run=run)
+
+
+def undo_host(request: HostRequest, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
+    """Remove what `prepare_host` made, and nothing that it found; packages stay.
+
+    Raises:
+        HostNotReady: Not root, or nodes or images of gpuprov are still there.
+        PlaybookError: A step failed.
+    """
+    outcome = _apply(request, "undo", verb="undo", reporter=reporter, run=run)
+    reporter.note(PACKAGES_STAY)
+    return outcome
+
+
+def _apply(request: HostRequest, tasks: str, *, verb: str, reporter: Reporter, run: RunPlay) -> Outcome:
+    _require_root(verb, os.geteuid(), sys.argv[0])
+    variables = {
+        "host_pool_size_gib": request.pool_size_gib,
+        "host_bridges": list(request.bridges),
+        **dict(request.variables),
+    }
+    play = Play(
+        roles=(RoleUse(name="host", tasks=tasks, variables=variables),),
+        targets=(Target(),),
+        roles_path=request.roles_path,
+    )
+    watch = Stopwatch(reporter)
+    try:
+        with watch.phase(f"host {verb}"):
+            result = run(play, reporter=watch)
+    except TaskFailed as failed:
+        raise explain(failed) from failed
+    return Outcome(changed=tuple(line.removeprefix("host: ") for line in result.changed), phases=watch.phases)
+
+
+def explain(failed: TaskFailed) -> HostNotReady | TaskFailed:
+    """A precondition of the role that does not hold is a fact about the host and not a fault of the play."""
+    if not failed.event.task.startswith(PRECONDITION):
+        return failed
+    evidence, _, fix = failed.event.message.partition(FIX)
+    return HostNotReady(
+        f"gpuprov needs {failed.event.task.removeprefix(PRECONDITION)}", evidence=evidence, fix=fix or failed.fix
+    )
+
+
+def _require_root(verb: str, uid: int, program: str) -> None:
+    if uid != 0:
+        # sudo's path is not the user's: name the program by its place
+        raise HostNotReady(
+            f"`host {verb}` needs root",
+            evidence=f"this process runs as uid {uid}",
+            fix=f"sudo {Path(program).resolve()} host {verb}",
+        )
