@@ -1,0 +1,23 @@
+"""`gpuprov image rm`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@click.argument("name")
+@engine_option
+@click.pass_obj
+def command(session: Session, name: str, engine: str) -> None:
+    """Remove a node image, by name or by the first digits of its fingerprint; nodes made from it stay."""
+    from gpuprov.workflows.image_verbs import remove
+
+    show_outcome(session, remove(open_engine(engine), name, reporter=session.reporter))
