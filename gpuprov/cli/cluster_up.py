@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import spec_options, wanted_spec
-from gpuprov.cli.engine import host_gpus, open_engine
+from gpuprov.cli.engine import host_gpus, observe_gpus, open_engine
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -37,10 +37,11 @@ def command(session: Session, keep_on_failure: bool, verify: bool, **wanted: obj
     passed = True
     if verify and not outcome.unchanged:
         from gpuprov.cli.verify_table import render_report
+        from gpuprov.verify.report import to_document
         from gpuprov.workflows.verify import verify_cluster
 
-        report = verify_cluster(driver, spec.name, nodes=None, host=host, reporter=session.reporter)
-        document["verify"] = report.to_json()
+        report = verify_cluster(driver, spec.name, observe_gpus=observe_gpus, nodes=None, reporter=session.reporter)
+        document["verify"] = to_document(report)
         text += ["", render_report(report, colour=session.colour)]
         passed = report.passed
     rows = cluster_status(driver, spec.name)

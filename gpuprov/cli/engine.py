@@ -41,11 +41,16 @@ def open_engine(engine: str) -> Driver:
     return open_driver(engine)
 
 
-def host_gpus(session: Session, mode: str | None) -> HostGpus:
-    """The host's GPUs; simulated ones are announced, never silent."""
+def observe_gpus(mode: GpuMode) -> HostGpus:
+    """The host's GPUs; GPUPROV_SIMULATED_GPUS says how many there are where they are simulated."""
     from gpuprov.gpu.inventory import observe
 
-    host = observe(mode=cast("GpuMode", mode or "auto"), simulated_count=_simulated_count())
+    return observe(mode=mode, simulated_count=_simulated_count())
+
+
+def host_gpus(session: Session, mode: str | None) -> HostGpus:
+    """The host's GPUs; simulated ones are announced, never silent."""
+    host = observe_gpus(cast("GpuMode", mode or "auto"))
     if host.simulated:
         session.reporter.warn(f"GPUs are SIMULATED: {host.reason}")
     return host

@@ -20,7 +20,7 @@ def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:
     lines = ["next:"]
     if slurm:
         lines.append(f"  gpuprov exec {slurm[0]} -- srun -N{len(slurm)} hostname")
-        lines.append(f"  gpuprov exec {slurm[0]} -- srun --gres=gpu:1 gpuprov-smoke matmul")
+        lines.append(f"  gpuprov exec {slurm[0]} -- srun --gres=gpu:1 python3 -m smoke_kernels matmul")
     name = "" if spec.name == "lab" else f" {spec.name}"
     lines += [f"  gpuprov shell {first}", f"  gpuprov cluster status{name}", f"  gpuprov cluster down{name}"]
     return "\n".join(lines)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
+from gpuprov.workflows.build_image import BUILDER
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.create_nodes import delete_nodes
 from gpuprov.workflows.secrets import remove_keys
@@ -26,6 +27,7 @@ def cluster_down(driver: Driver, name: str, *, reporter: Reporter) -> Outcome:
         networks = [network.name for network in state.own_networks]
         if networks:
             with reporter.phase("networks"):
+                driver.delete_node(BUILDER)  # a killed build's, which would hold the network
                 for network in networks:
                     driver.delete_network(network)
         changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]

@@ -94,7 +94,7 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         cgroup=parse_cgroup(_read(root / "proc/self/mountinfo") or ""),
         uid=os.getuid(),
         engine=_view_engine(open_engine),
-        links=_find_links(),
+        links=find_links(),
         forward_rules=_find_forward_rules(),
         inotify_instances=parse_number(_read(root / "proc/sys/fs/inotify/max_user_instances")),
         subuid=_lines(_read(root / "etc/subuid")),
@@ -148,7 +148,7 @@ def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
         return EngineView(error=error, networks=names, own_networks=own)
 
 
-def _find_links() -> tuple[Link, ...] | None:
+def find_links() -> tuple[Link, ...] | None:
     try:
         answers = [run(["ip", "-j", "-4", what], timeout_s=COMMAND_TIMEOUT_S).stdout for what in ("address", "route")]
     except GpuprovError:

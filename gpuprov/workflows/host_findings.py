@@ -134,10 +134,10 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Find
     if not clashes:
         state = f"{subnet} is {bridge}'s" if ours else f"{subnet} is free"
         return Finding(id=check, status="ok", evidence=state)
-    worst = min(clashes, key=lambda link: not _takes(link, wanted))
+    worst = min(clashes, key=lambda link: not takes(link, wanted))
     return Finding(
         id=check,
-        status="fail" if _takes(worst, wanted) else "warn",
+        status="fail" if takes(worst, wanted) else "warn",
         evidence=f"{subnet} meets {worst.address or worst.network} on {worst.interface}",
         fix=OTHER_SUBNETS,
     )
@@ -160,7 +160,7 @@ def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> Finding:
     return Finding(id="forward", status="warn", evidence=evidence, fix=commands)
 
 
-def _takes(link: Link, wanted: IPv4Network) -> bool:
+def takes(link: Link, wanted: IPv4Network) -> bool:
     """Whether it uses addresses of ours; a wider route, such as a VPN's, only loses those to the cluster."""
     if link.address is not None and link.address.ip in wanted:
         return True
