@@ -1,0 +1,142 @@
+"""What is shipped: the wheel holds everything, and works from any folder."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpuprov import __version__
+from gpuprov.assets import find_asset
+from gpuprov.core.errors import HostNotReady
+
+ROOT = Path(__file__).resolve().parents[2]
+ASSETS = ("roles", "smoke_kernels", "templates")
+SOURCES = ("LICENSE", "README.md", "gpuprov", "pyproject.toml", "setup.cfg", *ASSETS)
+LOOK_UP = """
+import json
+from gpuprov.assets import find_asset
+print(json.dumps({name: str(find_asset(name)) for name in ("roles", "smoke_kernels", "templates")}))
+"""
+
+
+def call(*argv: str | Path, cwd: Path) -> str:
+    done = subprocess.run(list(map(str, argv)), cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def files_below(folder: Path) -> set[str]:
+    return {
+        str(path.relative_to(folder))
+        for path in folder.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
+    }
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy so that nothing is left in the checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name)
+        else:
+            shutil.copy(ROOT / name, source)
+    call(
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        folder,
+        ".",
+        cwd=source,
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clean environment that holds the wheel and what it depends on."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder / "venv", with_pip=True)
+    call(folder / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_the_package_and_of_its_assets(wheel: Path) -> None:
+    shipped = set(zipfile.ZipFile(wheel).namelist())
+    wanted = {f"gpuprov/{name}" for name in files_below(ROOT / "gpuprov")}
+    for asset in ASSETS:
+        wanted |= {f"gpuprov/_assets/{asset}/{name}" for name in files_below(ROOT / asset)}
+    packed = {name for name in shipped if ".dist-info/" not in name}
+    assert packed == wanted
+    assert not [name for name in shipped if "__pycache__" in name]
+
+
+@pytest.mark.slow
+def test_the_wheel_puts_nothing_but_gpuprov_into_site_packages(wheel: Path) -> None:
+    tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"gpuprov"}
+
+
+@pytest.mark.slow
+def test_installed_it_runs_from_another_folder(installed: Path) -> None:
+    elsewhere = installed / "elsewhere"
+    elsewhere.mkdir()
+    python, program = installed / "venv/bin/python", installed / "venv/bin/gpuprov"
+    assert call(program, "--version", cwd=elsewhere) == f"gpuprov {__version__}\n"
+    assets = {name: Path(path) for name, path in json.loads(call(python, "-c", LOOK_UP, cwd=elsewhere)).items()}
+    for name, path in assets.items():
+        assert path.is_relative_to(installed), "the copy in the wheel, not the checkout"
+        assert files_below(path) == files_below(ROOT / name)
+
+
+@pytest.mark.slow
+def test_installed_every_module_can_be_imported(installed: Path) -> None:
+    modules = [
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        for name in sorted(files_below(ROOT / "gpuprov"))
+        if name.endswith(".py")
+    ]
+    code = "; ".join(f"import gpuprov.{name}" if name != "__init__" else "import gpuprov" for name in modules)
+    call(installed / "venv/bin/python", "-W", "error", "-c", code, cwd=installed)
+
+
+def test_a_checkout_is_preferred_to_the_packaged_copy(tmp_path: Path) -> None:
+    for folder in ("roles", "gpuprov/_assets/roles"):
+        (tmp_path / folder).mkdir(parents=True)
+    package = tmp_path / "gpuprov"
+    assert find_asset("roles", package=package) == package / "_assets/roles"
+    (tmp_path / "setup.cfg").touch()
+    assert find_asset("roles", package=package) == tmp_path / "roles"
+
+
+def test_a_missing_asset_is_an_error_with_a_way_out(tmp_path: Path) -> None:
+    with pytest.raises(HostNotReady) as caught:
+        find_asset("roles", package=tmp_path / "gpuprov")
+    assert "install gpuprov again" in caught.value.fix
+
+
+def test_the_list_of_packages_in_setup_cfg_is_complete() -> None:
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    listed = set(config["options"]["packages"].split())
+    folders = {path.parent for path in (ROOT / "gpuprov").rglob("*.py")}
+    wanted = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+    assert listed == wanted | {f"gpuprov._assets.{asset}" for asset in ASSETS}
