@@ -1,0 +1,67 @@
+# make up     four GPU nodes on this machine: packages, Python environment, LXD, networks, image, nodes, Slurm, verify
+# make test   every check and every test, the real engines included
+# make lint   the checks alone        make unit   the tests that need neither root nor an engine
+# make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
+
+.DELETE_ON_ERROR:
+.PHONY: up test lint unit clean
+.DEFAULT_GOAL := up
+
+VENV := .venv
+BIN := $(VENV)/bin
+LINK := /usr/local/bin/gpuprov
+HERE := $(CURDIR)
+
+NEED_ROOT := test "$$(id -u)" = 0 || { echo "error: this needs root: sudo make $@" >&2; exit 3; }
+APT := apt-get --quiet=2 --option Dpkg::Use-Pty=0
+INSTALL := export DEBIAN_FRONTEND=noninteractive; $(APT) update && $(APT) install --yes --no-install-recommends
+
+up: $(BIN)/gpuprov
+	@$(NEED_ROOT)
+	@if [ -L $(LINK) ] && [ ! -e $(LINK) ]; then rm $(LINK); fi
+	@[ -e $(LINK) ] || { mkdir -p $(dir $(LINK)) && ln -s $(HERE)/$(BIN)/gpuprov $(LINK); }
+	@[ "$$(readlink $(LINK))" = "$(HERE)/$(BIN)/gpuprov" ] || \
+		echo "warning: $(LINK) is something else and stays; type $(HERE)/$(BIN)/gpuprov instead of gpuprov" >&2
+	$(BIN)/gpuprov host prepare
+	$(BIN)/gpuprov cluster up -n 4
+
+test: lint
+	@if [ "$$(id -u)" = 0 ]; then echo $(BIN)/gpuprov host prepare; $(BIN)/gpuprov host prepare; \
+		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
+		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
+	$(BIN)/python -m pytest
+
+unit: $(VENV)/.test
+	$(BIN)/python -m pytest tests/unit
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/yamllint --strict .
+	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*')
+	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline roles
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	@if [ "$$(readlink $(LINK))" = "$(HERE)/$(BIN)/gpuprov" ]; then echo rm $(LINK); rm $(LINK); fi
+
+# Any Python from 3.10 will do, the system's or another; Debian's lacks ensurepip until python3-venv is there.
+$(BIN)/python:
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || { $(NEED_ROOT); $(INSTALL) python3 python3-venv; }
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "error: gpuprov needs Python 3.10 or newer; python3 is $$(python3 --version)" >&2; exit 3; }
+	python3 -m venv $(VENV)
+
+$(BIN)/gpuprov: setup.cfg pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.test: setup.cfg $(BIN)/gpuprov
+	@missing=; command -v gcc >/dev/null || missing="gcc libc6-dev"; \
+		command -v shellcheck >/dev/null || missing="$$missing shellcheck"; \
+		[ -z "$$missing" ] || { $(NEED_ROOT); $(INSTALL) $$missing; }
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
