@@ -59,6 +59,8 @@ def _kind(event: str, data: Mapping[str, Any]) -> Kind | None:
 
 def _message(result: Mapping[str, Any]) -> str:
     parts = [str(result[key]).strip() for key in _TELLING if str(result.get(key) or "").strip()]
-    parts += [_message(item) for item in result.get("results") or () if isinstance(item, Mapping) and item.get("failed")]
+    parts += [
+        _message(item) for item in result.get("results") or () if isinstance(item, Mapping) and item.get("failed")
+    ]
     unique = list(dict.fromkeys(parts))
     return "\n".join("\n".join(unique).splitlines()[-MESSAGE_LINES:])

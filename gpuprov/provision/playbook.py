@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 import gpuprov
 from gpuprov.core.errors import PlaybookError, TimedOut
-from gpuprov.provision.events import TaskEvent, parse_event
-from gpuprov.provision.inventory import Target, render_inventory
+from gpuprov.provision.events import parse_event
+from gpuprov.provision.inventory import render_inventory
 from gpuprov.provision.transport import ENTRY_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
+    from gpuprov.provision.events import TaskEvent
+    from gpuprov.provision.inventory import Target
 
 PLUGINS = Path(__file__).parent / "ansible" / "connection"
 IDENT = "run"
+LOG = f"artifacts/{IDENT}/stdout"
 CONFIG = "ansible.cfg"  # an empty one: a user's own must not change what gpuprov does
 LOG_LINES = 15
 
@@ -68,9 +71,10 @@ class PlayResult:
 
 
 class TaskFailed(PlaybookError):
-    """A task failed; `event` is the first that did."""
+    """A task failed; `event` is the first that did, and `folder` is the play's, kept for its log."""
 
-    def __init__(self, event: TaskEvent, *, log: Path) -> None:
+    def __init__(self, event: TaskEvent, *, folder: Path) -> None:
+        log = folder / LOG
         verb = "cannot reach" if event.kind == "unreachable" else "failed on"
         task = f"{event.role}: {event.task}" if event.role else event.task
         super().__init__(
@@ -79,6 +83,7 @@ class TaskFailed(PlaybookError):
             fix=f"less {log}  # then run the same command again; it goes on where this one stopped",
         )
         self.event = event
+        self.folder = folder
 
 
 def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
@@ -101,7 +106,7 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
         return False  # nothing reads ansible-runner's event files
 
     status = _run(play, folder, hear)
-    _judge(status, play, events, folder / "artifacts" / IDENT / "stdout")
+    _judge(status, play, events, folder)
     shutil.rmtree(folder, ignore_errors=True)
     return summarise(events)
 
@@ -182,11 +187,12 @@ def _own_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _judge(status: str, play: Play, events: Sequence[TaskEvent], log: Path) -> None:
+def _judge(status: str, play: Play, events: Sequence[TaskEvent], folder: Path) -> None:
     if status == "successful":
         return
     if status == "canceled":
         raise KeyboardInterrupt
+    log = folder / LOG
     last = next((f"{event.role}: {event.task}" for event in reversed(events) if event.kind == "started"), "none")
     if status == "timeout":
         raise TimedOut(
@@ -196,7 +202,7 @@ def _judge(status: str, play: Play, events: Sequence[TaskEvent], log: Path) -> N
         )
     failed = next((event for event in events if event.kind in {"failed", "unreachable"}), None)
     if failed is not None:
-        raise TaskFailed(failed, log=log)
+        raise TaskFailed(failed, folder=folder)
     raise PlaybookError(
         f"Ansible ended with status {status}",
         evidence=f"{_tail(log)}\nlog: {log}",

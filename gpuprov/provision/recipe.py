@@ -69,9 +69,7 @@ class Recipe:
         )
 
 
-def image_recipe(
-    spec: ImageSpec, *, role: Role, wheels: CudaWheels, roles_path: Path, smoke_kernels: Path
-) -> Recipe:
+def image_recipe(spec: ImageSpec, *, role: Role, wheels: CudaWheels, roles_path: Path, smoke_kernels: Path) -> Recipe:
     """The recipe of the image for nodes of this role.
 
     Args:

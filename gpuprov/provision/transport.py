@@ -40,10 +40,8 @@ def load_entry(entry: str) -> OpenTransport:
     Raises:
         UsageError: It is not of that form, or there is no such function.
     """
-    module, colon, function = entry.partition(":")
+    module, _, function = entry.partition(":")
     try:
-        if not (module and colon and function):
-            raise ValueError("not of the form module:function")
         return cast("OpenTransport", getattr(importlib.import_module(module), function))
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import shutil
 import sys
@@ -10,12 +9,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandFailed, run
 from gpuprov.core.fingerprint import fingerprint, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from gpuprov.core.errors import HostNotReady
 
 TIMEOUT_S = 900.0
 # pip does not take a newer platform to include the older ones.
@@ -35,9 +36,7 @@ def render_download(requirements: Sequence[str], *, python: str, target: Path) -
     ]
 
 
-def ensure_wheels(
-    requirements: Sequence[str], *, python: str, cache: Path, timeout_s: float = TIMEOUT_S
-) -> list[Path]:
+def ensure_wheels(requirements: Sequence[str], *, python: str, cache: Path, timeout_s: float = TIMEOUT_S) -> list[Path]:
     """The wheels of the requirements and all they need, for CPython `python` on this machine's processor; kept.
 
     Raises:
@@ -51,7 +50,7 @@ def ensure_wheels(
         unfinished = Path(tempfile.mkdtemp(prefix=".wheels-", dir=cache))
         try:
             run(render_download(requirements, python=python, target=unfinished), timeout_s=timeout_s)
-            os.replace(unfinished, kept)
+            unfinished.replace(kept)
         except (CommandFailed, TimedOut) as failed:
             raise _explained(failed, requirements) from failed
         finally:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.core.fingerprint import short
+from gpuprov.core.rollback import Rollback
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
@@ -17,21 +19,26 @@ from gpuprov.drivers.base import (
     LABEL_ROLE,
     LABEL_VERSION,
     ROLE_BUILDER,
-    Attachment,
-    Driver,
     File,
-    ImageState,
     NodeRequest,
 )
 from gpuprov.provision.inventory import Target
 from gpuprov.provision.playbook import Play, RoleUse, run_play
-from gpuprov.provision.recipe import ROOTFS_PACKAGES, Recipe, source_files
+from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.workflows import node_transport
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import (
+        Attachment,
+        Driver,
+        ImageState,
+    )
+    from gpuprov.provision.recipe import Recipe
 
 BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
@@ -91,7 +98,8 @@ def ensure_image(driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: R
     _refuse_without_room(driver, cache)
     with reporter.phase("base"):
         base = _ensure_base(driver, recipe, cache)
-    try:
+    with Rollback(reporter) as rollback:
+        rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
         with reporter.phase("builder"):
             _start_builder(driver, base, site)
             python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
@@ -101,9 +109,6 @@ def ensure_image(driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: R
             run_play(_play(driver, recipe), reporter=reporter)
         with reporter.phase("publish"):
             image = driver.publish_image(BUILDER, short(recipe.fingerprint), _labels(driver, recipe, python))
-    except BaseException:
-        driver.delete_node(BUILDER)
-        raise
     return EnsuredImage(image=image, built=True)
 
 
@@ -133,8 +138,6 @@ def remove_image(driver: Driver, name: str) -> ImageState:
 
 
 def _refuse_without_room(driver: Driver, cache: Path) -> None:
-    import shutil
-
     free = driver.facts().free_bytes
     if free is not None and free < ENGINE_ROOM_BYTES:
         raise HostNotReady(
@@ -173,11 +176,16 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
         NodeRequest(name=BUILDER, image=base, labels=labels, attachments=site.attachments, files=site.files)
     )
     driver.start_node(BUILDER)
-    wait = Wait(what="the builder node to boot", timeout_s=BOOT_TIMEOUT_S, fix=f"look at its console, then run again")
-    wait.until(
-        lambda: driver.run(BUILDER, ["systemctl", "is-system-running"]).stdout.strip(),
-        lambda state: state in {"running", "degraded"},
+    wait = Wait(
+        what="the builder node to boot",
+        timeout_s=BOOT_TIMEOUT_S,
+        fix="use a base with systemd, such as bookworm; the host's room and load: gpuprov doctor",
     )
+    wait.until(partial(_system_state, driver), lambda state: state in {"running", "degraded"})
+
+
+def _system_state(driver: Driver) -> str:
+    return driver.run(BUILDER, ["systemctl", "is-system-running"]).stdout.strip()
 
 
 def _push_payload(driver: Driver, recipe: Recipe, python: str, cache: Path) -> None:

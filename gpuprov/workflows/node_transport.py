@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.drivers.base import Driver, File
+from gpuprov.drivers.base import File
 
 if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
     from gpuprov.provision.transport import Transport
 
 ENTRY = f"{__name__}:open_transport"

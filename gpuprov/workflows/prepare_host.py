@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,18 +13,21 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.provision.inventory import Target
-from gpuprov.provision.playbook import Play, PlayResult, RoleUse, TaskFailed, run_play
+from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.core.reporter import Reporter
+    from gpuprov.provision.playbook import PlayResult
 
     RunPlay = Callable[..., PlayResult]
 
 PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
-PACKAGES_STAY = "packages stay; remove them with: apt-get remove lxd lxd-client mmdebstrap btrfs-progs && apt-get autoremove"
+PACKAGES_STAY = (
+    "packages stay; remove them with: apt-get remove lxd lxd-client mmdebstrap btrfs-progs && apt-get autoremove"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,9 +94,12 @@ def explain(failed: TaskFailed) -> HostNotReady | TaskFailed:
     """A precondition of the role that does not hold is a fact about the host and not a fault of the play."""
     if not failed.event.task.startswith(PRECONDITION):
         return failed
+    shutil.rmtree(failed.folder, ignore_errors=True)  # its log says no more than this error
     evidence, _, fix = failed.event.message.partition(FIX)
     return HostNotReady(
-        f"gpuprov needs {failed.event.task.removeprefix(PRECONDITION)}", evidence=evidence, fix=fix or failed.fix
+        f"required of the host: {failed.event.task.removeprefix(PRECONDITION)}",
+        evidence=evidence,
+        fix=fix or failed.fix,
     )
 
 

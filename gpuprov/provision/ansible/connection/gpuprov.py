@@ -10,13 +10,16 @@ import functools
 import os
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection import ConnectionBase
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.provision.transport import ENTRY_VARIABLE, Transport, load_entry
+from gpuprov.provision.transport import ENTRY_VARIABLE, load_entry
+
+if TYPE_CHECKING:
+    from gpuprov.provision.transport import Transport
 
 DOCUMENTATION = """
     name: gpuprov
@@ -55,7 +58,10 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
         return self
 
     def exec_command(
-        self, cmd: str, in_data: bytes | None = None, sudoable: bool = True  # noqa: FBT001, FBT002, ARG002 - Ansible's signature
+        self,
+        cmd: str,
+        in_data: bytes | None = None,
+        sudoable: bool = True,  # noqa: FBT001, FBT002 - Ansible's signature
     ) -> tuple[int, bytes, bytes]:
         """Run a shell line in the node, with `in_data` as its standard input."""
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
