@@ -67,7 +67,7 @@ def _ask(rule: Rule, expected: Expectation, seen: Observation) -> Finding:
             return unknown(f"it could not be looked at: {part['error']}", f"gpuprov shell {expected.node}")
     try:
         return rule.judge(expected, seen)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         # A node may be compromised or run another version of the kernels: what it says is not trusted to have a shape.
         said = cast("object", (seen.facts or {}).get(rule.fact))
         evidence = f"the answer makes no sense ({type(error).__name__}: {error}): {str(said)[:200]}"

@@ -232,22 +232,27 @@ def echo(number: int, token: bytes) -> bytes:
 
 
 def start(argv: list[str], environment: dict[str, str], timeout_s: float) -> Facts:
-    """Start a program without waiting for it."""
+    """Start a program without waiting for it; that it cannot be started is told by `finish`."""
     begun = time.monotonic()
-    process = subprocess.Popen(  # noqa: S603 - argv is ours
-        argv,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    )
+    try:
+        process = subprocess.Popen(  # noqa: S603 - argv is ours
+            argv,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        return {"failed": error}
     return {"process": process, "begun": begun, "timeout_s": timeout_s}
 
 
 def finish(started: Facts) -> Facts:
-    """Wait for a started program; after its time it is asked to end, then killed."""
+    """Wait for a started program; after its time it is asked to end, then killed. Raises OSError if it never began."""
+    if "failed" in started:
+        raise started["failed"]
     process = started["process"]
     timed_out = False
     try:

@@ -60,7 +60,7 @@ def parse_answer(exit_code: int, stdout: str, stderr: str, *, seconds: float) ->
         return Observation(problem=f"the probe ended with status {exit_code}: {said}", seconds=seconds)
     try:
         facts = json.loads(stdout)
-    except ValueError:
+    except (ValueError, RecursionError):
         facts = None
     if not isinstance(facts, dict):
         return Observation(problem=f"the probe printed no facts: {stdout[:_TAIL]!r}", seconds=seconds)

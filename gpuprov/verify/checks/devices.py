@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
@@ -56,7 +56,7 @@ def writable(mode: int) -> bool:
 
 def judge_strangers(expected: Expectation, seen: Observation) -> Finding:
     """No other NVIDIA device in the node opens."""
-    strangers = (seen.facts or {})["strangers"]
+    strangers = list_of(seen, "strangers")
     opened = [item for item in strangers if item["open"] not in DENIED]
     if opened:
         names = ", ".join(f"{item['path']} {item['major']}:{item['minor']} ({item['open']})" for item in opened)
@@ -64,9 +64,17 @@ def judge_strangers(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"{len(strangers)} others are there and denied" if strangers else "no other NVIDIA device in /dev")
 
 
+def list_of(seen: Observation, part: str) -> list[dict[str, Any]]:
+    """One part of the facts that is a list; raises TypeError where it is something else."""
+    found = (seen.facts or {})[part]
+    if not isinstance(found, list):
+        raise TypeError(f"{part} is no list")
+    return found
+
+
 def judge_mknod(expected: Expectation, seen: Observation) -> Finding:
     """A device made for another GPU is refused, when it is made or when it is opened."""
-    attempts = (seen.facts or {})["mknod"]
+    attempts = list_of(seen, "mknod")
     tried = {attempt["minor"] for attempt in attempts}
     if not expected.denied or not tried.issuperset(expected.denied):
         return unknown("the probe did not try the other GPUs", f"gpuprov verify {expected.node}")

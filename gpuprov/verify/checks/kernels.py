@@ -24,7 +24,7 @@ def read_document(facts: Any) -> dict[str, Any] | None:  # noqa: ANN401 - what t
     """The smoke kernels' own document, or None where they printed none."""
     try:
         document = json.loads(facts["stdout"])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return None

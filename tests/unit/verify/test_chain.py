@@ -1,0 +1,146 @@
+"""Every check, in a node where it fires and in one where it does not; nodes are facts in data files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.verify.chain import CHAIN, judge_node
+from gpuprov.verify.models import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.verify.models import Check, Expectation, NodeReport
+
+    Case = dict[str, Any]
+    Build = Callable[[Case], tuple[Expectation, Observation]]
+
+DATA = Path(__file__).parent / "data"
+FIRING = json.loads((DATA / "firing.json").read_text())
+IDS = [rule.id for rule in CHAIN]
+
+
+def check_of(report: NodeReport, check_id: str) -> Check:
+    return next(check for check in report.checks if check.id == check_id)
+
+
+def statuses(report: NodeReport) -> dict[str, str]:
+    return {check.id: check.status for check in report.checks}
+
+
+def test_ids_are_unique_and_needs_stand_before() -> None:
+    assert len(set(IDS)) == len(IDS)
+    for position, rule in enumerate(CHAIN):
+        assert set(rule.needs) <= set(IDS[:position])
+
+
+def test_every_check_has_a_case_in_which_it_fires() -> None:
+    assert {case["check"] for case in FIRING} == set(IDS)
+
+
+def test_a_healthy_node_with_real_gpus_passes_every_check(build_case: Build) -> None:
+    report = judge_node(*build_case({"base": "real"}))
+    assert statuses(report) == dict.fromkeys(IDS, "pass")
+    assert report.verdict == "pass"
+    assert report.first_problem is None
+
+
+def test_a_healthy_simulated_node_passes_what_can_be_asked_and_says_simulated(build_case: Build) -> None:
+    report = judge_node(*build_case({"base": "simulated"}))
+    asked = {check_id for check_id, status in statuses(report).items() if status == "pass"}
+    assert set(IDS) - asked == {"driver-module", "driver-libraries", "cuda-init"}
+    assert report.verdict == "pass"
+    assert report.simulated
+    gpu_checks = [check for check in report.checks if check.layer in ("driver", "nvml", "cuda", "kernels")]
+    assert all("SIMULATED" in check.evidence for check in gpu_checks)
+    assert "SIMULATED" in check_of(report, "device-open").evidence
+
+
+@pytest.mark.parametrize("case", FIRING, ids=[case["id"] for case in FIRING])
+def test_a_check_fires_with_its_evidence_and_a_fix(case: Case, build_case: Build) -> None:
+    report = judge_node(*build_case(case))
+    check = check_of(report, case["check"])
+    assert check.status == case.get("status", "fail")
+    assert case["says"] in check.evidence
+    assert check.fix
+    assert report.verdict in ("fail", "unknown")
+    if "first" in case:
+        assert report.first_problem == check
+
+
+@pytest.mark.parametrize("case", [case for case in FIRING if "first" in case], ids=lambda case: case["id"])
+def test_what_a_failure_explains_is_skipped_and_named(case: Case, build_case: Build) -> None:
+    report = judge_node(*build_case(case))
+    below = {case["check"]}
+    for rule in CHAIN:
+        if below & set(rule.needs):
+            below.add(rule.id)
+    below.remove(case["check"])
+    for check_id in below:
+        check = check_of(report, check_id)
+        assert (check.status, check.cause) == ("skip", case["check"])
+    assert [check.id for check in report.checks if check.status in ("fail", "unknown")] == [case["check"]]
+
+
+def test_a_node_without_gpus_is_not_asked_about_them(build_case: Build) -> None:
+    expected, seen = build_case({"base": "simulated", "facts": {"kernels": None, "slurm.show.stdout": "State=IDLE"}})
+    expected = replace(expected, access="none", gpus=(), devices=(), simulation=None)
+    report = judge_node(expected, seen)
+    assert report.verdict == "pass"
+    assert {check_id for check_id, status in statuses(report).items() if status == "skip"} == {
+        "driver-module", "driver-libraries", "device-nodes", "device-open", "nvml-answers", "nvml-uuids", "cuda-init",
+        "kernels-run", "kernel-matmul", "kernel-anneal", "kernel-membw", "slurm-job",
+    }  # fmt: skip
+
+
+def test_a_node_of_another_role_is_not_asked_about_slurm(build_case: Build) -> None:
+    expected, seen = build_case({"base": "real", "facts": {"slurm": None}})
+    report = judge_node(replace(expected, role="plain"), seen)
+    assert report.verdict == "pass"
+    assert {check.status for check in report.checks if check.layer == "slurm"} == {"skip"}
+
+
+def test_a_node_alone_is_not_asked_about_others(build_case: Build) -> None:
+    expected, seen = build_case({"base": "real", "facts": {"network": {"eth0": {"reached": ["10.0.3.1"]}}}})
+    report = judge_node(replace(expected, peers=()), seen)
+    assert statuses(report)["network-public"] == statuses(report)["network-private"] == "skip"
+    assert report.verdict == "pass"
+
+
+def test_a_slurm_node_busy_with_jobs_is_not_a_failure(build_case: Build) -> None:
+    line = "NodeName=c001 Gres=gpu:1 State=ALLOCATED"
+    job = {"exit_code": 1, "timed_out": False, "stdout": "", "stderr": "srun: error: Requested nodes are busy"}
+    report = judge_node(
+        *build_case({"base": "simulated", "facts": {"slurm.show.stdout": line, "slurm.job": job}}),
+    )
+    assert check_of(report, "slurm-job").status == "skip"
+    assert report.verdict == "pass"
+
+
+def test_a_mig_instance_is_compared_by_its_own_uuid(build_case: Build) -> None:
+    gpus = [{"uuid": "GPU-whole", "name": "x", "mig": ["MIG-1"]}]
+    line = "NodeName=c001 Gres=gpu:1 State=IDLE"
+    expected, seen = build_case({"base": "real", "facts": {"nvml.gpus": gpus, "slurm.show.stdout": line}})
+    report = judge_node(replace(expected, gpus=("MIG-1",), devices=expected.devices[:1]), seen)
+    assert report.verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    "part", ["devices", "strangers", "mknod", "driver", "nvml", "cuda", "kernels", "network", "slurm"]
+)
+@pytest.mark.parametrize("nonsense", [None, 3, "x", [], {}, {"a": 1}, [1]])
+def test_an_answer_that_makes_no_sense_never_passes(part: str, nonsense: object, build_case: Build) -> None:
+    report = judge_node(*build_case({"base": "real", "facts": {part: nonsense}}))
+    if (part, nonsense) == ("strangers", []):
+        return  # that is the answer of a node with nothing else in /dev
+    assert report.verdict in ("fail", "unknown")
+
+
+def test_an_answer_without_its_parts_never_passes(build_case: Build) -> None:
+    expected, _ = build_case({"base": "simulated"})
+    assert judge_node(expected, Observation(facts={})).verdict == "unknown"

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.verify.chain import CHAIN, judge_node
+from gpuprov.verify.models import LAYERS, Report
+from gpuprov.verify.report import HEADERS, problem_lines, summary, table_rows, to_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.verify.models import Expectation, Observation
+
+    Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def report(build_case: Build) -> Report:
+    cases: list[dict[str, Any]] = [
+        {"base": "simulated"},
+        {"base": "real", "facts": {"cuda": {"code": 999}}},
+        {"base": "simulated", "seen": {"facts": None, "problem": "60 s", "timed_out": True}},
+    ]
+    return Report(cluster="lab", nodes=tuple(judge_node(*build_case(case)) for case in cases), seconds=2.5)
+
+
+def cells(report: Report, row: int) -> dict[str, str]:
+    return dict(zip(HEADERS, table_rows(report)[row], strict=True))
+
+
+def test_a_row_shows_the_worst_of_each_layer_and_the_first_problem(report: Report) -> None:
+    row = cells(report, 1)
+    assert row["VERDICT"] == "fail"
+    assert row["GPU"] == "2 raw"
+    assert (row["DEVICES"], row["CUDA"], row["KERNELS"], row["SLURM"]) == ("pass", "fail", "skip", "pass")
+    assert row["FIRST PROBLEM"] == "cuda-init: cuInit says 999"
+
+
+def test_a_simulated_pass_is_never_printed_as_a_pass_of_real_hardware(report: Report) -> None:
+    row = cells(report, 0)
+    assert row["VERDICT"] == "pass SIMULATED"
+    assert row["GPU"] == "1 SIMULATED"
+    assert "SIMULATED" in summary(report)
+
+
+def test_a_real_report_does_not_say_simulated(report: Report) -> None:
+    real = Report(cluster="lab", nodes=report.nodes[1:2], seconds=1.0)
+    assert "SIMULATED" not in f"{table_rows(real)} {summary(real)} {problem_lines(real)}"
+
+
+def test_each_problem_has_its_layer_and_the_next_command(report: Report) -> None:
+    lines = problem_lines(report)
+    assert lines[0].startswith("c001: cuda: cuda-init: cuInit says 999")
+    assert lines[1].startswith("  fix: nvidia-modprobe")
+    assert len(lines) == 4
+
+
+def test_the_summary_counts(report: Report) -> None:
+    assert summary(report).startswith("3 nodes: 1 fail, 1 pass, 1 unknown")
+
+
+def test_the_document_holds_every_check(report: Report) -> None:
+    document = json.loads(json.dumps(to_document(report)))
+    assert document["schema"] == "gpuprov.verify/v1"
+    assert (document["verdict"], document["passed"], document["simulated"]) == ("fail", False, True)
+    for node in document["nodes"]:
+        assert [check["id"] for check in node["checks"]] == [rule.id for rule in CHAIN]
+        assert sum(node["counts"].values()) == len(CHAIN)
+    assert document["nodes"][1]["first_problem"] == "cuda-init"
+    skipped = next(check for check in document["nodes"][1]["checks"] if check["id"] == "kernels-run")
+    assert (skipped["status"], skipped["cause"]) == ("skip", "cuda-init")
+
+
+def test_every_check_and_every_key_is_documented(report: Report) -> None:
+    text = (ROOT / "docs" / "verify.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| ([a-z]+) \|", text, re.MULTILINE))
+    assert rows == {rule.id: rule.layer for rule in CHAIN}
+    assert set(rows.values()) == set(LAYERS)
+    document = to_document(report)
+    for keys in (document, document["nodes"][0], document["nodes"][0]["checks"][0]):
+        assert all(f"`{key}`" in text for key in keys)
