@@ -1,0 +1,197 @@
+"""The installed command on a real LXD, and a cluster of these tests' own, which leaves a user's `lab` alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+CLUSTER = "gpte2e"
+SPEC = f"""\
+version: gpuprov/v1
+name: {CLUSTER}
+nodes: {{count: 4, prefix: e}}
+gpus: {{mode: simulated}}
+network: {{bridge: gpteb0, subnet: 10.78.3.0/24, private_bridge: gpteb1, private_subnet: 10.78.5.0/24}}
+"""
+BUDGET_S = 900.0  # the first `up` of a machine may have to build the image
+FOLDER = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "e2e: runs the installed command on a real engine; needs root")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(FOLDER):
+            item.add_marker(pytest.mark.e2e)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        loaded = json.loads(self.stdout)
+        assert isinstance(loaded, dict)
+        return loaded
+
+    @property
+    def all(self) -> str:
+        return (
+            f"{' '.join(self.argv)}: exit code {self.exit_code}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gpuprov:
+    """Runs the command as its user would: from another folder, with its own environment and pipes."""
+
+    program: Path
+    folder: Path
+    environment: Mapping[str, str]
+
+    def __call__(
+        self, *argv: str, expect: int = 0, before: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
+    ) -> Finished:
+        process = self.start(*argv, before=before, variables=variables)
+        try:
+            stdout, stderr = process.communicate(timeout=BUDGET_S)
+        finally:
+            process.kill()
+            process.wait()
+        finished = Finished(argv=argv, exit_code=process.returncode, stdout=stdout, stderr=stderr)
+        assert finished.exit_code == expect, finished.all
+        assert "Traceback" not in stdout + stderr, finished.all
+        return finished
+
+    def start(
+        self, *argv: str, before: tuple[str, ...] = (), variables: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*before, str(self.program), *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={**self.environment, **(variables or {})},
+        )
+
+    def json(self, *argv: str, expect: int = 0) -> dict[str, Any]:
+        return self("--json", *argv, expect=expect).document
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The nodes of the tests' cluster by name, as `cluster status` shows them."""
+        return {row["name"]: row for row in self.json("cluster", "status", CLUSTER)["nodes"]}
+
+    def slurm_states(self) -> dict[str, str]:
+        return {name: row["slurm"] for name, row in self.rows().items()}
+
+    def in_node(self, name: str, *argv: str, expect: int = 0) -> str:
+        return self("exec", name, "--", *argv, expect=expect).stdout
+
+
+class World:
+    """What must not change behind anybody's back: the engine's objects, and the host's links, rules and keys."""
+
+    def __init__(self, keys: Path) -> None:
+        self._keys = keys
+
+    def look(self) -> dict[str, object]:
+        return {
+            "instances": {item["name"]: _stable(item) for item in lxd("instances?recursion=1") if _concerns_us(item)},
+            "networks": {item["name"]: item["config"] for item in lxd("networks?recursion=1") if _concerns_us(item)},
+            "profiles": lxd("profiles?recursion=1"),
+            "pools": [(item["name"], item["config"]) for item in lxd("storage-pools?recursion=1")],
+            "links": sorted(link["ifname"] for link in json.loads(output("ip", "-j", "link")) if "gpte" in str(link)),
+            "rules": [line for line in output("nft", "list", "ruleset").splitlines() if "gpte" in line],
+            "keys": sorted(str(path) for path in self._keys.rglob("*")),
+        }
+
+
+def _stable(instance: dict[str, Any]) -> dict[str, object]:
+    config = {key: value for key, value in instance["config"].items() if not key.startswith("volatile.")}
+    return {"config": config, "devices": instance["devices"], "status": instance["status"]}
+
+
+def _concerns_us(item: dict[str, Any]) -> bool:
+    """Leave out what other clusters of this machine do meanwhile; what is foreign to gpuprov is looked at."""
+    owner = item["config"].get("user.gpuprov.cluster")
+    return owner is None or owner.startswith(CLUSTER)
+
+
+def output(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+
+
+def lxd(path: str) -> Any:
+    """Ask LXD itself, not through gpuprov."""
+    return json.loads(output("lxc", "query", f"/1.0/{path}"))
+
+
+def _missing() -> str:
+    """Why the tests cannot run here; empty if they can."""
+    if os.geteuid() != 0:
+        return "needs root"
+    try:
+        lxd("instances")
+    except (OSError, subprocess.CalledProcessError) as error:
+        return f"needs a running LXD (gpuprov host prepare): {error}"
+    return ""
+
+
+@pytest.fixture(scope="session")
+def gpuprov(tmp_path_factory: pytest.TempPathFactory) -> Gpuprov:
+    """The command that is installed with this Python, and keys in a folder of the tests' own."""
+    missing = _missing()
+    if missing and os.environ.get("CI"):
+        pytest.fail(missing)
+    if missing:
+        pytest.skip(missing)
+    program = Path(sys.executable).parent / "gpuprov"
+    assert program.exists(), f"{program} is not installed: pip install -e ."
+    folder = tmp_path_factory.mktemp("e2e")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GPUPROV_"))}
+    return Gpuprov(program=program, folder=folder, environment=kept | {"XDG_DATA_HOME": str(folder / "data")})
+
+
+@pytest.fixture(scope="session")
+def world(gpuprov: Gpuprov) -> World:
+    return World(gpuprov.folder / "data")
+
+
+@pytest.fixture(scope="session")
+def lxc(gpuprov: Gpuprov) -> Callable[..., str]:  # noqa: ARG001 - LXD is there
+    """LXD's own client, for what somebody else might do."""
+    return lambda *argv: output("lxc", *argv)
+
+
+@pytest.fixture(scope="session")
+def spec(gpuprov: Gpuprov) -> str:
+    """Path of the spec of the tests' cluster."""
+    path = gpuprov.folder / "spec.yaml"
+    path.write_text(SPEC)
+    return str(path)
+
+
+@pytest.fixture(scope="session")
+def cluster(gpuprov: Gpuprov, spec: str) -> Iterator[Finished]:
+    """Four nodes, for all tests; what `cluster up` said of them. Each test leaves them as it found them."""
+    gpuprov("cluster", "down", CLUSTER)  # what a killed run of these tests left
+    yield gpuprov("--json", "cluster", "up", "-f", spec, "--no-verify")
+    gpuprov("cluster", "down", CLUSTER)
