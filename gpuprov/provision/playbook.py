@@ -18,7 +18,7 @@ import gpuprov
 from gpuprov.core.errors import PlaybookError, TimedOut
 from gpuprov.provision.events import parse_event
 from gpuprov.provision.inventory import render_inventory
-from gpuprov.provision.transport import ENTRY_VARIABLE
+from gpuprov.provision.transport import ENTRY_VARIABLE, OWNER_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -149,6 +149,7 @@ def render_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]
         "ANSIBLE_RETRY_FILES_ENABLED": "0",
         "ANSIBLE_DEPRECATION_WARNINGS": "0",
         ENTRY_VARIABLE: play.transport,
+        OWNER_VARIABLE: str(os.getpid()),
     }
 
 
@@ -191,6 +192,7 @@ def _judge(status: str, play: Play, events: Sequence[TaskEvent], folder: Path) -
     if status == "successful":
         return
     if status == "canceled":
+        shutil.rmtree(folder, ignore_errors=True)
         raise KeyboardInterrupt
     log = folder / LOG
     last = next((f"{event.role}: {event.task}" for event in reversed(events) if event.kind == "started"), "none")

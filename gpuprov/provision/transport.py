@@ -7,11 +7,13 @@ hands over the name of a function (`module:function`) in an environment variable
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import Protocol, cast
 
 from gpuprov.core.errors import UsageError
 
 ENTRY_VARIABLE = "GPUPROV_OPEN_TRANSPORT"
+OWNER_VARIABLE = "GPUPROV_PROCESS"  # the process that runs the play
 
 
 class Transport(Protocol):
@@ -32,6 +34,14 @@ class OpenTransport(Protocol):
 
     def __call__(self, engine: str) -> Transport:
         """Reach the nodes of this engine."""
+
+
+def owner_lives(pid: str) -> bool:
+    """Whether the process that started a play still runs.
+
+    Ansible goes on when that one is killed, and the next build's node may have the name of the last one's.
+    """
+    return Path("/proc", pid).is_dir()
 
 
 def load_entry(entry: str) -> OpenTransport:

@@ -16,7 +16,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.connection import ConnectionBase
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.provision.transport import ENTRY_VARIABLE, load_entry
+from gpuprov.provision.transport import ENTRY_VARIABLE, OWNER_VARIABLE, load_entry, owner_lives
 
 if TYPE_CHECKING:
     from gpuprov.provision.transport import Transport
@@ -54,6 +54,8 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
     has_pipelining = True
 
     def _connect(self) -> Connection:
+        if not owner_lives(os.environ.get(OWNER_VARIABLE, "self")):
+            raise AnsibleConnectionFailure("the gpuprov that started this play is gone")
         self._connected = True
         return self
 
