@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import io
+import os
+import pty
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cli.live import Live, RunningPhase, can_show, render_running
+from gpuprov.cli.plain import Plain
+from gpuprov.cli.runlog import KEPT_LOGS, Both, RunLog, log_folder
+from gpuprov.cli.tables import render_table
+
+if TYPE_CHECKING:
+    from tests.conftest import Recording
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+    def screen(self) -> list[str]:
+        """The lines a terminal would show in the end."""
+        lines: list[str] = [""]
+        for part in re.split(r"(\x1b\[\d+A\r\x1b\[J|\n)", re.sub(r"\x1b\[\d*m", "", self.getvalue())):
+            up = re.fullmatch(r"\x1b\[(\d+)A\r\x1b\[J", part)
+            if up:
+                del lines[len(lines) - 1 - int(up[1]) :]
+                lines.append("")
+            elif part == "\n":
+                lines.append("")
+            else:
+                lines[-1] += part
+        return [re.sub(r"\d+\.\d s", "T", line) for line in lines if line]
+
+
+def test_plain_writes_a_line_for_begin_end_note_and_warning() -> None:
+    stream = io.StringIO()
+    plain = Plain(stream)
+    with plain.phase("nodes"):
+        plain.node("c000", "starting")
+        plain.note("as before")
+    plain.warn("look")
+    with pytest.raises(ValueError, match="x"), plain.phase("slurm"):
+        raise ValueError("x")
+    assert re.sub(r"\d+\.\d s", "T", stream.getvalue()).splitlines() == [
+        "nodes ...",
+        "  as before",
+        "nodes done (T)",
+        "warning: look",
+        "slurm ...",
+        "slurm failed (T)",
+    ]
+
+
+def test_live_leaves_finished_phases_and_redraws_the_running_one() -> None:
+    terminal = Terminal()
+    live = Live(terminal)
+    with live.phase("networks"):
+        live.node("gpbr0", "made")
+    with pytest.raises(ValueError, match="x"):  # noqa: SIM117 - the screen is looked at between the two
+        with live.phase("nodes"):
+            for name in ("c000", "c001", "c002"):
+                live.node(name, "starting")
+            live.node("c002", "running")
+            live.warn("look")
+            assert terminal.screen() == [
+                "networks done T",
+                "warning: look",
+                "nodes ... T",
+                "  c[000-001]  starting",
+                "  c002  running",
+            ]
+            raise ValueError("x")
+    live.note("undid node c000")
+    assert terminal.screen() == ["networks done T", "warning: look", "nodes failed T", "  undid node c000"]
+
+
+def test_live_takes_nodes_from_many_threads() -> None:
+    terminal = Terminal()
+    live = Live(terminal)
+    with live.phase("nodes"):
+        threads = [threading.Thread(target=live.node, args=(f"c{n:03d}", "running")) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert terminal.screen() == ["nodes ... T", "  c[000-015]  running"]
+
+
+def test_a_line_longer_than_the_terminal_is_cut_so_that_redrawing_stays_right() -> None:
+    phase = RunningPhase(name="x" * 200, started_s=0, nodes={"c000": "y" * 200})
+    lines = render_running([phase], now_s=1, columns=80)
+    assert [len(line) < 80 for line in lines] == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("environment", "shown"),
+    [({"TERM": "xterm"}, True), ({"TERM": "dumb"}, False), ({}, False), ({"TERM": "xterm", "NO_COLOR": "1"}, False)],
+)
+def test_colours_only_where_they_can_be_shown(environment: dict[str, str], shown: bool) -> None:
+    assert can_show(Terminal(), environment) is shown
+    assert not can_show(io.StringIO(), environment)
+
+
+def test_a_real_terminal_is_one() -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as stream:
+        assert can_show(stream, {"TERM": "xterm"})
+    os.close(ours)
+
+
+def test_columns_are_as_wide_as_they_need_and_empty_cells_are_seen() -> None:
+    table = render_table(("NODE", "STATE"), [("c000", "idle"), ("longer-name", None), ("c001", "")])
+    assert table.splitlines() == ["NODE         STATE", "c000         idle", "longer-name  -", "c001         -"]
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    assert render_table(("NODE", "STATE"), []) == "NODE  STATE"
+
+
+def test_a_cell_of_several_lines_stays_one_row() -> None:
+    assert len(render_table(("A", "B"), [("x", "one\ntwo")]).splitlines()) == 2
+
+
+def test_colour_changes_no_widths() -> None:
+    rows = [("ok", "kernel"), ("fail", "subnet")]
+    coloured = render_table(("STATUS", "CHECK"), rows, colour=True)
+    assert "\x1b[31m" in coloured
+    assert re.sub(r"\x1b\[\d*m", "", coloured) == render_table(("STATUS", "CHECK"), rows)
+
+
+def test_logs_of_root_and_of_others() -> None:
+    assert log_folder({}, uid=0) == Path("/var/log/gpuprov")
+    assert log_folder({"HOME": "/home/ada"}, uid=1000) == Path("/home/ada/.local/state/gpuprov/log")
+    assert log_folder({"HOME": "/home/ada", "XDG_STATE_HOME": "/s"}, uid=1000) == Path("/s/gpuprov/log")
+
+
+def test_a_log_is_private_and_holds_all(tmp_path: Path, recording: Recording) -> None:
+    log = RunLog.begin(tmp_path / "log", ["cluster", "up", "-n", "4"])
+    both = Both(recording, log)
+    with both.phase("nodes"):
+        both.node("c000", "starting")
+        both.warn("look")
+    both.note("end")
+    assert log.path is not None
+    assert log.path.stat().st_mode & 0o777 == 0o600
+    text = log.path.read_text()
+    for piece in ("cluster up -n 4", "begin nodes", "c000: starting", "warning: look", "done nodes after"):
+        assert piece in text
+    assert recording.lines == ["begin nodes", "node c000 starting", "warn look", "end nodes", "note end"]
+
+
+def test_old_logs_go(tmp_path: Path) -> None:
+    for number in range(KEPT_LOGS + 5):
+        (tmp_path / f"20200101T000000.{number:06d}-1.log").touch()
+    log = RunLog.begin(tmp_path, ["list"])
+    kept = sorted(tmp_path.glob("*.log"))
+    assert len(kept) == KEPT_LOGS
+    assert kept[-1] == log.path

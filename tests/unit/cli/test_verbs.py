@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.cli.root import root
+from gpuprov.cli.verbs import VERBS
+
+ROOT = Path(__file__).parents[3]
+HEAVY = ("pylxd", "docker", "ansible", "ansible_runner", "pynvml", "numba", "requests", "yaml", "jinja2", "logging")
+
+
+def find(path: str) -> click.Command:
+    command: click.Command = root()
+    for name in path.split():
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    return command
+
+
+@pytest.mark.parametrize("path", VERBS)
+def test_every_verb_can_be_loaded_and_takes_the_common_options(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {option for parameter in find(path).params for option in parameter.opts}
+    assert {"-q", "-v", "--json"} <= options
+    assert main([*path.split(), "--help"]) == 0
+    assert f"gpuprov {path}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", VERBS)
+def test_a_verb_says_more_than_its_line_in_the_list(path: str) -> None:
+    assert find(path).help
+    assert VERBS[path].help.endswith(".")
+    assert len(VERBS[path].help) < 80
+
+
+def test_every_verb_is_listed_where_it_belongs(capsys: pytest.CaptureFixture[str]) -> None:
+    for path, verb in VERBS.items():
+        parent, _, name = path.rpartition(" ")
+        assert main([*parent.split(), "--help"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert any(line.split()[:1] == [name] and verb.help.split()[0] in line for line in lines)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["host", "--help"], ["--version"]])
+def test_help_loads_no_verb_and_no_sdk(arguments: list[str]) -> None:
+    code = (
+        "import sys\n"
+        "from gpuprov.cli.main import main\n"
+        f"main({arguments!r})\n"
+        f"heavy = [name for name in {HEAVY!r} if name in sys.modules]\n"
+        f"verbs = [name for name in {[verb.module for verb in VERBS.values()]!r} if name in sys.modules]\n"
+        "sys.exit(f'loaded: {heavy + verbs}' if heavy + verbs else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    assert "_GPUPROV_COMPLETE" in capsys.readouterr().out
+
+
+def test_the_script_completes_verbs() -> None:
+    code = "import sys; from gpuprov.cli.main import main; sys.argv = ['gpuprov']; sys.exit(main([]))"
+    environment = {"_GPUPROV_COMPLETE": "bash_complete", "COMP_WORDS": "gpuprov clu", "COMP_CWORD": "1", "HOME": "/"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == ["plain,cluster"]
