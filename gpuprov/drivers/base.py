@@ -8,12 +8,13 @@ Nothing that lacks the label `gpuprov.cluster` is ever changed or removed: NotOu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from gpuprov.spec.devices import CharDevice as CharDevice
-from gpuprov.spec.devices import Mount as Mount
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.spec.devices import CharDevice, Mount
 
 LABEL_CLUSTER = "gpuprov.cluster"
 LABEL_ROLE = "gpuprov.role"
@@ -124,7 +125,7 @@ class Exposure:
 
     host_port: int
     node_port: int
-    listen: str = "0.0.0.0"  # noqa: S104 - reaching the node from outside is what exposing means
+    listen: str = "0.0.0.0"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,7 +218,10 @@ class Driver(Protocol):
         """Remove it, running or not; no change if it is absent. Raises NotOurs."""
 
     def clone_node(self, source: str, request: NodeRequest) -> None:
-        """Make a stopped copy of `source` with the request's name, labels, networks and files. `request.image` is ignored."""
+        """Make a stopped copy of `source` that has the request's name, labels, networks, devices and files.
+
+        `request.image` is ignored, and nothing but the disk is inherited from the source.
+        """
 
     def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a node."""

@@ -24,17 +24,16 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import (
         Capability,
-        CharDevice,
         ExecResult,
         Exposure,
         File,
         ImageState,
-        Mount,
         NetworkRequest,
         NodeRequest,
         NodeState,
     )
     from gpuprov.drivers.fake.engine import FakeEngine
+    from gpuprov.spec.devices import CharDevice, Mount
 
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _IMAGE_PREFIX = "gpuprov-image-"

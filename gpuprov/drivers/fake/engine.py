@@ -20,14 +20,8 @@ from gpuprov.drivers.fake.faults import Faults
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.drivers.base import (
-        Attachment,
-        CharDevice,
-        Exposure,
-        File,
-        Mount,
-        Status,
-    )
+    from gpuprov.drivers.base import Attachment, Exposure, File, Status
+    from gpuprov.spec.devices import CharDevice, Mount
 
 _GIB = 1024**3
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, TimedOut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 Document = dict[str, Any]
 
@@ -91,8 +93,8 @@ class LxdApi:
 
     @contextmanager
     def _translated(self, verb: str, path: tuple[str, ...]) -> Iterator[None]:
-        import requests  # noqa: PLC0415 - comes with pylxd, loaded when an engine is opened
-        from pylxd.exceptions import LXDAPIException  # noqa: PLC0415
+        import requests
+        from pylxd.exceptions import LXDAPIException
 
         try:
             yield

@@ -34,11 +34,11 @@ def connect(engine: str) -> LxdDriver:
             evidence=f"{socket} belongs to group {group}, and this user is not in it",
             fix=f"sudo usermod -aG {group} $USER, then log in again",
         )
-    import pylxd  # noqa: PLC0415 - the SDK is loaded when it is used
-    from pylxd.exceptions import ClientConnectionFailed  # noqa: PLC0415
+    import pylxd
+    from pylxd.exceptions import ClientConnectionFailed
 
-    from gpuprov.drivers.lxd.api import LxdApi  # noqa: PLC0415
-    from gpuprov.drivers.lxd.driver import LxdDriver  # noqa: PLC0415
+    from gpuprov.drivers.lxd.api import LxdApi
+    from gpuprov.drivers.lxd.driver import LxdDriver
 
     try:
         client = pylxd.Client(endpoint=f"http+unix://{urllib.parse.quote(str(socket), safe='')}")

@@ -5,21 +5,22 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.drivers.base import (
     Attachment,
-    CharDevice,
     Exposure,
     ImageState,
-    Mount,
     NetworkRequest,
     NetworkState,
     NodeRequest,
     NodeState,
     Status,
 )
+from gpuprov.spec.devices import CharDevice, Mount
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 _PREFIX = "user."
 KIND = "user.gpuprov.kind"  # `image` on the stopped instance that nodes are copied from
@@ -92,9 +93,7 @@ def render_nics(attachment: Attachment) -> dict[str, dict[str, str]]:
     return {name: nic, f"{name}-port": port}
 
 
-def render_devices(
-    devices: Iterable[CharDevice], mounts: Iterable[Mount], *, shift: bool
-) -> dict[str, dict[str, str]]:
+def render_devices(devices: Iterable[CharDevice], mounts: Iterable[Mount], *, shift: bool) -> dict[str, dict[str, str]]:
     """Character devices and mounts; `shift` lets root in the node own what root on the host owns."""
     rendered: dict[str, dict[str, str]] = {}
     for device in devices:
@@ -176,9 +175,7 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
 
 def _addresses(raw_lxc: str, devices: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
     nics = sorted((name, device) for name, device in devices.items() if device["type"] == "nic")
-    found = {
-        device.get("name", name): device["ipv4.address"] for name, device in nics if device.get("ipv4.address")
-    }
+    found = {device.get("name", name): device["ipv4.address"] for name, device in nics if device.get("ipv4.address")}
     for index, address in re.findall(r"^lxc\.net\.(\d+)\.ipv4\.address *= *(\S+)", raw_lxc, re.MULTILINE):
         if int(index) < len(nics):
             name, device = nics[int(index)]

@@ -7,13 +7,14 @@ time and is thread-safe.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.drivers.base import ExecResult
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from gpuprov.drivers.lxd.api import LxdApi
 
 _ENVIRONMENT = {

@@ -12,7 +12,6 @@ import json
 import platform
 import tarfile
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,8 @@ from gpuprov.drivers.lxd import documents
 from gpuprov.drivers.lxd.api import NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from gpuprov.drivers.lxd.api import LxdApi
 
 _OWNED = "gpuprov.version"  # an image property that only our import sets

@@ -1,0 +1,274 @@
+"""The engines under test, and what their tests must do behind a driver's back.
+
+Objects of these tests are called `gpt-*` (nodes, images) and `gptbr*` (networks), carry the cluster label `gpt` and
+live in 10.77.0.0/16; sweeping removes those, whoever made them, and nothing else.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from contextlib import contextmanager
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from gpuprov.core.execution import CommandMissing, run
+from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    LABEL_ROLE,
+    LABEL_VERSION,
+    ROLE_BUILDER,
+    Attachment,
+    Capability,
+    Driver,
+    ExecResult,
+    NetworkRequest,
+    NodeRequest,
+)
+from gpuprov.drivers.fake.driver import FakeDriver
+from gpuprov.drivers.fake.engine import Command, FakeEngine, FakeImage
+from gpuprov.drivers.registry import open_driver
+from gpuprov.provision.recipe import ROOTFS_PACKAGES
+from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.drivers.lxd.driver import LxdDriver
+
+CLUSTER = "gpt"
+NODES = "gpt-"
+NETWORKS = "gptbr"
+NAT = "gptbr0"
+PRIVATE = "gptbr1"
+PREFIX_LENGTH = 24
+
+
+@contextmanager
+def refused(kind: type[GpuprovError]) -> Iterator[None]:
+    """The block ends with this error, and it has all three parts."""
+    with pytest.raises(kind) as caught:
+        yield
+    error = caught.value
+    assert error.what
+    assert error.evidence
+    assert error.fix
+
+
+class Site(Protocol):
+    """One engine; `real` says whether nodes have a kernel, a network and a file system, not only a record of them."""
+
+    driver: Driver
+    real: bool
+
+    def base_image(self) -> str:
+        """Identity of a small base; imported if the engine does not have it."""
+
+    def add_foreign_node(self, name: str) -> None:
+        """Make an instance without our labels."""
+
+    def add_foreign_network(self, name: str) -> None:
+        """Make a network without our labels."""
+
+    def foreign(self, name: str) -> object:
+        """Everything the engine holds of that instance or network, to compare."""
+
+    def sweep(self) -> None:
+        """Remove every object of these tests."""
+
+
+class FakeSite:
+    """The engine in memory; commands in its nodes run on this machine, which is enough for their streams and status."""
+
+    real = False
+
+    def __init__(self) -> None:
+        self.engine = FakeEngine(answer=run_here)
+        self.driver: Driver = FakeDriver(self.engine)
+
+    def base_image(self) -> str:
+        self.engine.images["base"] = FakeImage(id="base", name="base", ours=False)
+        return "base"
+
+    def add_foreign_node(self, name: str) -> None:
+        self.engine.add_foreign_node(name)
+
+    def add_foreign_network(self, name: str) -> None:
+        self.engine.add_foreign_network(name)
+
+    def foreign(self, name: str) -> object:
+        dump = self.engine.dump()
+        return dump["nodes"].get(name), dump["networks"].get(name)
+
+    def sweep(self) -> None:
+        self.engine.nodes.clear()
+        self.engine.networks.clear()
+        self.engine.images.clear()
+
+
+def run_here(command: Command) -> ExecResult:
+    limit_s = command.timeout_s or 60.0
+    try:
+        done = run(
+            command.argv, timeout_s=limit_s, environment=command.environment, cwd=command.cwd or "/", check=False
+        )
+    except CommandMissing as missing:
+        return ExecResult(exit_code=127, stdout="", stderr=missing.evidence)
+    return ExecResult(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr)
+
+
+class LxdSite:
+    """A real LXD."""
+
+    real = True
+
+    def __init__(self) -> None:
+        self._lxd: LxdDriver = open_driver("lxd")  # type: ignore[assignment]
+        self.driver: Driver = self._lxd
+        self._client: Any = self._lxd._api.client
+
+    def base_image(self) -> str:
+        """The base that `gpuprov image build` imports as well, so that nobody builds it twice."""
+        for image in self._client.images.all():
+            if image.properties.get("description", "").startswith("gpuprov-base-rootfs-bookworm-"):
+                return f"image:{image.fingerprint}"
+        rootfs = ensure_rootfs("bookworm", ROOTFS_PACKAGES, cache=default_cache())
+        return self.driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: "test"})
+
+    def add_foreign_node(self, name: str) -> None:
+        root = {"type": "disk", "path": "/", "pool": self._lxd._pool()}
+        wanted = {"name": name, "source": {"type": "none"}, "profiles": [], "devices": {"root": root}}
+        self._client.instances.create(wanted, wait=True)
+
+    def add_foreign_network(self, name: str) -> None:
+        config = {"ipv4.address": "none", "ipv6.address": "none"}
+        self._client.networks.create(name, type="bridge", config=config)
+
+    def foreign(self, name: str) -> object:
+        nodes = [instance for instance in self._client.instances.all(recursion=1) if instance.name == name]
+        networks = [network for network in self._client.networks.all() if network.name == name]
+        return [(node.status, dict(node.config), dict(node.devices)) for node in nodes], [
+            dict(network.config) for network in networks
+        ]
+
+    def sweep(self) -> None:
+        for instance in self._client.instances.all(recursion=1):
+            owner = instance.config.get("user.gpuprov.cluster")
+            if owner == CLUSTER or instance.name.removeprefix("gpuprov-image-").startswith(NODES):
+                if instance.status != "Stopped":
+                    instance.stop(force=True, wait=True)
+                instance.delete(wait=True)
+        for network in self._client.networks.all():
+            if network.name.startswith(NETWORKS):
+                network.delete(wait=True)
+        for image in self._client.images.all():
+            if image.properties.get("description", "").startswith(NODES):
+                image.delete(wait=True)
+
+
+class Bench:
+    """A site with an image and two networks, on which tests make nodes with names and addresses of their own."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.driver = site.driver
+        self.real = site.real
+        self._numbers = count(10)
+        self._labels = {LABEL_CLUSTER: CLUSTER, LABEL_VERSION: "test"}
+        self.driver.create_network(NetworkRequest(name=NAT, labels=self._labels, address="10.77.0.1/24"))
+        self.driver.create_network(NetworkRequest(name=PRIVATE, labels=self._labels))
+        self.base = site.base_image()
+        self.image = self.publish("gpt-base")
+
+    def publish(self, name: str) -> str:
+        """Make an image from the base, as a build does; returns its identity."""
+        builder = self.builder()
+        self.driver.start_node(builder)
+        return self.driver.publish_image(builder, name, {LABEL_FINGERPRINT: f"test {name}"}).id
+
+    def builder(self) -> str:
+        """A stopped node in which an image is to be made."""
+        name = self.new_name()
+        self.driver.create_node(
+            NodeRequest(name=name, image=self.base, labels={**self._labels, LABEL_ROLE: ROLE_BUILDER})
+        )
+        return name
+
+    def need(self, capability: Capability) -> None:
+        """Skip the test where the engine says that it has not got this."""
+        if capability not in self.driver.capabilities:
+            pytest.skip(f"{self.driver.name} has no capability {capability}")
+
+    def new_name(self) -> str:
+        """A name that nothing has."""
+        return f"{NODES}n{next(self._numbers)}"
+
+    def request(self, **wanted: Any) -> NodeRequest:
+        """A node of ours on both networks."""
+        number = next(self._numbers)
+        request: dict[str, Any] = {
+            "name": f"{NODES}n{number}",
+            "image": self.image,
+            "labels": {**self._labels, LABEL_ROLE: "plain", LABEL_FINGERPRINT: "test"},
+            "attachments": (
+                Attachment(
+                    network=NAT,
+                    interface="eth0",
+                    kind="veth",
+                    address=f"10.77.0.{number}/{PREFIX_LENGTH}",
+                    mac=f"00:16:3e:77:00:{number:02x}",
+                    gateway="10.77.0.1",
+                ),
+                Attachment(
+                    network=PRIVATE,
+                    interface="eth1",
+                    kind="macvlan",
+                    address=f"10.77.1.{number}/{PREFIX_LENGTH}",
+                    mac=f"00:16:3e:77:01:{number:02x}",
+                ),
+            ),
+        }
+        return NodeRequest(**{**request, **wanted})
+
+    def create(self, *, start: bool = False, **wanted: Any) -> str:
+        """Make a node; returns its name."""
+        request = self.request(**wanted)
+        self.driver.create_node(request)
+        if start:
+            self.driver.start_node(request.name)
+        return request.name
+
+    def status(self, name: str) -> str:
+        """As the engine says now; `absent` if it has no such instance."""
+        node = self.driver.find_node(name)
+        return node.status if node else "absent"
+
+    def names(self) -> set[str]:
+        """Of the nodes of these tests."""
+        return {node.name for node in self.driver.list_nodes() if node.name.startswith(NODES)}
+
+    def sh(self, name: str, line: str) -> str:
+        """What a shell line in the node prints; it must end well."""
+        result = self.driver.run(name, ["sh", "-c", line])
+        assert result.exit_code == 0, result
+        return result.stdout.strip()
+
+    def python(self, name: str, text: str) -> str:
+        """What a Python program in the node prints; it must end well."""
+        result = self.driver.run(name, ["python3", "-c", text])
+        assert result.exit_code == 0, result
+        return result.stdout.strip()
+
+
+def write_rootfs(path: Path, content: bytes) -> str:
+    """A root file system of one file."""
+    with tarfile.open(path, "w") as tar:
+        member = tarfile.TarInfo("etc/marker")
+        member.size = len(content)
+        tar.addfile(member, io.BytesIO(content))
+    return str(path)

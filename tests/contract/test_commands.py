@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError, TimedOut
+from tests.contract.engines import Bench, refused
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
+
+FIND_PROCESS = """
+import pathlib
+wanted = b"sleep\\0" + b"{seconds}\\0"
+def cmdline(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+print(sum(cmdline(path) == wanted for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")))
+"""
+
+
+def test_streams_and_status_are_told_apart(driver: Driver, node: str) -> None:
+    result = driver.run(node, ["sh", "-c", "echo out; echo err >&2; exit 3"])
+    assert (result.exit_code, result.stdout, result.stderr) == (3, "out\n", "err\n")
+
+
+@pytest.mark.parametrize("timeout_s", [None, 30.0])
+@pytest.mark.parametrize(
+    ("argv", "exit_code"),
+    [(["true"], 0), (["false"], 1), (["sh", "-c", "exit 255"], 255), (["/no/such/program"], 127), (["no-such"], 127)],
+)
+def test_the_exit_status_is_the_command_s(
+    driver: Driver, node: str, argv: list[str], exit_code: int, timeout_s: float | None
+) -> None:
+    assert driver.run(node, argv, timeout_s=timeout_s).exit_code == exit_code
+
+
+def test_arguments_arrive_unchanged(driver: Driver, node: str) -> None:
+    odd = ["", " ", "a b", "$HOME", "'", '"', "\\", "ünï", "two\nlines", "*", "--", "-n", ";true"]
+    result = driver.run(node, ["python3", "-c", "import sys; print(ascii(sys.argv[1:]))", *odd])
+    assert result.stdout.strip() == ascii(odd)
+
+
+def test_output_that_is_no_text_is_replaced(driver: Driver, node: str) -> None:
+    assert driver.run(node, ["printf", "a\\377b"]).stdout == "a\ufffdb"
+
+
+def test_much_output_arrives_whole(driver: Driver, node: str) -> None:
+    result = driver.run(node, ["python3", "-c", "print('0123456789' * 200_000)"])
+    assert len(result.stdout) == 2_000_001
+
+
+def test_environment_and_folder(driver: Driver, node: str) -> None:
+    result = driver.run(node, ["sh", "-c", "echo $GPT $PATH; pwd"], environment={"GPT": "ünï x"}, cwd="/usr")
+    assert result.stdout.startswith("ünï x /")
+    assert result.stdout.splitlines()[1] == "/usr"
+
+
+@pytest.mark.parametrize("line", ["sleep {0}", "sleep {0} & wait", "trap '' TERM INT HUP; sleep {0}"])
+def test_a_command_that_takes_too_long_is_killed_in_the_node(bench: Bench, node: str, line: str) -> None:
+    seconds = f"42{abs(hash(line)) % 10_000}.5"
+    started = time.monotonic()
+    with refused(TimedOut):
+        bench.driver.run(node, ["sh", "-c", line.format(seconds)], timeout_s=0.5)
+    assert time.monotonic() - started < 10
+    assert bench.python(node, FIND_PROCESS.format(seconds=seconds)) == "0"
+
+
+def test_output_before_the_timeout_is_evidence(driver: Driver, node: str) -> None:
+    with pytest.raises(TimedOut) as caught:
+        driver.run(node, ["sh", "-c", "echo so far >&2; sleep 4711"], timeout_s=0.5)
+    assert "so far" in caught.value.evidence
+
+
+def test_a_status_of_137_is_no_timeout(driver: Driver, node: str) -> None:
+    assert driver.run(node, ["sh", "-c", "kill -9 $$"], timeout_s=30).exit_code in (137, -9)
+    assert driver.run(node, ["sh", "-c", "exit 137"], timeout_s=30).exit_code == 137
+
+
+def test_forty_commands_on_eight_threads(driver: Driver, node: str) -> None:
+    def ask(number: int) -> tuple[int, str, str]:
+        result = driver.run(node, ["sh", "-c", f"echo {number}; echo e{number} >&2; exit {number}"], timeout_s=60)
+        return result.exit_code, result.stdout, result.stderr
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(40))) == [(n, f"{n}\n", f"e{n}\n") for n in range(40)]
+
+
+def test_a_stopped_node_runs_nothing(bench: Bench) -> None:
+    name = bench.create()
+    with refused(EngineError):
+        bench.driver.run(name, ["true"])
+
+
+def test_attach_names_node_and_command(driver: Driver, node: str) -> None:
+    argv = driver.attach_argv(node, ["echo", "a b"], environment={"K": "v w"})
+    assert node in argv
+    assert argv[-2:] == ["echo", "a b"]
+    assert "K=v w" in argv
+
+
+@pytest.mark.usefixtures("real")
+def test_commands_are_root_s_and_leave_no_log_behind(bench: Bench, node: str) -> None:
+    assert bench.sh(node, "id -u; echo $HOME; pwd").split() == ["0", "/root", "/root"]
+
+
+def test_the_console_log_is_text(bench: Bench, node: str) -> None:
+    assert isinstance(bench.driver.logs(node), str)
