@@ -182,6 +182,12 @@ def lxc(gpuprov: Gpuprov) -> Callable[..., str]:  # noqa: ARG001 - LXD is there
 
 
 @pytest.fixture(scope="session")
+def host() -> Callable[..., str]:
+    """Any command of the host; it must succeed."""
+    return output
+
+
+@pytest.fixture(scope="session")
 def spec(gpuprov: Gpuprov) -> str:
     """Path of the spec of the tests' cluster."""
     path = gpuprov.folder / "spec.yaml"

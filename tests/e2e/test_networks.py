@@ -1,0 +1,94 @@
+"""Two networks: nodes reach each other on both, and the outside through NAT."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.conftest import Gpuprov
+
+OUTSIDE = "gpteout"
+PEER = "10.78.9.2"
+LISTEN = f"""
+import socket
+listener = socket.create_server(("{PEER}", 7001))
+print("ready", flush=True)
+connection, (address, port) = listener.accept()
+print(address)
+"""
+ASK = f"import socket; socket.create_connection(('{PEER}', 7001), timeout=5).close()"
+# any answer will do: a host without an outside has nobody to forward the question to
+QUERY = """
+import socket
+server = open("/etc/resolv.conf").read().split()[1]
+client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+client.settimeout(5)
+client.sendto(bytes.fromhex("4711 0100 0001 0000 0000 0000 09") + b"localhost" + bytes.fromhex("00 0001 0001"), (server, 53))
+print(server, client.recv(512)[:2].hex())
+"""
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def test_nodes_reach_each_other_by_name_on_both_networks(gpuprov: Gpuprov) -> None:
+    for name, address in (("e003", "10.78.3.5"), ("e003-private", "10.78.5.4")):
+        assert f"({address})" in gpuprov.in_node("e001", "ping", "-c", "1", "-W", "3", name)
+    route = json.loads(gpuprov.in_node("e001", "ip", "-j", "route", "get", "10.78.5.4"))
+    assert route[0]["dev"] == "eth1"
+
+
+def test_the_private_network_is_the_nodes_alone(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
+    bridge = json.loads(host("ip", "-j", "-4", "address", "show", "gpteb1"))
+    assert [entry for entry in bridge if entry.get("addr_info")] == []
+    gpuprov("exec", "e001", "--", "ping", "-c", "1", "-W", "1", "-I", "eth1", "10.78.3.1", expect=1)
+
+
+def test_nodes_ask_the_host_for_names(gpuprov: Gpuprov) -> None:
+    assert gpuprov.in_node("e001", "python3", "-c", QUERY) == "10.78.3.1 4711\n"
+
+
+@pytest.fixture
+def outside(host: Callable[..., str], gpuprov: Gpuprov) -> Iterator[subprocess.Popen[str]]:  # noqa: ARG001 - root
+    """A machine beyond the host that has no route to the nodes, and waits for one of them to call."""
+    host("ip", "netns", "add", OUTSIDE)
+    try:
+        host("ip", "link", "add", f"{OUTSIDE}0", "type", "veth", "peer", "name", f"{OUTSIDE}1", "netns", OUTSIDE)
+        host("ip", "address", "add", "10.78.9.1/30", "dev", f"{OUTSIDE}0")
+        host("ip", "link", "set", f"{OUTSIDE}0", "up")
+        host("ip", "-n", OUTSIDE, "address", "add", f"{PEER}/30", "dev", f"{OUTSIDE}1")
+        host("ip", "-n", OUTSIDE, "link", "set", f"{OUTSIDE}1", "up")
+        argv = ["ip", "netns", "exec", OUTSIDE, "python3", "-c", LISTEN]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as listener:
+            try:
+                assert listener.stdout
+                assert listener.stdout.readline() == "ready\n"
+                yield listener
+            finally:
+                listener.kill()
+    finally:
+        host("ip", "netns", "delete", OUTSIDE)  # takes both ends of the veth with it
+
+
+def test_nodes_reach_the_outside_as_the_host(gpuprov: Gpuprov, outside: subprocess.Popen[str]) -> None:
+    gpuprov.in_node("e001", "python3", "-c", ASK)
+    assert outside.stdout
+    assert outside.stdout.readline() == "10.78.9.1\n"  # the host's address there: the node's own has no way back
+
+
+def test_addresses_survive_a_restart(gpuprov: Gpuprov) -> None:
+    def links() -> dict[str, tuple[str, str]]:
+        found = json.loads(gpuprov.in_node("e003", "ip", "-j", "-4", "address"))
+        macs = {link["ifname"]: link["address"] for link in json.loads(gpuprov.in_node("e003", "ip", "-j", "link"))}
+        return {link["ifname"]: (link["addr_info"][0]["local"], macs[link["ifname"]]) for link in found}
+
+    before = links()
+    assert {before[name][0] for name in ("eth0", "eth1")} == {"10.78.3.5", "10.78.5.4"}
+    gpuprov("stop", "e003")
+    gpuprov("start", "e003")
+    assert links() == before
