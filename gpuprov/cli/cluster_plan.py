@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @click.command()
 @spec_options
 @click.pass_obj
-def command(session: Session, **wanted: object) -> None:
+def command(session: Session, /, **wanted: object) -> None:
     """Show what `cluster up` with the same options would change; changes nothing."""
     from gpuprov.workflows.cluster_up import plan_up
 

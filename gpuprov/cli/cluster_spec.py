@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -12,7 +11,7 @@ import click
 from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, gpu_mode_option
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from gpuprov.drivers.base import Driver
     from gpuprov.spec.models import ClusterSpec, GpuMode, Role, Sharing
@@ -22,12 +21,16 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say what is wanted."""
     for option in reversed(
         (
-            click.option("-f", "--file", type=click.Path(path_type=Path), help="A spec, gpuprov/v1 YAML (docs/spec.md)."),
+            click.option(
+                "-f", "--file", type=click.Path(path_type=Path), help="A spec, gpuprov/v1 YAML (docs/spec.md)."
+            ),
             click.option("-n", "--count", type=int, help="How many nodes."),
             click.option("--name", help=f"The cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]"),
             click.option("--role", type=click.Choice(["plain", "slurm"]), help="What new nodes are for."),
             click.option("--gpus-per-node", type=int, metavar="N", help="GPUs that each node holds."),
-            click.option("--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold a node's GPUs."),
+            click.option(
+                "--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold a node's GPUs."
+            ),
             gpu_mode_option,
             engine_option,
         )

@@ -22,5 +22,9 @@ def command(session: Session, name: str, engine: str) -> None:
     from gpuprov.workflows.cluster_status import cluster_status
 
     rows = cluster_status(open_engine(engine), name)
-    text = render_nodes(rows, colour=session.colour) if rows else f"cluster {name} has no nodes; make it with: gpuprov cluster up -n 4"
+    text = (
+        render_nodes(rows, colour=session.colour)
+        if rows
+        else f"cluster {name} has no nodes; make it with: gpuprov cluster up -n 4"
+    )
     session.show({"cluster": name, "nodes": [vars(row) for row in rows]}, text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--keep-on-failure", is_flag=True, help="Leave what this run made when it fails, for a look.")
 @click.option("--verify/--no-verify", default=True, help="Prove the nodes once they are up, if anything changed.")
 @click.pass_obj
-def command(session: Session, keep_on_failure: bool, verify: bool, **wanted: object) -> int:  # noqa: FBT001 - click
+def command(session: Session, /, **wanted: object) -> int:
     """Bring a cluster to what is asked: make it, grow it, shrink it, repair it.
 
     Without -f the cluster's own recorded spec is the start, and the flags change it.
@@ -31,11 +31,13 @@ def command(session: Session, keep_on_failure: bool, verify: bool, **wanted: obj
     driver = open_engine(str(wanted["engine"]))
     spec = wanted_spec(driver, wanted)
     host = host_gpus(session, spec.gpus.mode)
-    outcome = cluster_up(driver, Request(spec=spec, keep_on_failure=keep_on_failure), host, reporter=session.reporter)
+    outcome = cluster_up(
+        driver, Request(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"])), host, reporter=session.reporter
+    )
     document: dict[str, object] = {"changed": list(outcome.changed), "unchanged": outcome.unchanged}
     text = ["\n".join(outcome.changed) or "unchanged"]
     passed = True
-    if verify and not outcome.unchanged:
+    if wanted["verify"] and not outcome.unchanged:
         from gpuprov.cli.verify_table import render_report
         from gpuprov.verify.report import to_document
         from gpuprov.workflows.verify import verify_cluster

@@ -19,19 +19,23 @@ if TYPE_CHECKING:
 @click.command()
 @node_argument("name", new=True)
 @click.option("--addr", metavar="ADDRESS", help="Address on the NAT bridge.  [default: by the node's number]")
-@click.option("--role", type=click.Choice(["plain", "slurm"]), help="What it is for.  [default: the cluster's, or plain]")
+@click.option(
+    "--role", type=click.Choice(["plain", "slurm"]), help="What it is for.  [default: the cluster's, or plain]"
+)
 @click.option("--gpus", metavar="WHICH", help="A count, all, none, or a list: 0,1 or UUIDs or PCI addresses.")
 @click.option("--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold its GPUs.")
 @click.option("--exclusive", "sharing", flag_value="exclusive", help="The same as --sharing exclusive.")
 @click.option("--image", metavar="NAME", help="An image of gpuprov's or of the engine's.  [default: the role's]")
-@click.option("--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="A folder of the host; repeatable.")
+@click.option(
+    "--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="A folder of the host; repeatable."
+)
 @click.option("--network", type=click.Choice(["both", "nat", "private"]), default="both", show_default=True)
 @click.option("--privileged", is_flag=True, help="Root in the node is root on the host: docs/security.md.")
 @cluster_option
 @gpu_mode_option
 @engine_option
 @click.pass_obj
-def command(session: Session, name: str, cluster: str, engine: str, gpu_mode: str | None, **wanted: object) -> None:
+def command(session: Session, /, name: str, cluster: str, engine: str, gpu_mode: str | None, **wanted: object) -> None:
     """Make one more node, with its addresses, its GPUs and its place in Slurm."""
     from gpuprov.workflows.create_node import NodeOrder, create_node
 

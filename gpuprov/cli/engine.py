@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -11,6 +10,8 @@ import click
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
@@ -62,7 +63,9 @@ def _simulated_count() -> int:
         return SIMULATED_COUNT
     if not text.isdecimal():
         raise UsageError(
-            f"{_COUNT_VARIABLE}={text!r} is not a number of GPUs", evidence="a whole number is needed", fix=f"unset {_COUNT_VARIABLE}"
+            f"{_COUNT_VARIABLE}={text!r} is not a number of GPUs",
+            evidence="a whole number is needed",
+            fix=f"unset {_COUNT_VARIABLE}",
         )
     return int(text)
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 @node_argument()
 @click.argument("node_port", type=int)
 @click.option("--port", type=int, help="Port of the host.  [default: the node's port]")
-@click.option("--listen", default="0.0.0.0", show_default=True, metavar="ADDRESS", help="Address of the host to listen on.")  # noqa: S104
+@click.option("--listen", metavar="ADDRESS", help="Address of the host to listen on.  [default: all]")
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, node_port: int, port: int | None, listen: str, engine: str) -> None:
+def command(session: Session, node: str, node_port: int, port: int | None, listen: str | None, engine: str) -> None:
     """Forward a port of the host to a port of a node, until `unexpose` or until the node is removed."""
-    from gpuprov.drivers.base import Exposure
+    from gpuprov.drivers.base import EVERYWHERE, Exposure
     from gpuprov.workflows.node_verbs import expose
 
-    exposure = Exposure(host_port=node_port if port is None else port, node_port=node_port, listen=listen)
+    exposure = Exposure(host_port=node_port if port is None else port, node_port=node_port, listen=listen or EVERYWHERE)
     show_outcome(session, expose(open_engine(engine), node, exposure, reporter=session.reporter))

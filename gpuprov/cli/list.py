@@ -22,7 +22,13 @@ def command(session: Session, everything: bool, engine: str) -> None:  # noqa: F
     from gpuprov.workflows.cluster_status import list_rows
 
     rows = list_rows(open_engine(engine), everything=everything)
-    cells = [(row.name, row.cluster, row.role, row.status, row.address, row.private_address, len(row.gpus)) for row in rows]
+    cells = [
+        (row.name, row.cluster, row.role, row.status, row.address, row.private_address, len(row.gpus)) for row in rows
+    ]
     headers = ("NODE", "CLUSTER", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
-    text = render_table(headers, cells, colour=session.colour) if rows else "no nodes; make some with: gpuprov cluster up -n 4"
+    text = (
+        render_table(headers, cells, colour=session.colour)
+        if rows
+        else "no nodes; make some with: gpuprov cluster up -n 4"
+    )
     session.show({"nodes": [vars(row) for row in rows]}, text)

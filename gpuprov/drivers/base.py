@@ -29,6 +29,7 @@ LABEL_SPEC = "gpuprov.spec"
 LABEL_VERSION = "gpuprov.version"
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - reaching the node from outside is what exposing means
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 
 Capability = Literal["snapshot", "privileged", "expose-live", "systemd"]
@@ -125,7 +126,7 @@ class Exposure:
 
     host_port: int
     node_port: int
-    listen: str = "0.0.0.0"
+    listen: str = EVERYWHERE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,7 +245,7 @@ class Driver(Protocol):
         cwd: str | None = None,
         timeout_s: float | None = None,
     ) -> ExecResult:
-        """Run a command as root in a running node and wait; TimedOut after `timeout_s`. The exit status is not judged."""
+        """Run a command as root in a running node and wait; the exit status is not judged. Raises TimedOut."""
 
     def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
         """The command line that runs `argv` in the node with this terminal attached (the engine's own client)."""

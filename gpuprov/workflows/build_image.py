@@ -23,13 +23,14 @@ from gpuprov.drivers.base import (
     NodeRequest,
 )
 from gpuprov.provision.inventory import Target
-from gpuprov.provision.playbook import Play, RoleUse, run_play
+from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.workflows import node_transport
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -68,6 +69,15 @@ class BuildSite:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BuildTools:
+    """What a build uses of the world outside the engine."""
+
+    rootfs: Callable[..., Path] = ensure_rootfs
+    wheels: Callable[..., list[Path]] = ensure_wheels
+    play: Callable[..., PlayResult] = run_play
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnsuredImage:
     """The image, and whether it had to be built."""
 
@@ -81,7 +91,9 @@ def find_built(driver: Driver, recipe: Recipe) -> ImageState | None:
     return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == wanted), None)
 
 
-def ensure_image(driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: Reporter) -> EnsuredImage:
+def ensure_image(
+    driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: Reporter, tools: BuildTools | None = None
+) -> EnsuredImage:
     """Build the recipe's image unless the engine has it; the caller holds the host lock.
 
     A build that is killed leaves a builder node and no image; the next one removes it.
@@ -94,19 +106,20 @@ def ensure_image(driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: R
     found = find_built(driver, recipe)
     if found is not None:
         return EnsuredImage(image=found, built=False)
+    tools = tools or BuildTools()
     cache = site.cache or default_cache()
     _refuse_without_room(driver, cache)
     with reporter.phase("base"):
-        base = _ensure_base(driver, recipe, cache)
+        base = _ensure_base(driver, recipe, cache, tools)
     with Rollback(reporter) as rollback:
         rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
         with reporter.phase("builder"):
             _start_builder(driver, base, site)
             python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
         with reporter.phase("wheels"):
-            _push_payload(driver, recipe, python, cache)
+            _push_payload(driver, recipe, tools.wheels(recipe.requirements, python=python, cache=cache))
         with reporter.phase("roles"):
-            run_play(_play(driver, recipe), reporter=reporter)
+            tools.play(_play(driver, recipe), reporter=reporter)
         with reporter.phase("publish"):
             image = driver.publish_image(BUILDER, short(recipe.fingerprint), _labels(driver, recipe, python))
     return EnsuredImage(image=image, built=True)
@@ -155,9 +168,9 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
         )
 
 
-def _ensure_base(driver: Driver, recipe: Recipe, cache: Path) -> str:
+def _ensure_base(driver: Driver, recipe: Recipe, cache: Path, tools: BuildTools) -> str:
     if recipe.engine_image is None:
-        rootfs = ensure_rootfs(recipe.base, ROOTFS_PACKAGES, cache=cache)
+        rootfs = tools.rootfs(recipe.base, ROOTFS_PACKAGES, cache=cache)
         return driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: __version__})
     image = driver.find_image(recipe.engine_image)
     if image is None:
@@ -188,8 +201,7 @@ def _system_state(driver: Driver) -> str:
     return driver.run(BUILDER, ["systemctl", "is-system-running"]).stdout.strip()
 
 
-def _push_payload(driver: Driver, recipe: Recipe, python: str, cache: Path) -> None:
-    wheels = ensure_wheels(recipe.requirements, python=python, cache=cache)
+def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
     for wheel in wheels:  # one at a time: they are large
         driver.push(BUILDER, [File(path=f"{PAYLOAD}/wheels/{wheel.name}", content=wheel.read_bytes())])
     kernels = recipe.smoke_kernels

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE
-from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
+from gpuprov.spec.devices import CharDevice
 from gpuprov.workflows.leases import leased_uuids, read_leases
 from gpuprov.workflows.networks import attach, plan_networks
 from gpuprov.workflows.node_design import NodeDesign, changed_labels, design_node
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.drivers.base import NetworkRequest, NodeState
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.devices import Mount
     from gpuprov.spec.models import ClusterSpec, Role
     from gpuprov.workflows.cluster_state import ClusterState
 
@@ -67,8 +70,8 @@ class Plan:
 def plan_cluster(spec: ClusterSpec, state: ClusterState, host: HostGpus, *, version: str) -> Plan:
     """Compare spec and state.
 
-    Nodes named otherwise than `prefix` and number (made by create-node) stay. A node keeps its address and, where it still
-    fits, its GPUs.
+    Nodes named otherwise than `prefix` and number (made by create-node) stay. A node keeps its address and, where
+    they still fit, its GPUs.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
@@ -134,8 +137,8 @@ def _differences(design: NodeDesign, node: NodeState) -> str:
     return "; ".join(found)
 
 
-def _paths(things: object) -> str:
-    paths = [getattr(thing, "path", None) or getattr(thing, "target", "?") for thing in cast("tuple[object, ...]", things)]
+def _paths(things: Iterable[CharDevice | Mount]) -> str:
+    paths = [thing.path if isinstance(thing, CharDevice) else thing.target for thing in things]
     return ",".join(sorted(paths)) or "none"
 
 
@@ -172,17 +175,14 @@ def _design(names: list[str], spec: ClusterSpec, state: ClusterState, host: Host
     for name in names:
         public, private = _addresses(name, spec, state, taken)
         role = cast("Role", _label(state, name, LABEL_ROLE) or spec.nodes.role)
-        gpus = leases[name]
         designs.append(
             design_node(
-                cluster=spec.name,
-                name=name,
-                nodes=replace(spec.nodes, role=role),
+                replace(spec, nodes=replace(spec.nodes, role=role)),
+                name,
                 attachments=attach(spec, name, public, private),
-                gpus=tuple(gpu.uuid for gpu in gpus),
+                gpus=leases[name],
                 sharing=spec.gpus.sharing,
-                access=decide_access(host, gpus),
-                driver_version=host.driver_version if gpus else "",
+                host=host,
             )
         )
     return tuple(designs)

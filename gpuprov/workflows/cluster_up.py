@@ -14,12 +14,12 @@ from gpuprov.spec.validate import check_spec
 from gpuprov.workflows import slurm
 from gpuprov.workflows.cluster_plan import Plan, plan_cluster
 from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
-from gpuprov.workflows.create_nodes import create_nodes, delete_nodes, repair_nodes, start_nodes
+from gpuprov.workflows.create_nodes import Run, create_nodes, delete_nodes, repair_nodes, start_nodes
 from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.networks import ensure_networks, record_spec
 from gpuprov.workflows.node_files import plan_files
 from gpuprov.workflows.node_image import images_for
-from gpuprov.workflows.slurm import controller_name, outdated, renew_files, renewal_line
+from gpuprov.workflows.slurm import controller_name, outdated, renew_files, renewal_lines
 from gpuprov.workflows.slurm_files import planned_member
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def cluster_up(driver: Driver, request: Request, host: HostGpus, *, reporter: Re
             state = observe_cluster(driver, spec.name)
             plan = plan_cluster(spec, state, host, version=__version__)
             _refuse_what_hurts(driver, spec, state, plan)
-        done = _carry_out(driver, spec, state, plan, host, reporter=reporter, rollback=rollback)
+        run = Run(driver=driver, reporter=reporter, rollback=rollback)
+        done = _carry_out(run, spec, state, plan, host)
     return Outcome(changed=done)
 
 
@@ -70,7 +71,7 @@ def plan_up(driver: Driver, spec: ClusterSpec, host: HostGpus) -> tuple[str, ...
     running = [design.name for design in (*plan.keep, *plan.repair) if design.name not in plan.start]
     members = [planned_member(design) for design in plan.members]
     shared = plan_files(driver, spec, state, members, {}, controller=controller_name(spec)).shared
-    return (*plan.lines(), *(renewal_line(*item) for item in outdated(driver, running, shared).items()))
+    return (*plan.lines(), *renewal_lines(outdated(driver, running, shared)))
 
 
 def _refuse_what_hurts(driver: Driver, spec: ClusterSpec, state: ClusterState, plan: Plan) -> None:
@@ -83,19 +84,11 @@ def _refuse_what_hurts(driver: Driver, spec: ClusterSpec, state: ClusterState, p
         slurm.refuse_running_jobs(driver, controller, leaving)
 
 
-def _carry_out(
-    driver: Driver,
-    spec: ClusterSpec,
-    state: ClusterState,
-    plan: Plan,
-    host: HostGpus,
-    *,
-    reporter: Reporter,
-    rollback: Rollback,
-) -> tuple[str, ...]:
+def _carry_out(run: Run, spec: ClusterSpec, state: ClusterState, plan: Plan, host: HostGpus) -> tuple[str, ...]:
+    driver, reporter = run.driver, run.reporter
     if plan.networks:
         with reporter.phase("networks"):
-            ensure_networks(driver, plan.networks, rollback)
+            ensure_networks(driver, plan.networks, run.rollback)
     images = images_for(driver, spec, plan, host, reporter=reporter)
     members = [planned_member(design) for design in plan.members]
     files = plan_files(driver, spec, state, members, images, controller=controller_name(spec))
@@ -110,11 +103,9 @@ def _carry_out(
             start_nodes(driver, plan.start, reporter=reporter)
             for role, image in images.items():
                 designs = [design for design in plan.create if design.role == role]
-                create_nodes(driver, designs, image, files.for_new, reporter=reporter, rollback=rollback)
+                create_nodes(run, designs, image, files.for_new)
     old = [design.name for design in (*plan.keep, *plan.repair)]
     with reporter.phase("slurm"):
         refreshed = renew_files(driver, spec, members, old, files.shared, reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), state)
     return (*plan.lines(), *refreshed)
-
-

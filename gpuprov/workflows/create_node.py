@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import socket
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov import __version__
+from gpuprov.core import execution
 from gpuprov.core.errors import EngineError, NotOurs, UsageError
-from gpuprov.core.execution import run
 from gpuprov.core.lock import host_lock
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.visible import parse_selection
 from gpuprov.spec.addressing import (
@@ -30,7 +28,7 @@ from gpuprov.spec.addressing import (
 from gpuprov.spec.models import ClusterSpec, MountSpec, NodesSpec
 from gpuprov.spec.validate import check_spec
 from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
-from gpuprov.workflows.create_nodes import create_nodes
+from gpuprov.workflows.create_nodes import Run, create_nodes
 from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.leases import read_leases
 from gpuprov.workflows.networks import attach, ensure_networks, plan_networks
@@ -41,6 +39,8 @@ from gpuprov.workflows.slurm import controller_name, renew_files
 from gpuprov.workflows.slurm_files import planned_member, present_member
 
 if TYPE_CHECKING:
+    from ipaddress import IPv4Interface
+
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
@@ -106,9 +106,8 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
         files = plan_files(driver, spec, state, members, {design.role: image}, controller=controller_name(spec))
         with reporter.phase("node"):
             driver.delete_node(order.name)  # what a killed run left half-made, the only thing of that name by now
-            create_nodes(
-                driver, [design], image, files.for_new, source=order.source, reporter=reporter, rollback=rollback
-            )
+            run = Run(driver=driver, reporter=reporter, rollback=rollback)
+            create_nodes(run, [design], image, files.for_new, source=order.source)
         with reporter.phase("slurm"):
             running = [node.name for node in old if node.status == "running"]
             up = [member for member in members if member.name in (*running, design.name)]
@@ -130,7 +129,7 @@ def refuse_answering(address: str, bridge: str, *, engine: str) -> None:
     except ConnectionRefusedError:
         answered = True
     except OSError:  # nobody, or somebody who drops what we sent but told the kernel his MAC
-        listing = run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=_BUDGET_S).stdout
+        listing = execution.run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=_BUDGET_S).stdout
         answered = any("REACHABLE" in entry["state"] for entry in json.loads(listing or "[]"))
     if answered:
         raise UsageError(
@@ -179,7 +178,7 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
 def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, host: HostGpus) -> NodeDesign:
     public, private = _addresses(order, spec, state)
     sharing = order.sharing or spec.gpus.sharing
-    count, wanted = spec.gpus.per_node, ()
+    count, wanted = spec.gpus.per_node, tuple[str, ...]()
     if order.gpus is not None:
         chosen = parse_selection(order.gpus, host)
         count, wanted = chosen.count, tuple(gpu.uuid for gpu in chosen.gpus)
@@ -188,14 +187,12 @@ def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, host: Host
     attachments = attach(spec, order.name, public, private)
     wanted_interfaces = {"both": ("eth0", "eth1"), "nat": ("eth0",), "private": ("eth1",)}[order.network]
     return design_node(
-        cluster=spec.name,
-        name=order.name,
-        nodes=spec.nodes,
+        spec,
+        order.name,
         attachments=tuple(nic for nic in attachments if nic.interface in wanted_interfaces),
-        gpus=tuple(gpu.uuid for gpu in gpus),
+        gpus=gpus,
         sharing=sharing,
-        access=decide_access(host, gpus),
-        driver_version=host.driver_version if gpus else "",
+        host=host,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from gpuprov.drivers.base import File
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 Thing = TypeVar("Thing")
 _WORKERS = 8
 _IDENTITY_BUDGET_S = 30.0
+_NEW_IDENTITY = """
+rm -f /etc/ssh/ssh_host_* /etc/machine-id /etc/slurm/controller
+systemd-machine-id-setup
+systemctl restart gpuprov-host-key.service
+systemctl stop slurmctld.service
+systemctl reset-failed
+"""
 
 
 def seed_files(*, nameserver: str, public_key: str) -> tuple[File, ...]:
@@ -28,23 +36,31 @@ def seed_files(*, nameserver: str, public_key: str) -> tuple[File, ...]:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What the steps of one run share."""
+
+    driver: Driver
+    reporter: Reporter
+    rollback: Rollback
+
+
 def create_nodes(
-    driver: Driver,
+    run: Run,
     designs: Sequence[NodeDesign],
     image: ImageState,
     files: Callable[[NodeDesign], tuple[File, ...]],
     *,
     source: str | None = None,
-    reporter: Reporter,
-    rollback: Rollback,
 ) -> None:
     """Create and start nodes in parallel; from the image, or as copies of the stopped node `source`.
 
     Returns or raises only after every sibling has stopped, so that a rollback meets no moving target.
     """
+    driver, reporter = run.driver, run.reporter
 
     def create(design: NodeDesign) -> None:
-        rollback.add(f"node {design.name}", lambda: driver.delete_node(design.name))
+        run.rollback.add(f"node {design.name}", lambda: driver.delete_node(design.name))
         reporter.node(design.name, "creating")
         request = design.request(image, files(design))
         if source is None:
@@ -67,8 +83,7 @@ def _give_identity(driver: Driver, name: str) -> None:
         [
             "sh",
             "-c",
-            "rm -f /etc/ssh/ssh_host_* /etc/machine-id /etc/slurm/controller; systemd-machine-id-setup; "
-            "systemctl restart gpuprov-host-key.service; systemctl stop slurmctld.service; systemctl reset-failed",
+            _NEW_IDENTITY,
         ],
         timeout_s=_IDENTITY_BUDGET_S,
     )

@@ -27,7 +27,7 @@ def run_in_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
 
 
 def ssh_to_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
-    """Log in by ssh: our key is put into the node if it is not there, and the node's host key is read through the engine."""
+    """Log in by ssh; our key is put into the node if need be, and the node's host key is read through the engine."""
     node = get_running(driver, name)
     address = node.addresses["eth0"].partition("/")[0]
     cluster = node.labels[LABEL_CLUSTER]

@@ -6,17 +6,20 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.host_nodes import find_wrong_nodes
 from gpuprov.gpu.libraries import plan_library_mounts
-from gpuprov.gpu.nodes import CTL_MINOR, NVIDIA_MAJOR
+from gpuprov.gpu.nodes import plan_device_nodes
 from gpuprov.workflows.finding import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from gpuprov.gpu.host_nodes import NodeStat
     from gpuprov.gpu.models import DriverFiles, HostGpus
+    from gpuprov.spec.devices import CharDevice
     from gpuprov.workflows.host_facts import HostFacts
 
-MAKE_UVM = "sudo nvidia-modprobe -u -c0"
+UVM = "/dev/nvidia-uvm"
 
 
 def judge_gpus(facts: HostFacts) -> Iterator[Finding]:
@@ -31,40 +34,23 @@ def judge_gpus(facts: HostFacts) -> Iterator[Finding]:
         return
     models = ", ".join(f"{count} x {model}" for model, count in Counter(gpu.model for gpu in facts.gpus.gpus).items())
     yield Finding(id="nvidia-driver", status="ok", evidence=f"driver {facts.gpus.driver_version}: {models}")
-    yield judge_devices(facts.gpus, facts.gpu_devices)
     if facts.gpus.driver is not None:
-        yield judge_uvm(facts.gpus.driver.uvm_major, facts.gpu_devices)
+        yield from judge_nodes(facts.gpus, facts.gpus.driver, facts.gpu_nodes)
         yield judge_libraries(facts.gpus.driver)
 
 
-def judge_devices(gpus: HostGpus, devices: Mapping[str, tuple[int, int]]) -> Finding:
-    """Each GPU's device node, and the control node."""
-    wanted = {f"/dev/nvidia{gpu.minor}": (NVIDIA_MAJOR, gpu.minor) for gpu in gpus.gpus}
-    wanted["/dev/nvidiactl"] = (NVIDIA_MAJOR, CTL_MINOR)
-    wrong = [
-        f"{path} is {'missing' if path not in devices else '{}:{}'.format(*devices[path])}, not {major}:{minor}"
-        for path, (major, minor) in wanted.items()
-        if devices.get(path) != (major, minor)
-    ]
-    if wrong:
-        options = " ".join(f"-c {gpu.minor}" for gpu in gpus.gpus)
-        return Finding(
-            id="gpu-devices", status="fail", evidence="; ".join(wrong), fix=f"sudo nvidia-modprobe {options}"
-        )
-    return Finding(id="gpu-devices", status="ok", evidence=", ".join(wanted))
-
-
-def judge_uvm(major: int | None, devices: Mapping[str, tuple[int, int]]) -> Finding:
-    """Without uvm CUDA fails with error 999 while nvidia-smi works; its major changes from boot to boot."""
-    found = devices.get("/dev/nvidia-uvm")
-    if major is None:
-        return Finding(id="uvm", status="fail", evidence="the module nvidia-uvm is not loaded", fix=MAKE_UVM)
-    if found is None:
-        return Finding(id="uvm", status="fail", evidence="/dev/nvidia-uvm is missing", fix=MAKE_UVM)
-    if found != (major, 0):
-        evidence = f"/dev/nvidia-uvm is {found[0]}:{found[1]}, of an earlier boot; now it must be {major}:0"
-        return Finding(id="uvm", status="fail", evidence=evidence, fix=f"sudo rm /dev/nvidia-uvm* && {MAKE_UVM}")
-    return Finding(id="uvm", status="ok", evidence=f"/dev/nvidia-uvm {major}:0")
+def judge_nodes(gpus: HostGpus, driver: DriverFiles, found: Mapping[str, NodeStat]) -> Iterator[Finding]:
+    """Every device node that the GPUs call for; uvm's apart: without them CUDA fails while nvidia-smi works."""
+    try:
+        devices = plan_device_nodes(gpus.units, driver)
+    except HostNotReady as error:
+        yield Finding(id="uvm", status="fail", evidence=f"{error.what}: {error.evidence}", fix=error.fix)
+        return
+    minors = " ".join(f"-c {minor}" for minor in sorted({gpu.minor for gpu in gpus.gpus}))
+    uvm = [device for device in devices if device.path.startswith(UVM)]
+    others = [device for device in devices if device not in uvm]
+    yield _judge_part("gpu-devices", others, found, fix=f"sudo nvidia-modprobe {minors}")
+    yield _judge_part("uvm", uvm, found, fix=f"sudo rm -f {UVM} {UVM}-tools; sudo nvidia-modprobe -u -c0")
 
 
 def judge_libraries(driver: DriverFiles) -> Finding:
@@ -82,3 +68,11 @@ def _judge_simulated(gpus: HostGpus, cards: tuple[str, ...]) -> Finding:
         fix = "install the NVIDIA driver, then check with nvidia-smi"
         return Finding(id="nvidia-driver", status="warn", evidence=evidence, fix=fix)
     return Finding(id="nvidia-driver", status="info", evidence=evidence)
+
+
+def _judge_part(check: str, devices: Sequence[CharDevice], found: Mapping[str, NodeStat], *, fix: str) -> Finding:
+    wrong = find_wrong_nodes(devices, found)
+    if wrong:
+        return Finding(id=check, status="fail", evidence="; ".join(wrong), fix=fix)
+    names = ", ".join(f"{device.path} {device.major}:{device.minor}" for device in devices)
+    return Finding(id=check, status="ok", evidence=names)

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import shutil
-import stat
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
@@ -16,12 +15,15 @@ from typing import TYPE_CHECKING, Literal
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import CommandMissing, run
 from gpuprov.gpu.driver_files import find_nvidia_cards
+from gpuprov.gpu.host_nodes import stat_nodes
 from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.nodes import plan_device_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.drivers.base import Driver, EngineFacts
+    from gpuprov.gpu.host_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
 
@@ -63,7 +65,7 @@ class HostFacts:
         gpus: Real or simulated ones; None where there is a `gpu_error`.
         gpu_error: Why a driver that is there does not work.
         gpu_cards: PCI addresses of NVIDIA GPUs, with or without driver.
-        gpu_devices: Path of each /dev/nvidia* character device to its major and minor.
+        gpu_nodes: What stat() says of each device node that the GPUs call for; absent ones are left out.
     """
 
     kernel: str
@@ -78,7 +80,7 @@ class HostFacts:
     gpus: HostGpus | None = None
     gpu_error: GpuprovError | None = None
     gpu_cards: tuple[str, ...] = ()
-    gpu_devices: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    gpu_nodes: Mapping[str, NodeStat] = field(default_factory=dict)
 
 
 def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: Path = Path("/")) -> HostFacts:
@@ -102,7 +104,7 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         gpus=gpus,
         gpu_error=gpu_error,
         gpu_cards=find_nvidia_cards(root),
-        gpu_devices=_find_devices(root),
+        gpu_nodes=_stat_gpu_nodes(gpus, root),
     )
 
 
@@ -149,6 +151,7 @@ def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
 
 
 def find_links() -> tuple[Link, ...] | None:
+    """The IPv4 networks in use, or None where `ip` is missing or fails."""
     try:
         answers = [run(["ip", "-j", "-4", what], timeout_s=COMMAND_TIMEOUT_S).stdout for what in ("address", "route")]
     except GpuprovError:
@@ -169,13 +172,13 @@ def _find_forward_rules() -> tuple[str, ...] | None:
     return tuple(rules)
 
 
-def _find_devices(root: Path) -> dict[str, tuple[int, int]]:
-    devices = {}
-    for path in sorted((root / "dev").glob("nvidia*")):
-        status = path.lstat()
-        if stat.S_ISCHR(status.st_mode):
-            devices[f"/dev/{path.name}"] = (os.major(status.st_rdev), os.minor(status.st_rdev))
-    return devices
+def _stat_gpu_nodes(gpus: HostGpus | None, root: Path) -> dict[str, NodeStat]:
+    if gpus is None or gpus.simulated or gpus.driver is None:
+        return {}
+    try:
+        return stat_nodes(root, plan_device_nodes(gpus.units, gpus.driver))
+    except GpuprovError:  # there is no telling which; the findings say why
+        return {}
 
 
 def _read(path: Path) -> str | None:

@@ -24,6 +24,8 @@ def refuse_host_conflicts(driver: Driver, spec: ClusterSpec, *, networks: bool, 
     """Refuse a plan that clashes with the host; nothing has been changed yet.
 
     Args:
+        driver: Tells the room that is left.
+        spec: Names the subnets.
         networks: Whether a network is to be made.
         nodes: How many nodes are to be made.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import NotOurs, UsageError
@@ -38,7 +39,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
         if not found.ours:
             raise NotOurs(
                 f"the network {request.name} exists and was not made by gpuprov",
-                evidence=f"{found.name}: address {found.address or 'none'}, {'managed' if found.managed else 'an interface of the host'}",
+                evidence=f"address {found.address or 'none'}, {"the engine's" if found.managed else "the host's own"}",
                 fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
             )
         owner = found.labels[LABEL_CLUSTER]
@@ -46,7 +47,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
             raise UsageError(
                 f"the network {request.name} belongs to cluster {owner}",
                 evidence=f"label gpuprov.cluster={owner}",
-                fix=f"give cluster {spec.name} bridges and subnets of its own in the spec, or: gpuprov cluster down {owner}",
+                fix=f"give cluster {spec.name} bridges and subnets of its own, or: gpuprov cluster down {owner}",
             )
         if found.address != request.address:
             raise UsageError(
@@ -60,7 +61,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
 def ensure_networks(driver: Driver, requests: tuple[NetworkRequest, ...], rollback: Rollback) -> Outcome:
     """Make the planned networks."""
     for request in requests:
-        rollback.add(f"network {request.name}", lambda name=request.name: driver.delete_network(name))
+        rollback.add(f"network {request.name}", partial(driver.delete_network, request.name))
         driver.create_network(request)
     return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
 

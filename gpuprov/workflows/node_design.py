@@ -20,18 +20,18 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
     LABEL_VERSION,
     Attachment,
-    CharDevice,
     File,
     ImageState,
-    Mount,
     NodeRequest,
 )
+from gpuprov.gpu.access import decide_access
+from gpuprov.spec.devices import CharDevice, Mount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.gpu.access import Access
-    from gpuprov.spec.models import NodesSpec, Role, Sharing
+    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.spec.models import ClusterSpec, Role, Sharing
 
 _GIB = 1024**3
 
@@ -107,27 +107,31 @@ class NodeDesign:
 
 
 def design_node(
-    *,
-    cluster: str,
+    spec: ClusterSpec,
     name: str,
-    nodes: NodesSpec,
+    *,
     attachments: tuple[Attachment, ...],
-    gpus: tuple[str, ...],
+    gpus: tuple[Gpu, ...],
     sharing: Sharing,
-    access: Access,
-    driver_version: str,
+    host: HostGpus,
 ) -> NodeDesign:
-    """Put a node together from its parts."""
+    """Put a node together from its parts; how its GPUs get in follows from the host.
+
+    Raises:
+        HostNotReady: The host cannot hand these GPUs into a node.
+    """
+    nodes = spec.nodes
+    access = decide_access(host, gpus)
     own = tuple(Mount(source=m.source, target=m.target, read_only=m.read_only) for m in nodes.mounts)
     return NodeDesign(
-        cluster=cluster,
+        cluster=spec.name,
         name=name,
         role=nodes.role,
         attachments=attachments,
-        gpus=gpus,
+        gpus=tuple(gpu.uuid for gpu in gpus),
         sharing=sharing,
         access=access.kind,
-        driver_version=driver_version,
+        driver_version=host.driver_version if gpus else "",
         devices=access.devices,
         mounts=access.mounts + own,
         privileged=nodes.privileged,

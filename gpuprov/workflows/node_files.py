@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.workflows.node_design import NodeDesign
     from gpuprov.workflows.slurm_files import Member
 
+SIMULATOR = File(path="/etc/environment", content=b"NUMBA_ENABLE_CUDASIM=1\n")  # numba, for who logs in by ssh
 CONTROLLER_MARK = "/etc/slurm/controller"  # the image's slurmctld.service starts only where this is
 
 
@@ -44,6 +45,8 @@ class FileSet:
     def for_new(self, design: NodeDesign) -> tuple[File, ...]:
         """Everything a new node needs before it boots."""
         files = (*self.seed, *self.shared)
+        if design.access == "simulated":
+            files += (SIMULATOR,)
         if design.role == "slurm":
             files += self.secret
             if design.name == self.controller:
@@ -72,7 +75,7 @@ def plan_files(
         holder = controller if old and old.complete and old.labels.get(LABEL_ROLE) == "slurm" else None
         key = munge_key(driver, holder)
         secret = (File(path="/etc/munge/munge.key", content=key, mode=0o400, uid=uid, gid=gid),)
-    seed = ()
+    seed: tuple[File, ...] = ()
     if images:
         seed = seed_files(nameserver=str(gateway(spec.network).ip), public_key=ensure_ssh_key(spec.name))
     return FileSet(shared=shared, seed=seed, secret=secret, controller=controller)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.errors import UsageError
 from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, Exposure
+from gpuprov.drivers.base import LABEL_CLUSTER, Exposure
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows import slurm
 from gpuprov.workflows.cluster_state import observe_cluster

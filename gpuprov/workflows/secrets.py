@@ -46,7 +46,10 @@ def ensure_ssh_key(cluster: str) -> str:
     if not private.with_suffix(".pub").exists() or not private.exists():
         private.parent.mkdir(mode=_PRIVATE_MODE, parents=True, exist_ok=True)
         private.unlink(missing_ok=True)
-        run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"gpuprov-{cluster}", "-f", str(private)], timeout_s=_KEYGEN_BUDGET_S)
+        run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"gpuprov-{cluster}", "-f", str(private)],
+            timeout_s=_KEYGEN_BUDGET_S,
+        )
     return private.with_suffix(".pub").read_text(encoding="ascii").strip()
 
 

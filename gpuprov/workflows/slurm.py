@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.names import fold
 from gpuprov.core.waiting import Wait
 from gpuprov.spec.addressing import node_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File
@@ -93,11 +94,15 @@ def renew_files(
     """Bring the shared files to nodes that were there before, restart their daemons, and wait until Slurm is ready.
 
     Args:
+        driver: Reaches the nodes.
+        spec: Names the controller.
         members: Every node of the cluster.
         old: Those that run and may hold older files.
+        shared: The files as they shall be.
+        reporter: Hears each node's state.
 
     Returns:
-        One line for each node whose files were not as they shall be.
+        One line for each set of files that nodes lacked.
     """
     stale = outdated(driver, old, shared)
     for name, missing in stale.items():
@@ -108,12 +113,15 @@ def renew_files(
         restart_daemons(driver, controller_name(spec), renewed)
     if names:
         wait_ready(driver, controller_name(spec), names, reporter)
-    return tuple(renewal_line(name, missing) for name, missing in stale.items())
+    return renewal_lines(stale)
 
 
-def renewal_line(name: str, files: Sequence[File]) -> str:
-    """One line of a plan or an outcome."""
-    return f"renew {', '.join(file.path for file in files)} on {name}"
+def renewal_lines(stale: Mapping[str, Sequence[File]]) -> tuple[str, ...]:
+    """Lines of a plan or an outcome: one for each set of files, with the nodes that lack them."""
+    nodes: dict[str, list[str]] = {}
+    for name, files in stale.items():
+        nodes.setdefault(", ".join(file.path for file in files), []).append(name)
+    return tuple(f"renew {paths} on {fold(names)}" for paths, names in nodes.items())
 
 
 def outdated(driver: Driver, names: Iterable[str], files: Sequence[File]) -> dict[str, list[File]]:

@@ -248,6 +248,8 @@ class FakeDriver:
         """Keep files, devices and mounts."""
         with self._step("snapshot_node", name):
             node = self._ours(name)
+            if not snapshot or "/" in snapshot:
+                raise _error(f"{snapshot!r} cannot be the name of a snapshot", "it is empty or holds a slash")
             if snapshot in node.snapshots:
                 raise _error(f"{name} has a snapshot {snapshot} already", f"snapshots: {', '.join(node.snapshots)}")
             kept = ("labels", "attachments", "devices", "mounts", "files", "exposed")

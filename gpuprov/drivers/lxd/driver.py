@@ -238,7 +238,7 @@ class LxdDriver:
         self._write(name, files)
 
     def _write(self, name: str, files: Sequence[File]) -> None:
-        made = {"/", "/etc", "/root", "/tmp", "/opt", "/usr/local", "/var"}
+        made = {"/", "/etc", "/root", "/tmp", "/opt", "/usr/local", "/var"}  # noqa: S108 - inside the node
         for file in files:
             self._make_folders(name, posixpath.dirname(file.path), made)
             headers = _file_headers("file", mode=file.mode, uid=file.uid, gid=file.gid)
