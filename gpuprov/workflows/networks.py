@@ -39,7 +39,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
         if not found.ours:
             raise NotOurs(
                 f"the network {request.name} exists and was not made by gpuprov",
-                evidence=f"address {found.address or 'none'}, {"the engine's" if found.managed else "the host's own"}",
+                evidence=f"address {found.address or 'none'}, {'managed' if found.managed else 'not managed'} by the engine",
                 fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
             )
         owner = found.labels[LABEL_CLUSTER]
