@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.workflows.host_facts import HostFacts
 
 UVM = "/dev/nvidia-uvm"
+CAPABILITIES = "/dev/nvidia-caps/"
 
 
 def judge_gpus(facts: HostFacts) -> Iterator[Finding]:
@@ -48,7 +49,8 @@ def judge_nodes(gpus: HostGpus, driver: DriverFiles, found: Mapping[str, NodeSta
         return
     minors = " ".join(f"-c {minor}" for minor in sorted({gpu.minor for gpu in gpus.gpus}))
     uvm = [device for device in devices if device.path.startswith(UVM)]
-    others = [device for device in devices if device not in uvm]
+    # MIG's capability nodes are left out: the host's root needs none, and nodes get theirs by number.
+    others = [device for device in devices if not device.path.startswith((UVM, CAPABILITIES))]
     yield _judge_part("gpu-devices", others, found, fix=f"sudo nvidia-modprobe {minors}")
     yield _judge_part("uvm", uvm, found, fix=f"sudo rm -f {UVM} {UVM}-tools; sudo nvidia-modprobe -u -c0")
 
