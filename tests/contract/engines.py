@@ -179,9 +179,9 @@ class Bench:
         self.driver = site.driver
         self.real = site.real
         self._numbers = count(10)
-        self._labels = {LABEL_CLUSTER: CLUSTER, LABEL_VERSION: "test"}
-        self.driver.create_network(NetworkRequest(name=NAT, labels=self._labels, address="10.77.0.1/24"))
-        self.driver.create_network(NetworkRequest(name=PRIVATE, labels=self._labels))
+        self.labels = {LABEL_CLUSTER: CLUSTER, LABEL_VERSION: "test"}
+        self.driver.create_network(NetworkRequest(name=NAT, labels=self.labels, address="10.77.0.1/24"))
+        self.driver.create_network(NetworkRequest(name=PRIVATE, labels=self.labels))
         self.base = site.base_image()
         self.image = self.publish("gpt-base")
 
@@ -195,7 +195,7 @@ class Bench:
         """A stopped node in which an image is to be made."""
         name = self.new_name()
         self.driver.create_node(
-            NodeRequest(name=name, image=self.base, labels={**self._labels, LABEL_ROLE: ROLE_BUILDER})
+            NodeRequest(name=name, image=self.base, labels={**self.labels, LABEL_ROLE: ROLE_BUILDER})
         )
         return name
 
@@ -214,7 +214,7 @@ class Bench:
         request: dict[str, Any] = {
             "name": f"{NODES}n{number}",
             "image": self.image,
-            "labels": {**self._labels, LABEL_ROLE: "plain", LABEL_FINGERPRINT: "test"},
+            "labels": {**self.labels, LABEL_ROLE: "plain", LABEL_FINGERPRINT: "test"},
             "attachments": (
                 Attachment(
                     network=NAT,

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+import socket
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.drivers.base import LABEL_CLUSTER, Attachment, Exposure, NetworkRequest, NetworkState
+from tests.contract.engines import CLUSTER, NAT, PRIVATE, Bench, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpuprov.drivers.base import Driver
+
+SPARE = NetworkRequest(name="gptbr2", labels={LABEL_CLUSTER: CLUSTER}, address="10.77.2.1/24")
+# A port nobody listens on: a neighbour that is there refuses at once, one that is not lets the connection hang.
+KNOCK = "import socket\ntry:\n socket.create_connection(('{0}', 9), timeout=5)\nexcept OSError as e:\n print(e.errno)"
+ECONNREFUSED = "111"
+SERVE = "nohup python3 -m http.server --directory /opt/www {0} >/dev/null 2>&1 </dev/null &"
+BUDGET_S = 15.0
+
+
+@pytest.fixture
+def spare(driver: Driver) -> Iterator[str]:
+    driver.create_network(SPARE)
+    yield SPARE.name
+    driver.delete_network(SPARE.name)
+
+
+def networks(driver: Driver) -> dict[str, NetworkState]:
+    return {network.name: network for network in driver.list_networks()}
+
+
+def interfaces(bench: Bench, name: str) -> dict[str, tuple[str, str]]:
+    """Address with prefix length and MAC of each interface, as the node's kernel says."""
+    links: list[dict[str, Any]] = json.loads(bench.sh(name, "ip -j address show"))
+    return {
+        link["ifname"]: (f"{info['local']}/{info['prefixlen']}", link["address"])
+        for link in links
+        for info in link["addr_info"]
+        if info["family"] == "inet" and link["ifname"] != "lo"
+    }
+
+
+def test_networks_are_as_asked(driver: Driver, bench: Bench) -> None:
+    found = networks(driver)
+    assert found[NAT].address == "10.77.0.1/24"
+    assert found[PRIVATE].address is None
+    for name in (NAT, PRIVATE):
+        assert found[name].managed
+        assert found[name].ours
+        assert dict(found[name].labels) == bench.labels
+
+
+def test_a_network_s_life(driver: Driver) -> None:
+    driver.create_network(SPARE)
+    assert SPARE.name in networks(driver)
+    driver.delete_network(SPARE.name)
+    assert SPARE.name not in networks(driver)
+    driver.delete_network(SPARE.name)
+
+
+def test_a_network_s_labels_can_be_added_to(driver: Driver, spare: str) -> None:
+    text = json.dumps({"spec": 'ü "x"\n', "many": ["y" * 50] * 40})
+    driver.set_network_labels(spare, {"gpuprov.spec": text})
+    assert dict(networks(driver)[spare].labels) == {LABEL_CLUSTER: CLUSTER, "gpuprov.spec": text}
+    assert networks(driver)[spare].address == SPARE.address
+
+
+def test_a_network_s_name_is_taken(driver: Driver, spare: str) -> None:
+    with refused(EngineError):
+        driver.create_network(NetworkRequest(name=spare, labels={LABEL_CLUSTER: "other"}))
+    assert networks(driver)[spare].labels[LABEL_CLUSTER] == CLUSTER
+
+
+def test_a_network_in_use_is_not_removed(bench: Bench, spare: str) -> None:
+    nic = Attachment(
+        network=spare, interface="eth0", kind="veth", address="10.77.2.9/24", mac="00:16:3e:77:02:09", gateway=None
+    )
+    name = bench.create(attachments=(nic,))
+    with refused(EngineError):
+        bench.driver.delete_network(spare)
+    assert spare in networks(bench.driver)
+    bench.driver.delete_node(name)
+
+
+def test_an_absent_network_has_no_labels(driver: Driver) -> None:
+    with refused(EngineError):
+        driver.set_network_labels("gptbr8", {"gpuprov.x": "1"})
+
+
+def test_a_foreign_network_is_left_alone(driver: Driver, foreign_network: str) -> None:
+    assert not networks(driver)[foreign_network].ours
+    with refused(NotOurs):
+        driver.delete_network(foreign_network)
+    with refused(NotOurs):
+        driver.set_network_labels(foreign_network, {LABEL_CLUSTER: CLUSTER})
+    with refused(EngineError):
+        driver.create_network(NetworkRequest(name=foreign_network, labels={LABEL_CLUSTER: CLUSTER}))
+
+
+def test_a_node_on_a_network_that_is_not_there(bench: Bench) -> None:
+    nic = Attachment(
+        network="gptbr8", interface="eth0", kind="veth", address="10.77.8.9/24", mac="00:16:3e:77:08:09", gateway=None
+    )
+    request = bench.request(attachments=(nic,))
+    with refused(EngineError):
+        bench.driver.create_node(request)
+        bench.driver.start_node(request.name)
+
+
+@pytest.mark.parametrize("interface", ["eth0", "eth1"])
+def test_addresses_are_known_while_a_node_is_stopped(bench: Bench, interface: str) -> None:
+    request = bench.request()
+    wanted = {nic.interface: nic.address for nic in request.attachments}
+    one = next(nic for nic in request.attachments if nic.interface == interface)
+    for attachments, addresses in ((request.attachments, wanted), ((one,), {interface: one.address})):
+        name = bench.create(attachments=attachments)
+        state = bench.driver.find_node(name)
+        assert state
+        assert dict(state.addresses) == addresses
+        listed = next(node for node in bench.driver.list_nodes() if node.name == name)
+        assert listed.addresses == state.addresses
+
+
+@pytest.mark.usefixtures("real")
+def test_addresses_and_macs_survive_a_restart(bench: Bench) -> None:
+    request = bench.request()
+    wanted = {nic.interface: (nic.address, nic.mac) for nic in request.attachments}
+    bench.driver.create_node(request)
+    for _ in range(2):
+        bench.driver.start_node(request.name)
+        assert interfaces(bench, request.name) == wanted
+        route = json.loads(bench.sh(request.name, "ip -j route show default"))[0]
+        assert (route["gateway"], route["dev"]) == ("10.77.0.1", "eth0")
+        bench.driver.stop_node(request.name, timeout_s=0)
+
+
+@pytest.mark.usefixtures("real")
+def test_nodes_reach_each_other_on_both_networks_and_the_host_on_one(bench: Bench) -> None:
+    one, other = bench.create(start=True), bench.create(start=True)
+    state = bench.driver.find_node(other)
+    assert state
+    for address in (*state.addresses.values(), "10.77.0.1/24"):
+        assert bench.python(one, KNOCK.format(address.partition("/")[0])) == ECONNREFUSED
+    public, private = (state.addresses[interface].partition("/")[0] for interface in ("eth0", "eth1"))
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((public, 9), timeout=5)
+    with pytest.raises(OSError, match="timed out|unreachable"):
+        socket.create_connection((private, 9), timeout=0.5)
+
+
+def fetch(port: int) -> bytes | None:
+    """What the page /hello at a port of this machine holds; None while nobody answers."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(b"GET /hello HTTP/1.0\r\n\r\n")
+            answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    except OSError:
+        return None
+    return answer.partition(b"\r\n\r\n")[2] or None
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def test_exposing_is_seen_and_undone(bench: Bench) -> None:
+    bench.need("expose-live")
+    name = bench.create(start=True)
+    forwards = {Exposure(host_port=free_port(), node_port=8080), Exposure(host_port=free_port(), node_port=8081)}
+    for exposure in forwards:
+        bench.driver.expose(name, exposure)
+    state = bench.driver.find_node(name)
+    assert state
+    assert set(state.exposed) == forwards
+    gone = min(forwards, key=lambda exposure: exposure.host_port)
+    bench.driver.unexpose(name, gone.host_port)
+    state = bench.driver.find_node(name)
+    assert state
+    assert set(state.exposed) == forwards - {gone}
+    with refused(EngineError):
+        bench.driver.unexpose(name, gone.host_port)
+
+
+@pytest.mark.usefixtures("real")
+def test_an_exposed_port_leads_into_the_node_and_outlives_a_restart(bench: Bench) -> None:
+    bench.need("expose-live")
+    name, port = bench.create(start=True), free_port()
+    bench.sh(name, f"mkdir -p /opt/www && echo from {name} > /opt/www/hello")
+    bench.driver.expose(name, Exposure(host_port=port, node_port=8080))
+    for _ in range(2):
+        bench.sh(name, SERVE.format(8080))
+        deadline = time.monotonic() + BUDGET_S
+        while fetch(port) is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert fetch(port) == f"from {name}\n".encode()
+        bench.driver.stop_node(name, timeout_s=0)
+        assert fetch(port) is None
+        bench.driver.start_node(name)
+    bench.sh(name, SERVE.format(8080))
+    bench.driver.unexpose(name, port)
+    assert fetch(port) is None
+
+
+@pytest.mark.usefixtures("real")
+def test_a_port_of_the_host_that_is_in_use_is_refused(bench: Bench) -> None:
+    bench.need("expose-live")
+    name = bench.create(start=True)
+    with socket.create_server(("0.0.0.0", 0)) as server, refused(EngineError):
+        bench.driver.expose(name, Exposure(host_port=server.getsockname()[1], node_port=80))
+    state = bench.driver.find_node(name)
+    assert state
+    assert state.exposed == ()
