@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 Kind = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
 
-MESSAGE_LINES = 15
+MESSAGE_LINES = 10  # the last of each field
 # The fields of a failed result that explain it, the most telling first.
 _TELLING = ("msg", "stderr", "module_stderr", "stdout", "module_stdout")
 
@@ -58,9 +58,11 @@ def _kind(event: str, data: Mapping[str, Any]) -> Kind | None:
 
 
 def _message(result: Mapping[str, Any]) -> str:
-    parts = [str(result[key]).strip() for key in _TELLING if str(result.get(key) or "").strip()]
-    parts += [
-        _message(item) for item in result.get("results") or () if isinstance(item, Mapping) and item.get("failed")
-    ]
-    unique = list(dict.fromkeys(parts))
-    return "\n".join("\n".join(unique).splitlines()[-MESSAGE_LINES:])
+    parts = [_tail(str(result.get(key) or "")) for key in _TELLING]
+    items = (item for item in result.get("results") or () if isinstance(item, Mapping))
+    parts += [_message(item) for item in items if item.get("failed")]
+    return "\n".join(dict.fromkeys(part for part in parts if part))
+
+
+def _tail(text: str) -> str:
+    return "\n".join(text.strip().splitlines()[-MESSAGE_LINES:])

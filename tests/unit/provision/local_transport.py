@@ -1,0 +1,34 @@
+"""A transport whose node is a folder of this machine: /run of the node is that folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from gpuprov.core.errors import EngineError
+
+
+class LocalTransport:
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def run(self, node: str, argv: list[str]) -> tuple[int, bytes, bytes]:
+        if node == "gone":
+            raise EngineError("there is no node gone", evidence="asked", fix="make it")
+        with (self._root / "commands").open("a", encoding="utf-8") as log:
+            log.write(f"{node}: {argv[-1][:60]!r}\n")
+        line = argv[-1].replace("/run/gpuprov-stdin", f"{self._root}/gpuprov-stdin")
+        done = subprocess.run([*argv[:-1], line], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def put(self, node: str, path: str, content: bytes) -> None:  # noqa: ARG002 - one node
+        Path(path.replace("/run/", f"{self._root}/")).write_bytes(content)
+
+    def get(self, node: str, path: str) -> bytes:  # noqa: ARG002 - one node
+        return Path(path).read_bytes()
+
+
+def open_transport(engine: str) -> LocalTransport:
+    assert engine == "test"
+    return LocalTransport(Path(os.environ["GPUPROV_TEST_ROOT"]))

@@ -1,0 +1,156 @@
+"""Real plays of a few tasks: on this machine, and in a node that is a folder of it."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from gpuprov.core.errors import PlaybookError, TimedOut
+from gpuprov.core.reporter import Silent
+from gpuprov.provision.inventory import Target
+from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, render_environment, render_playbook, run_play
+
+pytestmark = [
+    pytest.mark.slow,
+    # ansible-runner's pexpect forks from a process that may have threads
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+ENTRY = "tests.unit.provision.local_transport:open_transport"
+NODE = Target(name="c000", engine="test")
+
+
+class Heard(Silent):
+    def __init__(self) -> None:
+        self.states: list[tuple[str, str]] = []
+
+    def node(self, name: str, state: str) -> None:
+        self.states.append((name, state))
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where plays put their private folders."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def role(tmp_path: Path, tasks: str) -> Path:
+    folder = tmp_path / "roles" / "demo" / "tasks"
+    folder.mkdir(parents=True)
+    (folder / "main.yml").write_text(tasks, encoding="utf-8")
+    return tmp_path / "roles"
+
+
+def play(roles: Path, target: Target = Target(), **variables: object) -> Play:  # noqa: B008 - frozen
+    uses = (RoleUse(name="demo", variables=variables),)
+    return Play(roles=uses, targets=(target,), roles_path=roles, transport=ENTRY, timeout_s=60)
+
+
+def test_a_play_reports_its_tasks_and_leaves_nothing(
+    tmp_path: Path, scratch: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = tmp_path / "made"
+    roles = role(tmp_path, "- name: Make it\n  ansible.builtin.file: {path: '{{ place }}', state: directory}\n")
+    heard = Heard()
+    before = signal.getsignal(signal.SIGINT)
+    first = run_play(play(roles, place=str(made)), reporter=heard)
+    second = run_play(play(roles, place=str(made)), reporter=Silent())
+    assert made.is_dir()
+    assert first.changed == ("demo: Make it",)
+    assert second.changed == ()
+    assert heard.states == [("localhost", "demo: Make it")]
+    assert list(scratch.iterdir()) == []
+    assert capfd.readouterr() == ("", "")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_failed_task_is_named_and_its_log_kept(tmp_path: Path, scratch: Path) -> None:
+    roles = role(tmp_path, "- name: Break\n  ansible.builtin.command: sh -c 'echo the reason >&2; exit 3'\n")
+    with pytest.raises(TaskFailed, match="'demo: Break' failed on localhost") as caught:
+        run_play(play(roles), reporter=Silent())
+    assert "the reason" in caught.value.evidence
+    log = Path(caught.value.evidence.rsplit("log: ", 1)[1])
+    assert scratch in log.parents
+    assert "the reason" in log.read_text(encoding="utf-8")
+    assert str(log) in caught.value.fix
+
+
+def test_a_play_that_cannot_start_says_what_ansible_said(tmp_path: Path, scratch: Path) -> None:
+    roles = role(tmp_path, "- name: Nonsense\n  no.such.module: {}\n")
+    with pytest.raises(PlaybookError) as caught:
+        run_play(play(roles), reporter=Silent())
+    assert "no.such.module" in caught.value.evidence
+    assert str(scratch) in caught.value.evidence
+
+
+def test_a_play_is_stopped_when_its_time_is_over(tmp_path: Path, scratch: Path) -> None:
+    roles = role(tmp_path, "- name: Hang\n  ansible.builtin.command: sleep 60\n")
+    slow = Play(roles=(RoleUse(name="demo"),), targets=(Target(),), roles_path=roles, timeout_s=3)
+    with pytest.raises(TimedOut, match="3 s") as caught:
+        run_play(slow, reporter=Silent())
+    assert "demo: Hang" in caught.value.evidence
+    assert str(scratch) in caught.value.evidence
+
+
+@pytest.mark.usefixtures("scratch")
+def test_a_node_is_changed_through_the_transport(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPROV_TEST_ROOT", str(tmp_path))
+    copied, fetched = tmp_path / "copied", tmp_path / "fetched"
+    roles = role(
+        tmp_path,
+        f"""
+- name: Copy text
+  ansible.builtin.copy: {{content: "hello ü\\n", dest: {copied}, mode: "0640"}}
+- name: Run a command with quotes
+  ansible.builtin.shell: printf '%s' "it's $((1 + 1))"
+  register: said
+  changed_when: false
+- name: Check what it said
+  ansible.builtin.assert: {{that: said.stdout == "it's 2"}}
+- name: Fetch it
+  ansible.builtin.fetch: {{src: {copied}, dest: {fetched}, flat: true}}
+""",
+    )
+    first = run_play(play(roles, NODE), reporter=Silent())
+    second = run_play(play(roles, NODE), reporter=Silent())
+    assert copied.read_text(encoding="utf-8") == fetched.read_text(encoding="utf-8") == "hello ü\n"
+    assert copied.stat().st_mode & 0o777 == 0o640
+    assert first.changed == ("demo: Copy text", "demo: Fetch it")
+    assert second.changed == ()
+    assert "c000: " in (tmp_path / "commands").read_text(encoding="utf-8")
+    assert not list(tmp_path.glob("gpuprov-stdin*"))
+
+
+@pytest.mark.usefixtures("scratch")
+def test_an_engine_that_refuses_makes_the_node_unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPROV_TEST_ROOT", str(tmp_path))
+    roles = role(tmp_path, "- name: Try\n  ansible.builtin.raw: 'true'\n")
+    with pytest.raises(TaskFailed, match="cannot reach gone") as caught:
+        run_play(play(roles, Target(name="gone", engine="test")), reporter=Silent())
+    assert "there is no node gone" in caught.value.evidence
+
+
+def test_the_playbook_holds_each_role_with_its_own_variables(tmp_path: Path) -> None:
+    uses = (RoleUse(name="base", variables={"a": 1}), RoleUse(name="base", tasks="clean"))
+    (document,) = render_playbook(Play(roles=uses, targets=(Target(),), roles_path=tmp_path))
+    assert document["tasks"] == [
+        {
+            "name": "Apply role base",
+            "ansible.builtin.import_role": {"name": "base", "tasks_from": tasks},
+            "vars": variables,
+        }
+        for tasks, variables in (("main", {"a": 1}), ("clean", {}))
+    ]
+
+
+def test_programs_of_our_environment_come_first_and_the_users_settings_do_not_count(tmp_path: Path) -> None:
+    import sys
+
+    environment = render_environment(play(tmp_path), folder=tmp_path, path="/usr/bin")
+    assert environment["PATH"].split(":") == [str(Path(sys.executable).parent), "/usr/bin"]
+    assert Path(environment["ANSIBLE_CONFIG"]).parent == tmp_path

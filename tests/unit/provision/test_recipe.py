@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.provision.recipe import Recipe, cuda_wheels, image_recipe
+from gpuprov.spec.models import ImageSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Recipe:
+    for role in ("base", "cuda", "slurm"):
+        (tmp_path / "roles" / role / "tasks").mkdir(parents=True)
+        (tmp_path / "roles" / role / "tasks" / "main.yml").write_text(f"# {role}\n")
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "kernels" / "a.py").write_text("a\n")
+    return image_recipe(
+        ImageSpec(packages=("vim", "git", "vim")),
+        role="slurm",
+        wheels="none",
+        roles_path=tmp_path / "roles",
+        smoke_kernels=tmp_path / "kernels",
+    )
+
+
+def test_the_same_recipe_has_the_same_fingerprint_wherever_it_lies(recipe: Recipe, tmp_path: Path) -> None:
+    before = recipe.fingerprint
+    recipe.roles_path.rename(tmp_path / "elsewhere")
+    assert replace(recipe, roles_path=tmp_path / "elsewhere").fingerprint == before
+    assert len(before) == 64
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"base": "trixie"},
+        {"packages": ("git",)},
+        {"requirements": ("numba-cuda",)},
+        {"roles": ("base", "cuda")},
+    ],
+)
+def test_every_part_of_the_recipe_counts(recipe: Recipe, change: dict[str, object]) -> None:
+    assert replace(recipe, **change).fingerprint != recipe.fingerprint  # type: ignore[arg-type]
+
+
+def test_what_is_in_a_role_or_a_kernel_counts(recipe: Recipe) -> None:
+    seen = {recipe.fingerprint}
+    (recipe.roles_path / "slurm" / "tasks" / "main.yml").write_text("# other\n")
+    seen.add(recipe.fingerprint)
+    (recipe.roles_path / "slurm" / "tasks" / "main.yml").rename(recipe.roles_path / "slurm" / "tasks" / "b.yml")
+    seen.add(recipe.fingerprint)
+    (recipe.smoke_kernels / "a.py").write_text("b\n")
+    seen.add(recipe.fingerprint)
+    assert len(seen) == 4
+
+
+def test_what_python_compiled_and_other_roles_do_not_count(recipe: Recipe) -> None:
+    before = recipe.fingerprint
+    (recipe.smoke_kernels / "__pycache__").mkdir()
+    (recipe.smoke_kernels / "__pycache__" / "a.pyc").write_bytes(b"x")
+    (recipe.roles_path / "host").mkdir()
+    (recipe.roles_path / "host" / "x").write_text("x")
+    assert recipe.fingerprint == before
+
+
+def test_packages_have_no_order_and_no_doubles(recipe: Recipe) -> None:
+    assert recipe.packages == ("git", "vim")
+
+
+def test_a_plain_node_has_no_slurm(recipe: Recipe) -> None:
+    plain = image_recipe(
+        ImageSpec(), role="plain", wheels="none", roles_path=recipe.roles_path, smoke_kernels=recipe.smoke_kernels
+    )
+    assert plain.roles == ("base", "cuda")
+    assert recipe.roles == ("base", "cuda", "slurm")
+
+
+@pytest.mark.parametrize(("major", "wheels"), [(None, "none"), (12, "cu12"), (13, "cu13"), (14, "cu13")])
+def test_wheels_follow_the_driver(major: int | None, wheels: str) -> None:
+    assert cuda_wheels(major) == wheels
+
+
+def test_a_base_of_the_engine_is_told_from_a_suite(recipe: Recipe) -> None:
+    assert recipe.engine_image is None
+    assert replace(recipe, base="image:my/image").engine_image == "my/image"

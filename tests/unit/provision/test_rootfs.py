@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.provision.rootfs import ensure_rootfs, render_mmdebstrap
+
+WRITES = 'for last; do :; done\necho tar >"$last"\n'
+
+
+def install(folder: Path, body: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put an mmdebstrap of this content on the path; it counts its calls."""
+    program = folder / "bin" / "mmdebstrap"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho call >>{folder}/calls\n{body}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    return folder / "calls"
+
+
+def test_a_root_file_system_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = install(tmp_path, WRITES, monkeypatch)
+    first = ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    second = ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert first == second
+    assert first.read_text() == "tar\n"
+    assert calls.read_text().count("call") == 1
+
+
+def test_other_packages_or_another_suite_are_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, WRITES, monkeypatch)
+    cache = tmp_path / "cache"
+    made = {ensure_rootfs(suite, packages, cache=cache) for suite, packages in _RECIPES}
+    assert len(made) == len(_RECIPES)
+
+
+_RECIPES: list[tuple[str, list[str]]] = [("bookworm", ["python3"]), ("bookworm", ["vim"]), ("trixie", ["python3"])]
+
+
+def test_a_failure_shows_the_last_lines_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, WRITES + "echo E: no mirror >&2; exit 25\n", monkeypatch)
+    with pytest.raises(HostNotReady, match="bookworm could not be built") as caught:
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert "E: no mirror" in caught.value.evidence
+    assert "mmdebstrap" in caught.value.fix
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_mirror_that_does_not_answer_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, WRITES + "sleep 60\n", monkeypatch)
+    with pytest.raises(TimedOut, match="bookworm could not be built") as caught:
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache", timeout_s=0.2)
+    assert caught.value.fix
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_missing_mmdebstrap_names_the_command_that_installs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HostNotReady, match="mmdebstrap") as caught:
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert "gpuprov host prepare" in caught.value.fix
+
+
+def test_ubuntu_needs_its_universe_for_slurm() -> None:
+    target = Path("x.tar")
+    assert "--components=main,universe" in render_mmdebstrap("noble", ["python3"], target)
+    assert "--components=main" in render_mmdebstrap("bookworm", ["python3"], target)

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
+from gpuprov.core.reporter import Silent
+from gpuprov.drivers.base import LABEL_FINGERPRINT, Attachment, ExecResult, File, NodeRequest
+from gpuprov.drivers.fake.driver import FakeDriver
+from gpuprov.drivers.fake.engine import Command, FakeEngine, FakeImage
+from gpuprov.drivers.fake.faults import Killed
+from gpuprov.provision.playbook import Play, PlayResult
+from gpuprov.provision.recipe import Recipe
+from gpuprov.workflows.build_image import (
+    BUILDER,
+    PAYLOAD,
+    BuildSite,
+    BuildTools,
+    EnsuredImage,
+    ensure_image,
+    remove_image,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+EPHEMERAL = Attachment(network="gpbr0", interface="eth0", kind="veth", address="10.0.3.254/24", mac="00:16:3e:00:00:01")
+
+
+@dataclass
+class Workshop:
+    """A fake engine, and what a build uses beside it; `done` lists what was used, in order."""
+
+    engine: FakeEngine
+    folder: Path
+    recipe: Recipe
+    done: list[str] = field(default_factory=list)
+    plays: list[Play] = field(default_factory=list)
+    during_play: Callable[[], None] = lambda: None
+
+    def rootfs(self, suite: str, _packages: object, *, cache: Path) -> Path:
+        self.done.append(f"rootfs {suite}")
+        cache.mkdir(exist_ok=True)
+        (cache / f"rootfs-{suite}.tar").touch()
+        return cache / f"rootfs-{suite}.tar"
+
+    def wheels(self, _requirements: object, *, python: str, cache: Path) -> list[Path]:
+        self.done.append(f"wheels {python}")
+        cache.mkdir(exist_ok=True)
+        (cache / "numpy.whl").write_bytes(b"wheel")
+        return [cache / "numpy.whl"]
+
+    def play(self, play: Play, *, reporter: object) -> PlayResult:  # noqa: ARG002 - the tool's signature
+        self.done.append("play")
+        self.plays.append(play)
+        self.during_play()
+        return PlayResult(changed=(), ok=1)
+
+    def build(self, driver: FakeDriver | None = None) -> EnsuredImage:
+        return ensure_image(
+            driver or FakeDriver(self.engine),
+            self.recipe,
+            site=BuildSite(attachments=(EPHEMERAL,), files=(), cache=self.folder / "cache"),
+            reporter=Silent(),
+            tools=BuildTools(rootfs=self.rootfs, wheels=self.wheels, play=self.play),
+        )
+
+
+def answer(command: Command) -> ExecResult:
+    line = command.argv[-1]
+    said = {"is-system-running": "running", "stat -c %u:%g /etc/munge": "102:103"}.get(line)
+    if said is None:
+        said = "3.11" if "python3" in line else "64030:64030"
+    return ExecResult(exit_code=0, stdout=said + "\n", stderr="")
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    for folder in ("roles/base", "roles/cuda", "roles/slurm", "kernels/data"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "kernels" / "__main__.py").write_text("main\n")
+    (tmp_path / "kernels" / "data" / "golden.json").write_text("{}\n")
+    recipe = Recipe(
+        base="bookworm",
+        packages=("git",),
+        roles=("base", "cuda", "slurm"),
+        requirements=("numpy",),
+        roles_path=tmp_path / "roles",
+        smoke_kernels=tmp_path / "kernels",
+    )
+    engine = FakeEngine(answer=answer)
+    engine.add_foreign_network("gpbr0", address="10.0.3.1/24")
+    return Workshop(engine=engine, folder=tmp_path, recipe=recipe)
+
+
+def test_a_build_leaves_one_image_with_its_labels_and_no_builder(workshop: Workshop) -> None:
+    built = workshop.build()
+    assert built.built
+    assert built.image.labels[LABEL_FINGERPRINT] == workshop.recipe.fingerprint
+    assert built.image.labels["gpuprov.munge-owner"] == "102:103"
+    assert built.image.labels["gpuprov.slurm-owner"] == "64030:64030"
+    assert built.image.labels["gpuprov.python"] == "3.11"
+    assert workshop.recipe.fingerprint[:12] in built.image.name
+    assert workshop.engine.nodes == {}
+    assert workshop.done == ["rootfs bookworm", "wheels 3.11", "play"]
+
+
+def test_the_second_build_does_nothing(workshop: Workshop) -> None:
+    first = workshop.build()
+    before = workshop.engine.dump()
+    workshop.done.clear()
+    second = workshop.build()
+    assert (second.image, second.built) == (first.image, False)
+    assert workshop.done == []
+    assert workshop.engine.dump() == before
+
+
+def test_a_changed_recipe_makes_another_image(workshop: Workshop) -> None:
+    first = workshop.build()
+    workshop.recipe = replace(workshop.recipe, packages=("git", "vim"))
+    second = workshop.build()
+    assert second.built
+    assert second.image.id != first.image.id
+
+
+def test_the_play_gets_the_packages_and_cleans_up_last(workshop: Workshop) -> None:
+    workshop.build()
+    (play,) = workshop.plays
+    assert [(use.name, use.tasks) for use in play.roles] == [
+        ("base", "main"),
+        ("cuda", "main"),
+        ("slurm", "main"),
+        ("base", "clean"),
+    ]
+    assert play.roles[0].variables["base_extra_packages"] == ["git"]
+    assert [(target.name, target.engine) for target in play.targets] == [(BUILDER, "fake")]
+
+
+def test_wheels_and_kernels_are_in_the_builder_before_the_roles(workshop: Workshop) -> None:
+    pushed: dict[str, File] = {}
+    workshop.during_play = lambda: pushed.update(workshop.engine.nodes[BUILDER].files)
+    workshop.build()
+    assert pushed[f"{PAYLOAD}/wheels/numpy.whl"].content == b"wheel"
+    assert pushed[f"{PAYLOAD}/smoke_kernels/__main__.py"].content == b"main\n"
+    assert pushed[f"{PAYLOAD}/smoke_kernels/data/golden.json"].content == b"{}\n"
+
+
+def test_a_failed_role_leaves_neither_builder_nor_image(workshop: Workshop) -> None:
+    def fail() -> None:
+        raise PlaybookError("role failed", evidence="why", fix="do")
+
+    workshop.during_play = fail
+    with pytest.raises(PlaybookError, match="role failed"):
+        workshop.build()
+    assert workshop.engine.nodes == {}
+    assert FakeDriver(workshop.engine).list_images() == []
+
+
+STEPS = ["create_node:made", "start_node", "push", "run", "publish_image", "import_rootfs:done"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_engine_that_fails_leaves_neither_builder_nor_image(workshop: Workshop, step: str) -> None:
+    workshop.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), step)
+    with pytest.raises(EngineError, match="broke"):
+        workshop.build()
+    assert workshop.engine.nodes == {}
+    assert FakeDriver(workshop.engine).list_images() == []
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_killed_build_is_not_used_and_the_next_one_ends_well(workshop: Workshop, step: str) -> None:
+    workshop.engine.faults.raise_at(Killed(), step)
+    with pytest.raises(Killed):
+        workshop.build()
+    assert FakeDriver(workshop.engine).list_images() == []
+    workshop.engine.faults.clear()
+    assert workshop.build().built
+    assert workshop.engine.nodes == {}
+
+
+def test_a_foreign_instance_of_the_builders_name_is_left_alone(workshop: Workshop) -> None:
+    workshop.engine.add_foreign_node(BUILDER, status="running")
+    with pytest.raises(NotOurs):
+        workshop.build()
+    assert workshop.engine.nodes[BUILDER].status == "running"
+
+
+def test_too_little_room_in_the_engine_is_said_before_anything_is_made(workshop: Workshop) -> None:
+    workshop.engine.free_bytes = 1 << 30
+    before = workshop.engine.dump()
+    with pytest.raises(HostNotReady, match="room") as caught:
+        workshop.build()
+    assert "1.0 GiB free" in caught.value.evidence
+    assert (workshop.engine.dump(), workshop.done) == (before, [])
+
+
+def test_too_little_room_for_the_cache_is_said_before_anything_is_made(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: shutil._ntuple_diskusage(9, 8, 1))
+    before = workshop.engine.dump()
+    with pytest.raises(HostNotReady, match="room on the disk") as caught:
+        workshop.build()
+    assert str(workshop.folder) in caught.value.evidence
+    assert (workshop.engine.dump(), workshop.done) == (before, [])
+
+
+def test_an_image_of_the_engine_can_be_the_base(workshop: Workshop) -> None:
+    workshop.engine.images["image:mine"] = FakeImage(id="image:mine", name="mine", ours=False)
+    workshop.recipe = replace(workshop.recipe, base="image:mine")
+    assert workshop.build().built
+    assert workshop.done == ["wheels 3.11", "play"]
+
+
+def test_a_base_that_the_engine_lacks_is_named(workshop: Workshop) -> None:
+    workshop.recipe = replace(workshop.recipe, base="image:mine")
+    with pytest.raises(EngineError, match="'mine'"):
+        workshop.build()
+    assert workshop.engine.nodes == {}
+
+
+def test_a_base_without_python_is_named(workshop: Workshop) -> None:
+    def silent(command: Command) -> ExecResult:
+        if "python3" in command.argv[-1]:
+            return ExecResult(exit_code=127, stdout="", stderr="python3: not found")
+        return answer(command)
+
+    workshop.engine.answer = silent
+    with pytest.raises(EngineError, match="does not hold") as caught:
+        workshop.build()
+    assert "python3: not found" in caught.value.evidence
+    assert workshop.engine.nodes == {}
+
+
+def test_an_image_is_removed_by_name_or_fingerprint_and_its_nodes_stay(workshop: Workshop) -> None:
+    driver = FakeDriver(workshop.engine)
+    for name in ("name", "fingerprint"):
+        image = workshop.build().image
+        driver.create_node(NodeRequest(name=f"from-{name}", image=image.id, labels={"gpuprov.cluster": "lab"}))
+        removed = remove_image(driver, image.name if name == "name" else workshop.recipe.fingerprint[:8])
+        assert removed.id == image.id
+        assert driver.list_images() == []
+    assert sorted(workshop.engine.nodes) == ["from-fingerprint", "from-name"]
+
+
+@pytest.mark.parametrize("name", ["", "nothing", "gpuprov-image-"])
+def test_a_name_that_is_no_image_removes_nothing(workshop: Workshop, name: str) -> None:
+    image = workshop.build().image
+    before = workshop.engine.dump()
+    with pytest.raises(GpuprovError) as caught:
+        remove_image(FakeDriver(workshop.engine), name)
+    assert image.name in caught.value.evidence
+    assert workshop.engine.dump() == before

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.reporter import Silent
+from gpuprov.provision.events import TaskEvent
+from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
+from gpuprov.workflows.prepare_host import HostRequest, prepare_host, undo_host
+
+REQUEST = HostRequest(
+    roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),)
+)
+
+
+class Plays:
+    def __init__(self, *, changed: tuple[str, ...] = (), failure: TaskFailed | None = None) -> None:
+        self.seen: list[Play] = []
+        self._changed = changed
+        self._failure = failure
+
+    def __call__(self, play: Play, *, reporter: object) -> PlayResult:  # noqa: ARG002 - the tool's signature
+        self.seen.append(play)
+        if self._failure:
+            raise self._failure
+        return PlayResult(changed=self._changed, ok=3)
+
+
+class Notes(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+@pytest.fixture(autouse=True)
+def _root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+
+def test_prepare_applies_the_role_to_this_machine() -> None:
+    plays = Plays(changed=("host: Install packages",))
+    outcome = prepare_host(REQUEST, reporter=Silent(), run=plays)
+    assert outcome.changed == ("Install packages",)
+    assert [phase.name for phase in outcome.phases] == ["host prepare"]
+    (play,) = plays.seen
+    (use,) = play.roles
+    assert (use.name, use.tasks) == ("host", "main")
+    assert use.variables == {"host_pool_size_gib": 12, "host_bridges": ["br7"], "host_lxd_dir": "/x"}
+    assert [target.engine for target in play.targets] == [None]
+
+
+def test_nothing_to_do_is_an_unchanged_outcome() -> None:
+    assert prepare_host(REQUEST, reporter=Silent(), run=Plays()).unchanged
+
+
+def test_undo_says_that_packages_stay_and_how_to_remove_them() -> None:
+    plays, notes = Plays(), Notes()
+    undo_host(REQUEST, reporter=notes, run=plays)
+    assert plays.seen[0].roles[0].tasks == "undo"
+    assert "apt-get remove lxd" in "\n".join(notes.notes)
+
+
+@pytest.mark.parametrize("verb", ["prepare", "undo"])
+def test_without_root_it_names_the_command_with_sudo(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(sys, "argv", ["/opt/venv/bin/gpuprov", "host", verb])
+    plays = Plays()
+    with pytest.raises(HostNotReady, match="needs root") as caught:
+        (prepare_host if verb == "prepare" else undo_host)(REQUEST, reporter=Silent(), run=plays)
+    assert caught.value.fix == f"sudo /opt/venv/bin/gpuprov host {verb}"
+    assert plays.seen == []
+
+
+def failure(folder: Path, task: str, message: str) -> TaskFailed:
+    folder.mkdir()
+    event = TaskEvent(kind="failed", host="localhost", role="host", task=task, message=message)
+    return TaskFailed(event, folder=folder)
+
+
+def test_a_requirement_that_does_not_hold_is_about_the_host(tmp_path: Path) -> None:
+    message = "/var: 3 GiB free, 14 GiB needed\nfix: make room"
+    plays = Plays(failure=failure(tmp_path / "play", "Require room for the pool on the disk", message))
+    with pytest.raises(HostNotReady, match="room for the pool") as caught:
+        prepare_host(REQUEST, reporter=Silent(), run=plays)
+    assert caught.value.evidence == "/var: 3 GiB free, 14 GiB needed"
+    assert caught.value.fix == "make room"
+    assert not (tmp_path / "play").exists()
+
+
+def test_a_task_that_failed_keeps_its_log(tmp_path: Path) -> None:
+    plays = Plays(failure=failure(tmp_path / "play", "Install packages", "no mirror"))
+    with pytest.raises(TaskFailed, match="Install packages") as caught:
+        prepare_host(REQUEST, reporter=Silent(), run=plays)
+    assert "no mirror" in caught.value.evidence
+    assert (tmp_path / "play").exists()
+
+
+def test_the_roles_refusals_are_told_from_its_faults_by_name() -> None:
+    """Every assert of the role begins as `explain` looks for, and carries its fix."""
+    import yaml
+
+    tasks = Path(__file__).parents[3] / "roles" / "host" / "tasks"
+    asserts = [
+        task
+        for path in tasks.glob("*.yml")
+        for task in yaml.safe_load(path.read_text(encoding="utf-8"))
+        if "ansible.builtin.assert" in task
+    ]
+    assert len(asserts) >= 4
+    for task in asserts:
+        assert task["name"].startswith("Require ")
+        assert "\nfix: " in task["ansible.builtin.assert"]["fail_msg"]
