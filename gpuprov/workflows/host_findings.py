@@ -118,7 +118,7 @@ def judge_inotify(instances: int | None) -> Finding:
         id="inotify",
         status="ok" if enough else "warn",
         evidence=f"fs.inotify.max_user_instances = {instances}, shared by all nodes",
-        fix="" if enough else f"sudo sysctl -w fs.inotify.max_user_instances={INOTIFY_LEAST}",
+        fix="" if enough else f"{PREPARE}  # raises it",
     )
 
 
