@@ -39,7 +39,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
         if not found.ours:
             raise NotOurs(
                 f"the network {request.name} exists and was not made by gpuprov",
-                evidence=f"address {found.address or 'none'}, {'managed' if found.managed else 'not managed'} by the engine",
+                evidence=f"address {found.address or 'none'}, managed by the engine: {found.managed}",
                 fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
             )
         owner = found.labels[LABEL_CLUSTER]
