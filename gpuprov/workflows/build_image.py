@@ -87,8 +87,11 @@ class EnsuredImage:
 
 def find_built(driver: Driver, recipe: Recipe) -> ImageState | None:
     """The image of a recipe, if it is there."""
-    wanted = recipe.fingerprint
-    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == wanted), None)
+    return _labelled(driver, recipe.fingerprint)
+
+
+def _labelled(driver: Driver, fingerprint: str) -> ImageState | None:
+    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == fingerprint), None)
 
 
 def ensure_image(
@@ -103,7 +106,8 @@ def ensure_image(
         EngineError: The base is unknown, or the engine failed.
         PlaybookError: A role failed; the builder is removed.
     """
-    found = find_built(driver, recipe)
+    fingerprint = recipe.fingerprint  # once: what is built is what was there when it began
+    found = _labelled(driver, fingerprint)
     if found is not None:
         return EnsuredImage(image=found, built=False)
     tools = tools or BuildTools()
@@ -121,7 +125,7 @@ def ensure_image(
         with reporter.phase("roles"):
             tools.play(_play(driver, recipe), reporter=reporter)
         with reporter.phase("publish"):
-            image = driver.publish_image(BUILDER, short(recipe.fingerprint), _labels(driver, recipe, python))
+            image = driver.publish_image(BUILDER, short(fingerprint), _labels(driver, recipe, fingerprint, python))
     return EnsuredImage(image=image, built=True)
 
 
@@ -228,9 +232,9 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
     )
 
 
-def _labels(driver: Driver, recipe: Recipe, python: str) -> dict[str, str]:
+def _labels(driver: Driver, recipe: Recipe, fingerprint: str, python: str) -> dict[str, str]:
     labels = {
-        LABEL_FINGERPRINT: recipe.fingerprint,
+        LABEL_FINGERPRINT: fingerprint,
         LABEL_IMAGE: recipe.base,
         LABEL_VERSION: __version__,
         LABEL_PYTHON: python,

@@ -40,7 +40,7 @@ class Workshop:
     recipe: Recipe
     done: list[str] = field(default_factory=list)
     plays: list[Play] = field(default_factory=list)
-    during_play: Callable[[], None] = lambda: None
+    during_play: Callable[[], object] = lambda: None
 
     def rootfs(self, suite: str, _packages: object, *, cache: Path) -> Path:
         self.done.append(f"rootfs {suite}")
@@ -125,6 +125,13 @@ def test_a_changed_recipe_makes_another_image(workshop: Workshop) -> None:
     second = workshop.build()
     assert second.built
     assert second.image.id != first.image.id
+
+
+def test_a_recipe_that_changes_during_the_build_is_not_taken_for_built(workshop: Workshop) -> None:
+    edited = workshop.recipe.roles_path / "base" / "new.yml"
+    workshop.during_play = lambda: edited.write_text("new\n")
+    workshop.build()
+    assert workshop.build().built
 
 
 def test_the_play_gets_the_packages_and_cleans_up_last(workshop: Workshop) -> None:
