@@ -130,7 +130,12 @@ def refuse_answering(address: str, bridge: str, *, engine: str) -> None:
         answered = True
     except OSError:  # nobody, or somebody who drops what we sent but told the kernel his MAC
         listing = execution.run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=_BUDGET_S).stdout
-        answered = any("REACHABLE" in entry["state"] for entry in json.loads(listing or "[]"))
+        # a removed node stays a reachable neighbour for half a minute; the bridge forgets its port at once
+        ports = execution.run(["bridge", "-j", "fdb", "show", "br", bridge], timeout_s=_BUDGET_S).stdout
+        plugged = {entry["mac"] for entry in json.loads(ports or "[]")}
+        answered = any(
+            "REACHABLE" in entry["state"] and entry["lladdr"] in plugged for entry in json.loads(listing or "[]")
+        )
     if answered:
         raise UsageError(
             f"the address {address} is in use",
