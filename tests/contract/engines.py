@@ -189,6 +189,7 @@ class Bench:
         """Make an image from the base, as a build does; returns its identity."""
         builder = self.builder()
         self.driver.start_node(builder)
+        self.await_boot(builder)
         return self.driver.publish_image(builder, name, {LABEL_FINGERPRINT: f"test {name}"}).id
 
     def builder(self) -> str:
@@ -242,6 +243,11 @@ class Bench:
         if start:
             self.driver.start_node(request.name)
         return request.name
+
+    def await_boot(self, name: str) -> None:
+        """Wait until the node's init listens: before that, it does not hear that it shall stop."""
+        if self.real:
+            self.driver.run(name, ["systemctl", "is-system-running", "--wait"], timeout_s=60)
 
     def status(self, name: str) -> str:
         """As the engine says now; `absent` if it has no such instance."""

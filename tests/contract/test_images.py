@@ -87,10 +87,17 @@ def test_only_builders_of_ours_become_images(bench: Bench, foreign: str) -> None
 
 
 def test_an_image_is_no_node_to_work_on(bench: Bench) -> None:
-    name = bench.driver.find_image("gpt-base")
-    assert name
+    image = bench.driver.find_image("gpt-base")
+    assert image
+    assert bench.driver.find_node(image.name) is None
     with refused(EngineError):
-        bench.driver.create_node(bench.request(name=name.name))
+        bench.driver.create_node(bench.request(name=image.name))
+    with refused(EngineError):
+        bench.driver.start_node(image.name)
+    with refused(EngineError):
+        bench.driver.clone_node(image.name, bench.request())
+    bench.driver.delete_node(image.name)
+    assert bench.driver.find_image("gpt-base") == image
 
 
 def test_a_foreign_instance_is_no_image_to_remove(bench: Bench, foreign: str) -> None:

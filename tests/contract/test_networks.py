@@ -147,11 +147,8 @@ def test_nodes_reach_each_other_on_both_networks_and_the_host_on_one(bench: Benc
     assert state
     for address in (*state.addresses.values(), "10.77.0.1/24"):
         assert bench.python(one, KNOCK.format(address.partition("/")[0])) == ECONNREFUSED
-    public, private = (state.addresses[interface].partition("/")[0] for interface in ("eth0", "eth1"))
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((public, 9), timeout=5)
-    with pytest.raises(OSError, match="timed out|unreachable"):
-        socket.create_connection((private, 9), timeout=0.5)
+        socket.create_connection((state.addresses["eth0"].partition("/")[0], 9), timeout=5)
 
 
 def fetch(port: int) -> bytes | None:

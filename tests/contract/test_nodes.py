@@ -48,6 +48,7 @@ def test_doing_it_again_changes_nothing(bench: Bench, node: str) -> None:
 
 def test_stop_is_clean_within_its_time(bench: Bench) -> None:
     name = bench.create(start=True)
+    bench.await_boot(name)
     bench.driver.stop_node(name, timeout_s=20)
     assert bench.status(name) == "stopped"
 

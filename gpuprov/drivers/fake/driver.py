@@ -141,6 +141,8 @@ class FakeDriver:
     def _refuse_taken(self, name: str) -> None:
         if not _NAME.fullmatch(name):
             raise _error(f"{name!r} cannot be the name of an instance", "letters, digits and hyphens, 63 at most")
+        if f"instance:{name}" in self.engine.images:
+            raise _error(f"the name {name} is taken", "by an image")
         taken = self.engine.nodes.get(name)
         if taken is not None:
             kind = EngineError if taken.state().ours else NotOurs

@@ -33,30 +33,30 @@ class LxdApi:
 
     def get(self, *path: str, **params: object) -> Any:  # noqa: ANN401 - JSON
         """GET a document."""
-        with self._translated("read", path):
+        with self.translated("read", path):
             return self._node(path).get(params=params or None).json()["metadata"]
 
     def get_bytes(self, *path: str, **params: object) -> bytes:
         """GET a file."""
-        with self._translated("read", path):
+        with self.translated("read", path):
             response = self._node(path).get(params=params or None, is_api=False)
             return bytes(response.content)
 
     def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float = 120.0) -> Document:
         """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata."""
-        with self._translated(method, path):
+        with self.translated(method, path):
             answer = getattr(self._node(path), method)(json=body).json()
         return self._finished(answer, path, timeout_s)
 
     def delete(self, *path: str, timeout_s: float = 120.0) -> None:
         """DELETE and wait."""
-        with self._translated("delete", path):
+        with self.translated("delete", path):
             answer = self._node(path).delete().json()
         self._finished(answer, path, timeout_s)
 
     def push(self, path: tuple[str, ...], target: str, content: bytes, headers: Mapping[str, str]) -> None:
         """POST a file to an instance's file API."""
-        with self._translated("write a file to", path):
+        with self.translated("write a file to", path):
             self._node(path).files.post(params={"path": target}, data=content, headers=dict(headers))
 
     def _node(self, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - pylxd has no types
@@ -69,7 +69,7 @@ class LxdApi:
         if not answer.get("operation"):
             return answer.get("metadata") or {}
         operation_id = answer["operation"].rsplit("/", 1)[-1].split("?")[0]
-        with self._translated("wait for", path):
+        with self.translated("wait for", path):
             operation = self._node(("operations", operation_id, "wait")).get(params={"timeout": int(timeout_s)})
             result: Document = operation.json()["metadata"]
         if result["status_code"] < 200:  # noqa: PLR2004 - LXD: 1xx is still going on
@@ -78,13 +78,15 @@ class LxdApi:
                 evidence=f"operation {operation_id}: {result['status']}",
                 fix=f"look at it with: {self.command} operation show {operation_id}",
             )
-        if result["status_code"] >= 400:  # noqa: PLR2004 - LXD: 4xx has failed
+        ran = "return" in (result.get("metadata") or {})  # a command that ended with 126 or 127 counts as failed
+        if result["status_code"] >= 400 and not ran:  # noqa: PLR2004 - LXD: 4xx has failed
             raise self._error(result.get("err", "no reason given"), "change", path)
         return result
 
     def _error(self, reason: str, verb: str, path: tuple[str, ...]) -> EngineError:
         where = "/".join(path) or "the server"
-        kind = NotFound if "not found" in reason.lower() else EngineError
+        absent = "not found" in reason.lower() or reason == "Invalid instance name"
+        kind = NotFound if absent else EngineError
         return kind(
             f"{self.engine} could not {verb} {where}",
             evidence=reason,
@@ -92,7 +94,8 @@ class LxdApi:
         )
 
     @contextmanager
-    def _translated(self, verb: str, path: tuple[str, ...]) -> Iterator[None]:
+    def translated(self, verb: str, path: tuple[str, ...]) -> Iterator[None]:
+        """Turn what pylxd raises in the block into errors of ours."""
         import requests
         from pylxd.exceptions import LXDAPIException
 

@@ -90,9 +90,10 @@ class LxdDriver:
     def find_node(self, name: str) -> NodeState | None:
         """One instance with its snapshots, or None."""
         try:
-            return documents.parse_instance(self._api.get("instances", _real(name), recursion=1))
+            document = self._api.get("instances", _real(name), recursion=1)
         except NotFound:
             return None
+        return None if documents.parse_image_instance(document) else documents.parse_instance(document)
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped instance from an image."""
@@ -194,13 +195,16 @@ class LxdDriver:
             NotOurs: gpuprov did not make it.
         """
         try:  # without recursion: a running node's disk usage and snapshots take twenty times as long
-            state = documents.parse_instance(self._api.get("instances", _real(name)))
-        except NotFound as exc:
+            document = self._api.get("instances", _real(name))
+        except NotFound:
+            document = None
+        if document is None or documents.parse_image_instance(document):
             raise NotFound(
                 f"there is no node {name}",
-                evidence=f"{self.name} has no instance of that name",
+                evidence=f"{self.name} has {'an image' if document else 'no instance'} of that name",
                 fix="see what there is with: gpuprov list",
-            ) from exc
+            )
+        state = documents.parse_instance(document)
         if not state.ours:
             raise NotOurs(
                 f"{name} was not made by gpuprov and is left alone",
@@ -288,7 +292,8 @@ class LxdDriver:
     def snapshot_node(self, name: str, snapshot: str) -> None:
         """Keep the node's present state."""
         self._ours(name)
-        self._api.send("post", "instances", name, "snapshots", body={"name": snapshot, "stateful": False})
+        body = {"name": _real(snapshot), "stateful": False}
+        self._api.send("post", "instances", name, "snapshots", body=body)
 
     def restore_node(self, name: str, snapshot: str) -> None:
         """Bring a snapshot back."""
@@ -331,8 +336,9 @@ class LxdDriver:
 
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a network of ours."""
-        if self._our_network(name):
-            self._api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
+        if not self._our_network(name):
+            raise NotFound(f"there is no network {name}", evidence=f"{self.name} has none", fix="gpuprov cluster up")
+        self._api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
 
     def _our_network(self, name: str) -> bool:
         try:
@@ -377,9 +383,9 @@ class LxdDriver:
 
 
 def _real(name: str) -> str:
-    """A name to ask for: the empty one would ask for all instances, and make one whose name LXD chooses."""
+    """A name to ask for: with an empty one LXD answers for all instances, and chooses a name for a new thing itself."""
     if not name:
-        raise NotFound("a node has a name", evidence="the name is empty", fix="see what there is with: gpuprov list")
+        raise NotFound("nothing has an empty name", evidence="the name is empty", fix="gpuprov list")
     return name
 
 

@@ -57,8 +57,11 @@ def import_rootfs(api: LxdApi, name: str, rootfs: str, labels: Mapping[str, str]
             return f"image:{document['fingerprint']}"
     properties = {"description": name, _OWNED: "", **labels}
     metadata = {"architecture": platform.machine(), "creation_date": int(time.time()), "properties": properties}
-    with Path(rootfs).open("rb") as content:
-        image = api.client.images.create(content, metadata=_metadata_tar(metadata), wait=True)
+    try:
+        with Path(rootfs).open("rb") as content, api.translated("import", ("images", name)):
+            image = api.client.images.create(content, metadata=_metadata_tar(metadata), wait=True)
+    except OSError as exc:
+        raise EngineError(f"cannot read {rootfs}", evidence=str(exc), fix="gpuprov image build") from exc
     return f"image:{image.fingerprint}"
 
 
