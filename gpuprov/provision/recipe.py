@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.core.errors import UsageError
 from gpuprov.core.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -78,7 +79,17 @@ def image_recipe(spec: ImageSpec, *, role: Role, wheels: CudaWheels, roles_path:
         wheels: CUDA's Python packages by the major version of the host's driver; `none` for simulated GPUs.
         roles_path: The folder with the roles.
         smoke_kernels: The folder of that package.
+
+    Raises:
+        UsageError: There is no such role.
     """
+    if role != "plain" and not (roles_path / role).is_dir():
+        there = sorted(path.name for path in roles_path.iterdir() if path.is_dir())
+        raise UsageError(
+            f"gpuprov has no role {role!r} for an image",
+            evidence=f"roles: {', '.join(there)}",
+            fix="use plain or slurm",
+        )
     return Recipe(
         base=spec.base,
         packages=tuple(sorted(set(spec.packages))),
@@ -89,15 +100,8 @@ def image_recipe(spec: ImageSpec, *, role: Role, wheels: CudaWheels, roles_path:
     )
 
 
-def cuda_wheels(cuda_major: int | None) -> CudaWheels:
-    """Which of CUDA's Python packages a driver can run; None means that the GPUs are simulated."""
-    if cuda_major is None:
-        return "none"
-    return "cu13" if cuda_major >= 13 else "cu12"  # noqa: PLR2004 - CUDA 13, as the package is named
-
-
 def hash_folder(folder: Path) -> str:
-    """Hash the names and contents of a folder's files; what Python compiled does not count."""
+    """Hash the names and contents of a folder's files; documentation and what Python compiled do not count."""
     digest = hashlib.sha256()
     for path in source_files(folder):
         content = path.read_bytes()
@@ -107,5 +111,6 @@ def hash_folder(folder: Path) -> str:
 
 
 def source_files(folder: Path) -> Iterable[Path]:
-    """The files below a folder, in a fixed order, without what Python compiled."""
-    return sorted(path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    """The files below a folder, in a fixed order, without documentation and what Python compiled."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in files if "__pycache__" not in path.parts and path.suffix != ".md")

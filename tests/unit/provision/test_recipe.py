@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.provision.recipe import Recipe, cuda_wheels, image_recipe
+from gpuprov.core.errors import UsageError
+from gpuprov.provision.recipe import Recipe, image_recipe
 from gpuprov.spec.models import ImageSpec
 
 if TYPE_CHECKING:
@@ -59,10 +60,19 @@ def test_what_is_in_a_role_or_a_kernel_counts(recipe: Recipe) -> None:
     assert len(seen) == 4
 
 
-def test_what_python_compiled_and_other_roles_do_not_count(recipe: Recipe) -> None:
+def test_a_role_that_does_not_exist_is_refused(recipe: Recipe) -> None:
+    with pytest.raises(UsageError, match="worker") as caught:
+        image_recipe(
+            ImageSpec(), role="worker", wheels="none", roles_path=recipe.roles_path, smoke_kernels=recipe.smoke_kernels
+        )
+    assert "base, cuda, slurm" in caught.value.evidence
+
+
+def test_what_python_compiled_and_documentation_and_other_roles_do_not_count(recipe: Recipe) -> None:
     before = recipe.fingerprint
     (recipe.smoke_kernels / "__pycache__").mkdir()
     (recipe.smoke_kernels / "__pycache__" / "a.pyc").write_bytes(b"x")
+    (recipe.roles_path / "base" / "README.md").write_text("x")
     (recipe.roles_path / "host").mkdir()
     (recipe.roles_path / "host" / "x").write_text("x")
     assert recipe.fingerprint == before
@@ -78,11 +88,6 @@ def test_a_plain_node_has_no_slurm(recipe: Recipe) -> None:
     )
     assert plain.roles == ("base", "cuda")
     assert recipe.roles == ("base", "cuda", "slurm")
-
-
-@pytest.mark.parametrize(("major", "wheels"), [(None, "none"), (12, "cu12"), (13, "cu13"), (14, "cu13")])
-def test_wheels_follow_the_driver(major: int | None, wheels: str) -> None:
-    assert cuda_wheels(major) == wheels
 
 
 def test_a_base_of_the_engine_is_told_from_a_suite(recipe: Recipe) -> None:
