@@ -78,10 +78,16 @@ def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, timeout_s
         raise type(failed)(
             f"the base root file system {suite} could not be built",
             evidence=failed.evidence,
-            fix=f"see whether this machine reaches the mirror (apt-get update); then by hand: "
-            f"mmdebstrap --variant=apt {suite} /dev/null",
+            fix=_fix(suite, failed.evidence),
         ) from failed
     finally:
         with contextlib.suppress(FileNotFoundError):
             unfinished.unlink()
     return kept
+
+
+def _fix(suite: str, evidence: str) -> str:
+    if "NO_PUBKEY" in evidence:
+        return "apt-get install ubuntu-keyring debian-archive-keyring  # the keys of the suite's distribution"
+    by_hand = f"mmdebstrap --variant=apt {suite} /dev/null"
+    return f"see whether this machine reaches the mirror: apt-get update; then by hand: {by_hand}"

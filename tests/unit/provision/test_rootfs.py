@@ -48,6 +48,13 @@ def test_a_failure_shows_the_last_lines_and_leaves_nothing(tmp_path: Path, monke
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+def test_a_missing_keyring_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, "echo 'not verified: NO_PUBKEY 871920D1991BC93C' >&2; exit 25\n", monkeypatch)
+    with pytest.raises(HostNotReady) as caught:
+        ensure_rootfs("noble", ["python3"], cache=tmp_path / "cache")
+    assert "ubuntu-keyring" in caught.value.fix
+
+
 def test_a_mirror_that_does_not_answer_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, WRITES + "sleep 60\n", monkeypatch)
     with pytest.raises(TimedOut, match="bookworm could not be built") as caught:
