@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from gpuprov.core.execution import CommandMissing, run
+from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
@@ -247,7 +248,10 @@ class Bench:
     def await_boot(self, name: str) -> None:
         """Wait until the node's init listens: before that, it does not hear that it shall stop."""
         if self.real:
-            self.driver.run(name, ["systemctl", "is-system-running", "--wait"], timeout_s=60)
+            Wait(what=f"{name} to boot", timeout_s=60, fix="look at its console").until(
+                lambda: self.driver.run(name, ["systemctl", "is-system-running"]).stdout.strip(),
+                lambda state: state in {"running", "degraded"},
+            )
 
     def status(self, name: str) -> str:
         """As the engine says now; `absent` if it has no such instance."""

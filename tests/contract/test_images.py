@@ -21,6 +21,8 @@ def images(driver: Driver) -> dict[str, ImageState]:
 
 def test_a_builder_becomes_an_image_and_nodes_come_from_it(bench: Bench) -> None:
     builder = bench.builder()
+    bench.driver.start_node(builder)  # into a stopped one LXD writes by a helper that holds it for 10 s
+    bench.await_boot(builder)
     bench.driver.push(builder, [File(path="/opt/recipe", content=b"done")])
     labels = {LABEL_FINGERPRINT: "f" * 64, "gpuprov.note": 'ü "x"\n'}
     image = bench.driver.publish_image(builder, "gpt-one", labels)
