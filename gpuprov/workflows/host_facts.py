@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 COMMAND_TIMEOUT_S = 10.0
 CACHE_FOLDER = "var"  # images are built from what lies in a cache below it
 
+# Debian package to a program of it that gpuprov runs on the host.
+PROGRAMS = {"iproute2": "ip", "mmdebstrap": "mmdebstrap", "openssh-client": "ssh-keygen"}
+
 CgroupVersion = Literal["v1", "v2", "hybrid", "none"]
 
 
@@ -62,6 +65,7 @@ class HostFacts:
         inotify_instances: Limit per user of the host; all unprivileged nodes count as one.
         subuid: Lines of /etc/subuid; None where there is no such file.
         disk_free_bytes: Where images are built.
+        missing_packages: Debian packages whose programs gpuprov runs on the host and does not find.
         gpus: Real or simulated ones; None where there is a `gpu_error`.
         gpu_error: Why a driver that is there does not work.
         gpu_cards: PCI addresses of NVIDIA GPUs, with or without driver.
@@ -77,6 +81,7 @@ class HostFacts:
     inotify_instances: int | None = None
     subuid: tuple[str, ...] | None = None
     disk_free_bytes: int = 0
+    missing_packages: tuple[str, ...] = ()
     gpus: HostGpus | None = None
     gpu_error: GpuprovError | None = None
     gpu_cards: tuple[str, ...] = ()
@@ -101,6 +106,7 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         inotify_instances=parse_number(_read(root / "proc/sys/fs/inotify/max_user_instances")),
         subuid=_lines(_read(root / "etc/subuid")),
         disk_free_bytes=shutil.disk_usage(root / CACHE_FOLDER).free,
+        missing_packages=tuple(package for package, program in PROGRAMS.items() if shutil.which(program) is None),
         gpus=gpus,
         gpu_error=gpu_error,
         gpu_cards=find_nvidia_cards(root),

@@ -34,6 +34,7 @@ def judge_host(facts: HostFacts, spec: ClusterSpec) -> tuple[Finding, ...]:
     return (
         judge_kernel(facts.kernel),
         judge_cgroup(facts),
+        judge_programs(facts.missing_packages),
         *judge_engine(facts),
         judge_disk(facts.disk_free_bytes),
         judge_subuid(facts.subuid),
@@ -63,6 +64,14 @@ def judge_cgroup(facts: HostFacts) -> Finding:
         fix = "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd"
         return Finding(id="cgroup", status="fail", evidence="no cgroup file system is mounted", fix=fix)
     return Finding(id="cgroup", status="ok", evidence=f"cgroup {facts.cgroup}")
+
+
+def judge_programs(missing: tuple[str, ...]) -> Finding:
+    """The programs that gpuprov runs on the host."""
+    if missing:
+        evidence = f"packages that are not installed: {', '.join(missing)}"
+        return Finding(id="programs", status="fail", evidence=evidence, fix=f"{PREPARE}  # installs them")
+    return Finding(id="programs", status="ok", evidence="every program that gpuprov runs is there")
 
 
 def judge_engine(facts: HostFacts) -> Iterator[Finding]:

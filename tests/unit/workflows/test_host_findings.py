@@ -77,6 +77,7 @@ def test_what_is_not_good_says_what_to_type() -> None:
         forward_rules=("-P FORWARD DROP",),
         inotify_instances=128,
         subuid=("ada:100000:65536",),
+        missing_packages=("openssh-client",),
         gpu_error=HostNotReady("NVML does not work", evidence="code 18", fix="reboot"),
     )
     findings = judge_host(bad, ClusterSpec())
@@ -85,6 +86,7 @@ def test_what_is_not_good_says_what_to_type() -> None:
         "cgroup",
         "engine",
         "disk-room",
+        "programs",
         "subuid",
         "inotify",
         "subnet",
