@@ -1,0 +1,372 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, SpecError, TimedOut, UsageError
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_SPEC, NetworkState
+from gpuprov.drivers.fake.faults import Killed
+from gpuprov.spec.models import NetworkSpec, NodesSpec
+from gpuprov.workflows import slurm
+from gpuprov.workflows.cluster_state import observe_cluster
+from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.host_facts import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.spec.models import ClusterSpec
+    from tests.unit.workflows.conftest import World
+
+
+def test_from_nothing(world: World) -> None:
+    outcome = world.up(3)
+    assert world.names == ["c000", "c001", "c002"]
+    assert sorted(world.engine.networks) == ["gpbr0", "gpbr1"]
+    assert world.engine.networks["gpbr0"].address == "10.0.3.1/24"
+    for number, name in enumerate(world.names):
+        node = world.engine.nodes[name].state()
+        assert node.status == "running"
+        assert node.complete
+        assert dict(node.addresses) == {"eth0": f"10.0.3.{number + 2}/24", "eth1": f"10.0.5.{number + 1}/24"}
+        assert not node.privileged
+        assert len(node.devices) >= 1
+        assert len(node.labels[LABEL_GPUS].split(",")) == 1
+    assert len(outcome.changed) == 5
+    munge = {world.engine.nodes[name].files["/etc/munge/munge.key"] for name in world.names}
+    (key,) = munge
+    assert len(key.content) >= 32
+    assert (key.mode, key.uid, key.gid) == (0o400, 101, 102)
+    assert ["/etc/slurm/controller" in world.engine.nodes[name].files for name in world.names] == [True, False, False]
+
+
+def test_again_changes_nothing(world: World) -> None:
+    world.up(3)
+    before = world.engine.dump()
+    world.engine.faults.clear()
+    outcome = world.up(3)
+    assert outcome.unchanged
+    assert world.steps() == []
+    assert world.engine.dump() == before
+    assert plan_up(world.driver, world.spec(3), world.host) == ()
+
+
+def test_a_plan_says_what_up_does_and_changes_nothing(world: World) -> None:
+    before = world.engine.dump()
+    world.engine.faults.clear()
+    planned = plan_up(world.driver, world.spec(2), world.host)
+    assert world.steps() == []
+    assert world.engine.dump() == before
+    assert world.up(2).changed == planned
+
+
+def test_growing_leaves_running_nodes_running(world: World) -> None:
+    world.up(2)
+    world.engine.faults.clear()
+    planned = plan_up(world.driver, world.spec(4), world.host)
+    outcome = world.up(4)
+    assert outcome.changed == planned
+    assert world.names == ["c000", "c001", "c002", "c003"]
+    touched = {step for step, name in world.steps() if name in ("c000", "c001")}
+    assert touched == {"push", "push:done"}
+    assert ("c000", "slurmctld") in world.slurm.restarted
+    assert "NodeName=c003" in world.file("c000", "/etc/slurm/slurm.conf")
+    assert len({world.engine.nodes[name].files["/etc/munge/munge.key"].content for name in world.names}) == 1
+    assert world.up(4).unchanged
+
+
+def test_shrinking_takes_the_last_and_tells_slurm(world: World) -> None:
+    world.up(4)
+    world.engine.faults.clear()
+    outcome = world.up(2)
+    assert world.names == ["c000", "c001"]
+    assert outcome.changed[:2] == ("remove node c002", "remove node c003")
+    assert "c002" not in world.file("c001", "/etc/slurm/slurm.conf")
+    assert "c002" not in world.file("c001", "/etc/hosts")
+    assert not [step for step in world.steps() if step[0].startswith(("start", "stop"))]
+    assert world.up(2).unchanged
+
+
+def test_a_running_job_keeps_its_node(world: World) -> None:
+    world.up(4)
+    world.slurm.jobs["c003"] = "17"
+    before = world.engine.dump()
+    with pytest.raises(UsageError) as caught:
+        world.up(2)
+    assert "17" in caught.value.evidence
+    assert "scancel" in caught.value.fix
+    assert world.engine.dump() == before
+    world.slurm.jobs = {"c000": "18"}
+    world.up(2)
+    assert world.names == ["c000", "c001"]
+
+
+def test_a_changed_device_is_repaired_in_place(world: World) -> None:
+    world.up(3)
+    before = world.engine.dump()
+    world.engine.nodes["c001"].devices = ()
+    world.engine.faults.clear()
+    outcome = world.up(3)
+    assert [line.partition(":")[0] for line in outcome.changed] == ["repair node c001"]
+    assert "devices none instead of" in outcome.changed[0]
+    assert world.engine.dump() == before
+    assert {name for _, name in world.steps()} == {"c001"}
+    assert not [step for step in world.steps() if step[0].startswith(("start", "stop", "create", "delete"))]
+
+
+def test_a_stopped_node_is_started_with_fresh_files(world: World) -> None:
+    world.up(3)
+    world.driver.stop_node("c002")
+    outcome = world.up(4)
+    assert "start node c002" in outcome.changed
+    assert world.engine.nodes["c002"].status == "running"
+    assert "c003" in world.file("c002", "/etc/hosts")
+
+
+def test_a_half_made_node_is_made_again(world: World) -> None:
+    world.up(3)
+    del world.engine.nodes["c001"].labels[LABEL_FINGERPRINT]
+    world.engine.nodes["c001"].files.clear()
+    outcome = world.up(3)
+    assert outcome.changed[0] == "remove node c001"
+    assert outcome.changed[1].startswith("create node c001 10.0.3.3")
+    assert world.engine.nodes["c001"].state().complete
+    assert world.up(3).unchanged
+
+
+def test_nodes_of_create_node_stay_when_the_cluster_shrinks(world: World) -> None:
+    world.up(3)
+    world.create("web", role="plain")
+    world.up(1)
+    assert world.names == ["c000", "web"]
+
+
+def test_down_leaves_images_and_foreign_things_only(world: World) -> None:
+    world.engine.add_foreign_node("other")
+    world.engine.add_foreign_network("br7", address="10.9.0.1/24")
+    before = world.engine.dump()
+    world.up(3)
+    outcome = world.down()
+    assert world.engine.dump() == before
+    assert "removed the ssh keys" in outcome.changed
+    assert world.down().unchanged
+
+
+def foreign_name(world: World) -> ClusterSpec:
+    world.engine.add_foreign_node("c002", status="running")
+    return world.spec(3)
+
+
+def foreign_network(world: World) -> ClusterSpec:
+    world.engine.add_foreign_network("gpbr1")
+    return world.spec(3)
+
+
+def name_of_another_cluster(world: World) -> ClusterSpec:
+    world.engine.add_foreign_node("c002")
+    world.engine.nodes["c002"].labels = {LABEL_CLUSTER: "other", LABEL_FINGERPRINT: "f"}
+    return world.spec(3)
+
+
+def network_of_another_cluster(world: World) -> ClusterSpec:
+    labels = {LABEL_CLUSTER: "other"}
+    world.engine.networks["gpbr0"] = NetworkState(name="gpbr0", managed=True, address="10.0.3.1/24", labels=labels)
+    return world.spec(3)
+
+
+def address_of_a_foreign_instance(world: World) -> ClusterSpec:
+    world.up(3)
+    node = world.engine.nodes.pop("c002")
+    world.engine.nodes["foreign"] = replace(node, name="foreign", labels={})
+    return world.spec(3)
+
+
+def another_subnet_than_before(world: World) -> ClusterSpec:
+    world.up(1)
+    return world.spec(1, network=NetworkSpec(subnet="10.1.3.0/24"))
+
+
+def subnet_of_the_host(world: World) -> ClusterSpec:
+    world.links.append(Link(interface="lxcbr0", network=IPv4Network("10.0.3.0/24")))
+    return world.spec(3)
+
+
+def private_subnet_of_the_host(world: World) -> ClusterSpec:
+    world.links.append(Link(interface="tun0", network=IPv4Network("10.0.5.128/25")))
+    return world.spec(3)
+
+
+def no_room(world: World) -> ClusterSpec:
+    world.engine.free_bytes = 1 << 20
+    return world.spec(3)
+
+
+REFUSED: list[tuple[type[GpuprovError], int, Callable[[World], ClusterSpec]]] = [
+    (NotOurs, 4, foreign_name),
+    (NotOurs, 4, foreign_network),
+    (UsageError, 2, name_of_another_cluster),
+    (UsageError, 2, network_of_another_cluster),
+    (UsageError, 2, address_of_a_foreign_instance),
+    (UsageError, 2, another_subnet_than_before),
+    (UsageError, 2, subnet_of_the_host),
+    (UsageError, 2, private_subnet_of_the_host),
+    (HostNotReady, 3, no_room),
+    (UsageError, 2, lambda world: world.spec(5, sharing="exclusive")),
+    (UsageError, 2, lambda world: world.spec(1, per_node=5)),
+    (SpecError, 2, lambda world: world.spec(0)),
+    (SpecError, 2, lambda world: world.spec(300)),
+]
+
+
+@pytest.mark.parametrize(("kind", "exit_code", "ask"), REFUSED)
+def test_what_cannot_be_is_refused_and_nothing_is_changed(
+    world: World, kind: type[GpuprovError], exit_code: int, ask: Callable[[World], ClusterSpec]
+) -> None:
+    spec = ask(world)
+    before = world.engine.dump()
+    world.engine.faults.clear()
+    with pytest.raises(kind) as caught:
+        world.up(spec=spec)
+    assert type(caught.value) is kind
+    assert caught.value.exit_code == exit_code
+    assert caught.value.what
+    assert caught.value.evidence
+    assert caught.value.fix
+    assert world.engine.dump() == before
+    assert world.steps() == []
+    with pytest.raises(kind):
+        plan_up(world.driver, spec, world.host)
+
+
+def test_exclusive_leases_are_each_node_s_own(world: World) -> None:
+    world.up(spec=world.spec(4, sharing="exclusive"))
+    held = [node.labels[LABEL_GPUS] for node in world.engine.nodes.values()]
+    assert len(set(held)) == 4
+    assert len({node.devices for node in world.engine.nodes.values()}) == 4
+
+
+def test_shared_leases_are_spread(world: World) -> None:
+    world.up(8)
+    held = [node.labels[LABEL_GPUS] for node in world.engine.nodes.values()]
+    assert sorted(held.count(uuid) for uuid in set(held)) == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("step", ["create_node:made", "create_node:done", "start_node"])
+def test_a_failure_takes_back_exactly_what_this_run_made(world: World, step: str) -> None:
+    before = world.engine.dump()
+    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), step, subject="c001")
+    with pytest.raises(EngineError, match="broke"):
+        world.up(3)
+    assert world.engine.dump() == before
+
+
+def test_a_failure_while_growing_leaves_what_was_there(world: World) -> None:
+    world.up(2)
+    before = world.engine.dump()
+    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "start_node", subject="c003")
+    with pytest.raises(EngineError, match="broke"):
+        world.up(4)
+    assert world.engine.dump() == before
+    assert world.up(2).unchanged
+
+
+def test_a_node_that_never_gets_ready_is_a_timeout_and_the_next_run_repairs(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.up(2)
+    world.slurm.silent.add("c002")
+    monkeypatch.setattr(slurm, "_READY_BUDGET_S", 0.05)
+    with pytest.raises(TimedOut) as caught:
+        world.up(3)
+    assert "'c002': 'down*'" in caught.value.evidence
+    assert world.names == ["c000", "c001"]
+    world.slurm.silent.clear()
+    world.up(2)
+    assert "c002" not in world.file("c000", "/etc/slurm/slurm.conf")
+    assert world.up(2).unchanged
+
+
+def test_siblings_end_before_anything_is_taken_back(world: World) -> None:
+    failed = threading.Event()
+
+    def fail() -> None:
+        failed.set()
+        raise EngineError("broke", evidence="e", fix="f")
+
+    world.engine.faults.at("create_node", subject="c000", act=fail)
+    world.engine.faults.at("start_node", subject="c001", act=lambda: failed.wait(5))
+    with pytest.raises(EngineError, match="broke"):
+        world.up(2)
+    steps = world.engine.faults.passed
+    assert steps.index(("start_node:done", "c001")) < steps.index(("delete_node", "c001"))
+    assert world.names == []
+
+
+def test_what_cannot_be_taken_back_is_said(world: World) -> None:
+    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "start_node", subject="c001")
+    world.engine.faults.raise_at(EngineError("stuck", evidence="e", fix="f"), "delete_node", subject="c000")
+    with pytest.raises(EngineError, match="broke"):
+        world.up(2)
+    assert [line for line in world.reporter.lines if line.startswith("warn could not undo node c000: stuck")]
+    assert world.names == ["c000"]
+
+
+def test_keep_on_failure_keeps(world: World) -> None:
+    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "start_node", subject="c001")
+    with pytest.raises(EngineError, match="broke"):
+        world.up(2, keep=True)
+    assert world.names == ["c000", "c001"]
+    assert sorted(world.engine.networks) == ["gpbr0", "gpbr1"]
+    assert "note kept node c001" in world.reporter.lines
+    world.up(2)
+    assert world.up(2).unchanged
+
+
+def steps_of_an_untroubled_run(world: World) -> int:
+    world.engine.faults.clear()
+    world.up(3)
+    count = len(world.engine.faults.passed)
+    world.empty()
+    return count
+
+
+def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World) -> None:
+    count = steps_of_an_untroubled_run(world)
+    for step in range(1, count + 1):
+        world.engine.faults.raise_at(Killed(), nth=step)
+        with pytest.raises(Killed):
+            world.up(3)
+        world.engine.faults.clear()
+        world.up(3)
+        assert world.names == ["c000", "c001", "c002"]
+        assert all(node.state().complete and node.status == "running" for node in world.engine.nodes.values())
+        assert LABEL_SPEC in world.engine.networks["gpbr0"].labels
+        assert len({node.files["/etc/munge/munge.key"].content for node in world.engine.nodes.values()}) == 1
+        assert world.up(3).unchanged
+        world.empty()
+    assert count > 20
+
+
+def test_an_engine_that_dies_anywhere_is_an_error_and_the_next_run_repairs(world: World) -> None:
+    count = steps_of_an_untroubled_run(world)
+    for step in range(1, count + 1):
+        world.engine.faults.raise_at(EngineError("gone", evidence="e", fix="f"), nth=step, lasting=True)
+        with pytest.raises(EngineError, match="gone"):
+            world.up(3)
+        world.engine.faults.clear()
+        world.up(3)
+        assert world.names == ["c000", "c001", "c002"]
+        assert world.up(3).unchanged
+        world.empty()
+
+
+def test_the_spec_is_recorded(world: World) -> None:
+    spec = world.spec(2, nodes=NodesSpec(count=2, cpus=2, memory_gib=3))
+    world.up(spec=spec)
+    assert observe_cluster(world.driver, "lab").spec == spec
+    assert "CPUs=2 RealMemory=2918" in world.file("c000", "/etc/slurm/slurm.conf")
+    assert world.engine.nodes["c000"].memory_bytes == 3 << 30
