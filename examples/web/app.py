@@ -3,6 +3,7 @@
 Standard library only. Usage: python3 app.py [PORT]
 """
 
+# ruff: noqa: INP001 - a script, not part of a package
 from __future__ import annotations
 
 import subprocess
@@ -40,7 +41,7 @@ def run_kernel() -> tuple[HTTPStatus, bytes]:
 class Handler(BaseHTTPRequestHandler):
     """Answers `/` with JSON and `/index.html` with a page that asks for it."""
 
-    def do_GET(self) -> None:  # noqa: N802 - http.server's name
+    def do_GET(self) -> None:
         """Serve one request."""
         if self.path == "/":
             status, body = run_kernel()

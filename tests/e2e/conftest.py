@@ -120,7 +120,7 @@ class World:
             "pools": [(item["name"], item["config"]) for item in lxd("storage-pools?recursion=1")],
             "links": sorted(link["ifname"] for link in json.loads(output("ip", "-j", "link")) if "gpte" in str(link)),
             "rules": [line for line in output("nft", "list", "ruleset").splitlines() if "gpte" in line],
-            "keys": sorted(str(path) for path in self._keys.rglob("*")),
+            "keys": sorted(str(path) for path in self._keys.rglob("*") if path.is_file()),
         }
 
 
@@ -136,7 +136,9 @@ def _concerns_us(item: dict[str, Any]) -> bool:
 
 
 def output(*argv: str) -> str:
-    return subprocess.run(argv, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    finished = subprocess.run(argv, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert finished.returncode == 0, f"{' '.join(argv)}: {finished.stderr or finished.stdout}"
+    return finished.stdout
 
 
 def lxd(path: str) -> Any:
@@ -150,7 +152,7 @@ def _missing() -> str:
         return "needs root"
     try:
         lxd("instances")
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, AssertionError) as error:
         return f"needs a running LXD (gpuprov host prepare): {error}"
     return ""
 

@@ -30,7 +30,8 @@ import socket
 server = open("/etc/resolv.conf").read().split()[1]
 client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 client.settimeout(5)
-client.sendto(bytes.fromhex("4711 0100 0001 0000 0000 0000 09") + b"localhost" + bytes.fromhex("00 0001 0001"), (server, 53))
+question = bytes.fromhex("4711 0100 0001 0000 0000 0000 09") + b"localhost" + bytes.fromhex("00 0001 0001")
+client.sendto(question, (server, 53))
 print(server, client.recv(512)[:2].hex())
 """
 pytestmark = pytest.mark.usefixtures("cluster")

@@ -1,0 +1,110 @@
+"""The engine itself: restarted under running nodes, and not fit to make any."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.conftest import Finished, Gpuprov
+
+IDLE = dict.fromkeys(["e000", "e001", "e002", "e003"], "idle")
+PID_FILE = Path("/run/gpuprov/lxd.pid")  # of a daemon that `host prepare` started
+
+
+def wait_for_end(pid: int) -> None:
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+        assert time.monotonic() < deadline, f"process {pid} does not end"
+        time.sleep(0.1)
+
+
+def restart_engine(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
+    if PID_FILE.exists():
+        pid = int(PID_FILE.read_text())
+        os.kill(pid, signal.SIGTERM)
+        wait_for_end(pid)
+        assert "gpuprov host prepare" in gpuprov("list", expect=3).stderr
+        gpuprov("host", "prepare")
+    elif os.environ.get("CI"):
+        host("systemctl", "restart", "lxd")
+    else:
+        pytest.skip("somebody else started this LXD: not ours to restart")
+
+
+def test_nodes_outlive_a_restart_of_the_engine(
+    gpuprov: Gpuprov,
+    host: Callable[..., str],
+    cluster: Finished,  # noqa: ARG001 - its nodes
+) -> None:
+    boots = {name: gpuprov.in_node(name, "cat", "/proc/1/stat") for name in IDLE}
+    restart_engine(gpuprov, host)
+    assert {name: gpuprov.in_node(name, "cat", "/proc/1/stat").split()[21] for name in IDLE} == {
+        name: stat.split()[21] for name, stat in boots.items()
+    }
+    assert gpuprov.slurm_states() == IDLE
+    assert sorted(gpuprov.in_node("e000", "srun", "-N4", "hostname").split()) == list(IDLE)
+
+
+@pytest.fixture(scope="module")
+def bare_engine(gpuprov: Gpuprov, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:  # noqa: ARG001
+    """The environment of a second LXD that has nothing, not even a place to put nodes."""
+    folder = tmp_path_factory.mktemp("lxd")
+    variables = {"LXD_DIR": str(folder)}
+    with subprocess.Popen(
+        ["lxd", "--group", "root", "--logfile", str(folder / "lxd.log")],
+        env={**os.environ, **variables},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as daemon:
+        try:
+            wait = ["lxd", "waitready", "--timeout", "30"]
+            subprocess.run(wait, env={**os.environ, **variables}, check=True, capture_output=True)
+            yield variables
+        finally:
+            daemon.terminate()
+            daemon.wait(timeout=30)
+            for place in ("devlxd", "shmounts"):
+                subprocess.run(["umount", "--lazy", str(folder / place)], check=False, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    spec = tmp_path_factory.mktemp("spec") / "spec.yaml"
+    spec.write_text(
+        "version: gpuprov/v1\nname: gpte2ez\nnodes: {count: 16, prefix: gptez}\ngpus: {mode: simulated}\n"
+        "network: {bridge: gptez0, subnet: 10.78.7.0/24, private_bridge: gptez1, private_subnet: 10.78.8.0/24}\n"
+    )
+    return ("cluster", "up", "-f", str(spec))
+
+
+def test_an_engine_without_storage(gpuprov: Gpuprov, bare_engine: dict[str, str], up: tuple[str, ...]) -> None:
+    refused = gpuprov(*up, expect=3, variables=bare_engine)
+    assert "no storage pool" in refused.stderr
+    assert "gpuprov host prepare" in refused.stderr
+
+
+def test_an_engine_without_room(gpuprov: Gpuprov, bare_engine: dict[str, str], up: tuple[str, ...]) -> None:
+    def engine(*argv: str) -> str:
+        environment = {**os.environ, **bare_engine}
+        return subprocess.run(["lxc", *argv], env=environment, check=True, capture_output=True, text=True).stdout
+
+    engine("storage", "create", "small", "btrfs", "size=200MiB")
+    try:
+        refused = gpuprov(*up, expect=3, variables=bare_engine)
+        assert "too little room in the engine's storage for 16 nodes" in refused.stderr
+        assert "MiB free" in refused.stderr
+        assert "gptez0" not in [network["name"] for network in json.loads(engine("query", "/1.0/networks?recursion=1"))]
+    finally:
+        engine("storage", "delete", "small")

@@ -1,0 +1,192 @@
+"""Bad input: a clear error in three parts, the exit code that docs promise, and nothing changed."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.e2e.conftest import Finished, Gpuprov, World
+
+CREATE = ("create-node", "--cluster", "gpte2e", "--gpu-mode", "simulated")
+UP = ("cluster", "up", "--name", "gpte2e")
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@pytest.fixture(autouse=True)
+def nothing_changes(world: World, cluster: Finished) -> Iterator[None]:  # noqa: ARG001 - it is there before we look
+    before = world.look()
+    yield
+    assert world.look() == before
+
+
+def has_three_parts(finished: Finished) -> None:
+    what, evidence, fix = (finished.stderr.find(f"\n{mark}") for mark in ("error: ", "evidence: ", "fix: "))
+    assert -1 <= what < evidence < fix or finished.stderr.startswith("error: "), finished.all
+    assert "evidence: " in finished.stderr, finished.all
+    assert finished.stderr.partition("\nfix: ")[2].strip(), finished.all
+    assert finished.stdout == "", finished.all
+
+
+REFUSED = {
+    "a path as a name": ((*CREATE, "../x"), 2, "'../x' is not a node name"),
+    "a name of 64 characters": ((*CREATE, "a" * 64), 2, "is not a node name"),
+    "an upper-case name": ((*CREATE, "E009"), 2, "'E009' is not a node name"),
+    "a name that a node has": ((*CREATE, "e001"), 2, "the name e001 is taken"),
+    "an address that is none": ((*CREATE, "new", "--addr", "10.78.3"), 2, "is not an IPv4 address"),
+    "an address of another network": ((*CREATE, "new", "--addr", "10.9.9.9"), 2, "gpteb0 is 10.78.3.0/24"),
+    "the gateway's address": ((*CREATE, "new", "--addr", "10.78.3.1"), 2, "the gateway"),
+    "a node's address": ((*CREATE, "new", "--addr", "10.78.3.3"), 2, "in use by node e001"),
+    "a GPU that is not there": ((*CREATE, "new", "--gpus", "gpu9"), 2, "there is no GPU '9'"),
+    "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are not 9 GPUs"),
+    "a mount that is none": ((*CREATE, "new", "--mount", "data"), 2, "'data' is not a mount"),
+    "a mount of nothing": ((*CREATE, "new", "--mount", "/no/such:/data"), 2, "does not exist on the host"),
+    "an image that is not there": ((*CREATE, "new", "--image", "nothing"), 4, "has no image 'nothing'"),
+    "no node": ((*UP, "-n", "0"), 2, "nodes.count: is 0 (allowed: 1 to 253)"),
+    "too many nodes": ((*UP, "-n", "300"), 2, "nodes.count: is 300 (allowed: 1 to 253)"),
+    "a word for a number": ((*UP, "-n", "four"), 2, "'four' is not a valid integer"),
+    "more exclusive GPUs than there are": ((*UP, "-n", "6", "--sharing", "exclusive"), 2, "cannot have"),
+    "a spec that is not there": (("cluster", "up", "-f", "/no/such.yaml"), 2, "/no/such.yaml"),
+    "a verb that is none": (("frobnicate",), 2, "No such command 'frobnicate'"),
+    "a node that is not there": (("stop", "nobody"), 2, "there is no node nobody"),
+    "a port that is none": (("expose", "e000", "70000"), 2, "70000 is not a port"),
+}
+
+
+@pytest.mark.parametrize(("argv", "exit_code", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(gpuprov: Gpuprov, argv: tuple[str, ...], exit_code: int, words: str) -> None:
+    refused = gpuprov(*argv, expect=exit_code)
+    has_three_parts(refused)
+    assert words in refused.stderr, refused.all
+
+
+def test_an_error_as_json(gpuprov: Gpuprov) -> None:
+    error = gpuprov.json(*UP, "-n", "0", expect=2)["error"]
+    assert sorted(error) == ["evidence", "exit_code", "fix", "what"]
+    assert error["exit_code"] == 2
+    assert all(error.values())
+
+
+def test_a_spec_with_many_faults_reports_them_all(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(
+        "version: gpuprov/v1\n"
+        "nam: lab\n"
+        "nodes:\n"
+        "  count: many\n"
+        "  prefix: Bad_Prefix\n"
+        "gpus: {sharing: both}\n"
+        "network: {subnet: 10.78.3.7/24}\n"
+    )
+    refused = gpuprov("cluster", "up", "-f", str(path), expect=2)
+    has_three_parts(refused)
+    for words in ("nam:", "did you mean name?", "nodes.count", "nodes.prefix", "gpus.sharing", "network.subnet"):
+        assert words in refused.stderr, refused.all
+    for line in (2, 4, 5, 6, 7):
+        assert f"line {line}" in refused.stderr or f":{line}:" in refused.stderr, refused.all
+
+
+def test_no_engine(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    refused = gpuprov(*UP, expect=3, variables={"LXD_DIR": str(tmp_path)})
+    has_three_parts(refused)
+    assert f"no socket at {tmp_path}" in refused.stderr
+    assert "gpuprov host prepare" in refused.stderr
+
+
+def test_no_permission_on_the_engines_socket(gpuprov: Gpuprov) -> None:
+    # the capability only lets `nobody` find the program, wherever it is installed
+    caps = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *caps)
+    refused = gpuprov(*UP, expect=3, before=nobody, variables={"HOME": "/nonexistent"})
+    has_three_parts(refused)
+    assert "this user may not talk to lxd" in refused.stderr
+    assert "usermod -aG" in refused.stderr
+
+
+@contextmanager
+def link(host: Callable[..., str], name: str, *kind: str) -> Iterator[None]:
+    host("ip", "link", "add", name, *kind)
+    try:
+        host("ip", "link", "set", name, "up")
+        yield
+    finally:
+        host("ip", "link", "delete", name)
+
+
+def other_spec(folder: Path, **network: str) -> str:
+    values = {
+        "bridge": "gptey0",
+        "subnet": "10.78.7.0/24",
+        "private_bridge": "gptey1",
+        "private_subnet": "10.78.8.0/24",
+    }
+    lines = [f"  {key}: {value}\n" for key, value in {**values, **network}.items()]
+    path = folder / "other.yaml"
+    head = "version: gpuprov/v1\nname: gpte2ey\nnodes: {count: 1, prefix: gptey}\ngpus: {mode: simulated}\nnetwork:\n"
+    path.write_text(head + "".join(lines))
+    return str(path)
+
+
+def test_an_address_that_something_else_has(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
+    host("ip", "netns", "add", "gptesquat")
+    try:
+        with link(host, "gpted0", "type", "veth", "peer", "name", "gpted1", "netns", "gptesquat"):
+            host("ip", "link", "set", "gpted0", "master", "gpteb0")
+            host("ip", "-n", "gptesquat", "address", "add", "10.78.3.77/24", "dev", "gpted1")
+            host("ip", "-n", "gptesquat", "link", "set", "gpted1", "up")
+            refused = gpuprov(*CREATE, "new", "--addr", "10.78.3.77", expect=2)
+        has_three_parts(refused)
+        assert "the address 10.78.3.77 is in use" in refused.stderr
+    finally:
+        host("ip", "netns", "delete", "gptesquat")
+
+
+def test_a_subnet_that_the_host_uses(gpuprov: Gpuprov, host: Callable[..., str], tmp_path: Path) -> None:
+    with link(host, "gpted0", "type", "bridge"):
+        host("ip", "address", "add", "10.78.8.9/24", "dev", "gpted0")
+        refused = gpuprov("cluster", "up", "-f", other_spec(tmp_path), expect=2)
+    has_three_parts(refused)
+    assert "the subnet 10.78.8.0/24 is in use on this host" in refused.stderr
+    assert "gpted0" in refused.stderr
+
+
+def test_a_foreign_bridge_of_the_host_is_left_alone(gpuprov: Gpuprov, host: Callable[..., str], tmp_path: Path) -> None:
+    with link(host, "gpted0", "type", "bridge"):
+        refused = gpuprov("cluster", "up", "-f", other_spec(tmp_path, private_bridge="gpted0"), expect=4)
+        assert "gpted0" in host("ip", "link", "show", "gpted0")
+    has_three_parts(refused)
+    assert "gpted0 exists and was not made by gpuprov" in refused.stderr
+
+
+def test_a_foreign_network_of_the_engine_is_left_alone(
+    gpuprov: Gpuprov, lxc: Callable[..., str], tmp_path: Path
+) -> None:
+    lxc("network", "create", "gpted0", "ipv4.address=none", "ipv6.address=none")
+    try:
+        refused = gpuprov("cluster", "up", "-f", other_spec(tmp_path, bridge="gpted0"), expect=4)
+        has_three_parts(refused)
+        assert "gpted0 exists and was not made by gpuprov" in refused.stderr
+        gpuprov("cluster", "down", "gpte2ey")
+        assert "gpted0" in lxc("network", "list", "--format", "csv")
+    finally:
+        lxc("network", "delete", "gpted0")
+
+
+def test_a_foreign_instance_is_left_alone(gpuprov: Gpuprov, lxc: Callable[..., str]) -> None:
+    pool = lxc("storage", "list", "--format", "csv").partition(",")[0]
+    lxc("init", "--empty", "e004", "--storage", pool)
+    try:
+        for argv in ((*UP, "-n", "5"), (*CREATE, "e004")):
+            refused = gpuprov(*argv, expect=4)
+            has_three_parts(refused)
+            assert "the name e004 is taken by an instance that gpuprov did not make" in refused.stderr
+        for verb in ("rm", "stop", "start", "show"):
+            assert "gpuprov did not make" in gpuprov(verb, "e004", expect=2).stderr
+        assert "e004" in lxc("list", "--format", "csv", "--columns", "n").split()
+    finally:
+        lxc("delete", "e004")
