@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.drivers.base import LABEL_FINGERPRINT, ExecResult
 from gpuprov.drivers.fake.driver import FakeDriver
-from gpuprov.drivers.fake.engine import Command, FakeEngine, FakeImage
+from gpuprov.drivers.fake.engine import Command, FakeEngine, FakeImage, FakeNode
 from gpuprov.gpu.inventory import observe
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.workflows import create_node as create_node_module
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.workflows.host_facts import Link
     from tests.conftest import Recording
 
+CONF = "/etc/slurm/slurm.conf"
 READS = {"facts", "list_nodes", "find_node", "list_networks", "list_images", "find_image", "pull", "run"}
 
 
@@ -38,6 +39,7 @@ class SlurmInNodes:
         self.jobs: dict[str, str] = {}  # node to job
         self.silent: set[str] = set()  # nodes whose slurmd does not answer
         self.restarted: list[tuple[str, str]] = []
+        self.read: dict[str, bytes] = {}  # the configuration that the daemons of a node have read
         self._engine = engine
 
     def __call__(self, command: Command) -> ExecResult:
@@ -54,22 +56,37 @@ class SlurmInNodes:
             return said("\n".join(f"{job} on {name}" for name, job in self.jobs.items() if name in asked))
         if argv[:2] == ("systemctl", "restart"):
             self.restarted.append((command.node.name, argv[2]))
+            self.start(command.node)
             return said("")
         if argv[0] == "sh":
             return said("")
         return said(f"{argv[0]}: not found", exit_code=127)
 
     def _configured(self, command: Command) -> list[str]:
-        return re.findall(
-            r"^NodeName=(\S+)", command.node.files["/etc/slurm/slurm.conf"].content.decode(), re.MULTILINE
-        )
+        return re.findall(r"^NodeName=(\S+)", self.read[command.node.name].decode(), re.MULTILINE)
+
+    def start(self, node: FakeNode) -> None:
+        """The daemons of a node start: they read what is there now."""
+        if CONF in node.files:
+            self.read[node.name] = node.files[CONF].content
 
     def _state(self, command: Command, name: str) -> str:
         node = self._engine.nodes.get(name)
-        conf = "/etc/slurm/slurm.conf"
         if node is None or node.status != "running" or name in self.silent:
             return "down*"
-        return "idle" if node.files[conf] == command.node.files[conf] else "drained"
+        return "idle" if self.read.get(name) == self.read[command.node.name] else "drained"
+
+
+class BootingDriver(FakeDriver):
+    """Starts Slurm's daemons with a node."""
+
+    def __init__(self, engine: FakeEngine, slurm: SlurmInNodes) -> None:
+        super().__init__(engine)
+        self._slurm = slurm
+
+    def start_node(self, name: str) -> None:
+        self._slurm.start(self.engine.nodes[name])
+        super().start_node(name)
 
 
 def said(text: str, *, exit_code: int = 0) -> ExecResult:
@@ -105,7 +122,7 @@ class World:
     @property
     def driver(self) -> FakeDriver:
         """A new process's."""
-        return FakeDriver(self.engine)
+        return BootingDriver(self.engine, self.slurm)
 
     def spec(self, count: int = 3, *, sharing: Sharing = "shared", per_node: int = 1, **more: Any) -> ClusterSpec:
         nodes = NodesSpec(count=count)

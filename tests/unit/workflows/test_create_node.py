@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.core.errors import EngineError, GpuprovError, NotOurs, UsageError
+from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    LABEL_GPUS,
+    LABEL_ROLE,
+    LABEL_SHARING,
+    Attachment,
+)
+from gpuprov.drivers.fake.engine import FakeImage, FakeNode
+from gpuprov.spec.devices import Mount
+from gpuprov.spec.models import MountSpec
+from gpuprov.workflows import create_node as module
+from gpuprov.workflows.clone_node import clone_node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.unit.workflows.conftest import World
+
+
+@contextmanager
+def refused(world: World, kind: type[GpuprovError], exit_code: int) -> Iterator[None]:
+    """The block is refused with all three parts, and nothing is changed."""
+    before = world.engine.dump()
+    with pytest.raises(kind) as caught:
+        yield
+    assert type(caught.value) is kind
+    assert caught.value.exit_code == exit_code
+    assert caught.value.what
+    assert caught.value.evidence
+    assert caught.value.fix
+    assert world.engine.dump() == before
+
+
+def test_one_more_in_a_cluster(world: World) -> None:
+    world.up(2)
+    outcome = world.create("c004", address="10.0.3.6")
+    node = world.engine.nodes["c004"].state()
+    assert dict(node.addresses) == {"eth0": "10.0.3.6/24", "eth1": "10.0.5.5/24"}
+    assert node.status == "running"
+    assert node.complete
+    assert node.labels[LABEL_ROLE] == "slurm"
+    assert outcome.changed[0] == "created node c004 10.0.3.6 role slurm, 1 GPU shared (simulated)"
+    assert "NodeName=c004" in world.file("c000", "/etc/slurm/slurm.conf")
+    assert "10.0.3.6 c004" in world.file("c001", "/etc/hosts")
+
+
+def test_the_first_of_a_cluster_makes_its_networks(world: World) -> None:
+    world.create("c000")
+    assert sorted(world.engine.networks) == ["gpbr0", "gpbr1"]
+    assert world.engine.nodes["c000"].labels[LABEL_ROLE] == "plain"
+    world.down()
+    assert world.names == []
+    assert world.engine.networks == {}
+
+
+def test_a_name_without_number_takes_the_lowest_free_address(world: World) -> None:
+    world.up(2)
+    world.create("web", role="plain")
+    assert world.engine.nodes["web"].state().addresses["eth0"] == "10.0.3.4/24"
+    world.create("c002")
+    assert world.engine.nodes["c002"].state().addresses["eth0"] == "10.0.3.5/24"
+
+
+@pytest.mark.parametrize(
+    ("order", "gpus"),
+    [({}, 1), ({"gpus": "2"}, 2), ({"gpus": "all"}, 4), ({"gpus": "none"}, 0), ({"gpus": "1,3"}, 2)],
+)
+def test_gpus(world: World, order: dict[str, Any], gpus: int) -> None:
+    world.create("c000", **order)
+    node = world.engine.nodes["c000"]
+    assert len([uuid for uuid in node.labels[LABEL_GPUS].split(",") if uuid]) == gpus
+    assert bool(node.devices) == bool(gpus)
+
+
+@pytest.mark.parametrize(
+    ("network", "interfaces"), [("both", {"eth0", "eth1"}), ("nat", {"eth0"}), ("private", {"eth1"})]
+)
+def test_networks(world: World, network: str, interfaces: set[str]) -> None:
+    world.create("c000", network=network)
+    assert set(world.engine.nodes["c000"].state().addresses) == interfaces
+
+
+def test_mounts_and_privilege(world: World, tmp_path: Path) -> None:
+    mount = MountSpec(source=str(tmp_path), target="/mnt/data", read_only=True)
+    world.create("c000", mounts=(mount,), privileged=True)
+    node = world.engine.nodes["c000"]
+    assert node.privileged
+    assert Mount(source=str(tmp_path), target="/mnt/data", read_only=True) in node.mounts
+
+
+def test_an_image_by_name(world: World) -> None:
+    world.engine.images["mine"] = FakeImage(id="mine", name="mine", ours=False)
+    world.create("c000", image="mine")
+    assert world.engine.nodes["c000"].labels["gpuprov.image"] == "mine"
+
+
+@pytest.mark.parametrize(
+    "name", ["../x", "x" * 64, "Upper", "", "a b", "-a", "a-", "9a", "a_b", "ünï", "a\n", "c000;rm", "."]
+)
+def test_bad_names(world: World, name: str) -> None:
+    with refused(world, UsageError, 2):
+        world.create(name)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "10.0.3.1",
+        "10.0.3.0",
+        "10.0.3.255",
+        "10.0.4.6",
+        "10.0.3.2",
+        "10.0.3.77",
+        "10.0.3.6/16",
+        "10.0.3.300",
+        "",
+        "x",
+        "::1",
+        "10.0.3.6/24/24",
+        "10.0.3.254",
+    ],
+)
+def test_bad_addresses(world: World, address: str) -> None:
+    world.up(2)
+    nic = Attachment(network="br", interface="eth0", kind="veth", address="10.0.3.77/24", mac="", gateway=None)
+    world.engine.nodes["foreign"] = FakeNode(name="foreign", attachments=(nic,))
+    world.engine.nodes["other"] = FakeNode(
+        name="other",
+        labels={LABEL_CLUSTER: "other", LABEL_FINGERPRINT: "f"},
+        attachments=(Attachment(network="br", interface="eth1", kind="macvlan", address="10.0.5.253/24", mac=""),),
+    )
+    with refused(world, UsageError, 2):
+        world.create("c004", address=address)
+
+
+@pytest.mark.parametrize("gpus", ["5", "9,10", "GPU-nonsense", "-1", "", "1,1", "x", "0-1", "1,,2"])
+def test_gpus_that_are_not_there(world: World, gpus: str) -> None:
+    world.up(1)
+    with refused(world, UsageError, 2):
+        world.create("c004", gpus=gpus)
+
+
+def test_an_exclusive_gpu_is_nobody_else_s(world: World) -> None:
+    world.create("c000", gpus="0,1,2,3", sharing="exclusive")
+    for sharing in ("exclusive", "shared"):
+        with refused(world, UsageError, 2):
+            world.create("c001", gpus="1", sharing=sharing)
+    world.create("c001", gpus="none")
+    assert world.engine.nodes["c000"].labels[LABEL_SHARING] == "exclusive"
+
+
+def test_a_shared_gpu_cannot_be_had_exclusively(world: World) -> None:
+    world.up(4)
+    with refused(world, UsageError, 2):
+        world.create("c004", sharing="exclusive")
+
+
+@pytest.mark.parametrize("source", ["relative", "/no/such/folder", "/proc/../no"])
+def test_mounts_that_cannot_be(world: World, source: str) -> None:
+    before = world.engine.dump()
+    with pytest.raises(UsageError):
+        world.create("c000", mounts=(MountSpec(source=source, target="/mnt/data"),))
+    assert world.engine.dump() == before
+
+
+def test_names_that_are_taken(world: World) -> None:
+    world.up(1)
+    world.engine.add_foreign_node("c001", status="running")
+    with refused(world, UsageError, 2):
+        world.create("c000")
+    with refused(world, NotOurs, 4):
+        world.create("c001")
+    with refused(world, UsageError, 2):
+        world.create("c000", cluster="other")
+
+
+def test_a_foreign_bridge_is_left_alone(world: World) -> None:
+    world.engine.add_foreign_network("gpbr0", address="10.0.3.1/24")
+    with refused(world, NotOurs, 4):
+        world.create("c000")
+
+
+def test_an_image_that_is_not_there(world: World) -> None:
+    with refused(world, EngineError, 4):
+        world.create("c000", image="absent")
+
+
+def test_slurm_without_a_controller(world: World) -> None:
+    with refused(world, UsageError, 2):
+        world.create("c004", role="slurm")
+
+
+def test_an_image_that_is_not_for_slurm(world: World) -> None:
+    world.engine.images["mine"] = FakeImage(id="mine", name="mine", ours=False)
+    world.up(1)
+    with refused(world, UsageError, 2):
+        world.create("c001", image="mine")
+
+
+def test_what_a_killed_run_left_is_replaced(world: World) -> None:
+    world.up(1)
+    world.create("c001")
+    del world.engine.nodes["c001"].labels[LABEL_FINGERPRINT]
+    world.create("c001")
+    assert world.engine.nodes["c001"].state().complete
+
+
+@pytest.mark.parametrize("step", ["create_node:made", "start_node", "start_node:done"])
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_failure_takes_back_what_was_made(world: World, step: str, alone: bool) -> None:
+    if not alone:
+        world.up(2)
+    before = world.engine.dump()
+    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), step, subject="c004")
+    with pytest.raises(EngineError, match="broke"):
+        world.create("c004", role="plain")
+    assert world.engine.dump() == before
+
+
+def test_a_clone_has_its_source_s_files_and_a_lease_of_its_own(world: World) -> None:
+    world.up(spec=world.spec(2, sharing="exclusive"))
+    world.driver.stop_node("c001")
+    clone_node(world.driver, "c001", "c002", world.host, address=None, reporter=world.reporter)
+    source, clone = world.engine.nodes["c001"], world.engine.nodes["c002"]
+    assert clone.status == "running"
+    assert clone.labels[LABEL_GPUS] != source.labels[LABEL_GPUS]
+    assert clone.devices != source.devices
+    assert clone.state().addresses["eth0"] == "10.0.3.4/24"
+
+
+def test_a_running_node_is_not_cloned(world: World) -> None:
+    world.up(2)
+    with refused(world, UsageError, 2):
+        clone_node(world.driver, "c001", "c002", world.host, address=None, reporter=world.reporter)
+
+
+REACHABLE = '[{"dst": "10.0.3.6", "lladdr": "00:16:3e:00:00:01", "state": ["REACHABLE"]}]'
+STALE = '[{"dst": "10.0.3.6", "lladdr": "00:16:3e:00:00:01", "state": ["STALE"]}]'
+PLUGGED = '[{"mac": "00:16:3e:00:00:01", "ifname": "veth1"}]'
+
+
+@pytest.mark.parametrize(
+    ("answer", "neighbours", "ports", "taken"),
+    [
+        (None, "[]", "[]", True),
+        (ConnectionRefusedError(), "[]", "[]", True),
+        (TimeoutError(), REACHABLE, PLUGGED, True),
+        (TimeoutError(), REACHABLE, "[]", False),
+        (TimeoutError(), STALE, PLUGGED, False),
+        (OSError(113, "no route"), "", "", False),
+    ],
+)
+def test_an_address_that_answers_is_taken(
+    monkeypatch: pytest.MonkeyPatch, answer: OSError | None, neighbours: str, ports: str, taken: bool
+) -> None:
+    def connect(*_: object, **__: object) -> SimpleNamespace:
+        if answer:
+            raise answer
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr("socket.create_connection", connect)
+    monkeypatch.setattr(
+        "gpuprov.core.execution.run",
+        lambda argv, **_: SimpleNamespace(stdout=neighbours if argv[0] == "ip" else ports, exit_code=0),
+    )
+    if taken:
+        with pytest.raises(UsageError, match="in use"):
+            module.refuse_answering("10.0.3.6", "gpbr0", engine="lxd")
+    else:
+        module.refuse_answering("10.0.3.6", "gpbr0", engine="lxd")

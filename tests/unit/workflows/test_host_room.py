@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.workflows.host_facts import Link
+from gpuprov.workflows.host_room import refuse_host_conflicts
+
+if TYPE_CHECKING:
+    from tests.unit.workflows.conftest import World
+
+
+@pytest.mark.parametrize(
+    ("interface", "network", "taken"),
+    [
+        ("lxcbr0", "10.0.3.0/24", True),
+        ("tun0", "10.0.3.128/25", True),
+        ("docker0", "10.0.5.0/24", True),
+        ("eth0", "192.168.1.0/24", False),
+        ("gpbr0", "10.0.3.0/24", False),
+    ],
+)
+def test_only_a_foreign_use_of_the_subnets_is_refused(world: World, interface: str, network: str, taken: bool) -> None:
+    world.links.append(Link(interface=interface, network=IPv4Network(network)))
+    if taken:
+        with pytest.raises(UsageError) as caught:
+            refuse_host_conflicts(world.driver, world.spec(), networks=True, nodes=0)
+        assert interface in caught.value.evidence
+    else:
+        refuse_host_conflicts(world.driver, world.spec(), networks=True, nodes=0)
+    refuse_host_conflicts(world.driver, world.spec(), networks=False, nodes=0)
+
+
+@pytest.mark.parametrize(("free_mib", "nodes", "enough"), [(None, 99, True), (256, 4, True), (255, 4, False)])
+def test_room_for_the_nodes(world: World, free_mib: int | None, nodes: int, enough: bool) -> None:
+    world.engine.free_bytes = free_mib << 20 if free_mib else None
+    if enough:
+        refuse_host_conflicts(world.driver, world.spec(), networks=False, nodes=nodes)
+    else:
+        with pytest.raises(HostNotReady, match="4 nodes"):
+            refuse_host_conflicts(world.driver, world.spec(), networks=False, nodes=nodes)

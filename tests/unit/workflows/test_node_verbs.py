@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.drivers.base import Exposure
+from gpuprov.workflows import node_verbs
+from gpuprov.workflows.cluster_status import cluster_status, list_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.unit.workflows.conftest import World
+
+REFUSED: dict[str, Callable[[World], object]] = {
+    "start of nothing": lambda w: node_verbs.start(w.driver, ["c009"], reporter=w.reporter),
+    "stop of nothing": lambda w: node_verbs.stop(w.driver, ["c000", "c009"], reporter=w.reporter),
+    "rm of nothing": lambda w: node_verbs.remove(w.driver, ["c001", "c009"], reporter=w.reporter),
+    "start of a foreign one": lambda w: node_verbs.start(w.driver, ["foreign"], reporter=w.reporter),
+    "stop of a foreign one": lambda w: node_verbs.stop(w.driver, ["foreign"], reporter=w.reporter),
+    "rm of a foreign one": lambda w: node_verbs.remove(w.driver, ["foreign"], reporter=w.reporter),
+    "snapshot of a foreign one": lambda w: node_verbs.snapshot(w.driver, "foreign", "s", reporter=w.reporter),
+    "rm of the controller": lambda w: node_verbs.remove(w.driver, ["c000"], reporter=w.reporter),
+    "rm of controller and one more": lambda w: node_verbs.remove(w.driver, ["c000", "c001"], reporter=w.reporter),
+    "rm under a job": lambda w: node_verbs.remove(w.driver, ["c002"], reporter=w.reporter),
+    "restore of nothing": lambda w: node_verbs.restore(w.driver, "c000", "s", reporter=w.reporter),
+    "a port that is none": lambda w: expose(w, "c000", 0, 80),
+    "a port of the node that is none": lambda w: expose(w, "c000", 7000, 65536),
+    "a port that is taken": lambda w: expose(w, "c000", 7001, 80),
+    "expose of nothing": lambda w: expose(w, "c009", 7000, 80),
+    "unexpose of nothing": lambda w: node_verbs.unexpose(w.driver, "c000", 7000, reporter=w.reporter),
+}
+
+
+def expose(world: World, name: str, host_port: int, node_port: int) -> object:
+    exposure = Exposure(host_port=host_port, node_port=node_port)
+    return node_verbs.expose(world.driver, name, exposure, reporter=world.reporter)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_and_nothing_is_changed(world: World, case: str) -> None:
+    world.up(3)
+    world.engine.add_foreign_node("foreign", status="running")
+    world.slurm.jobs["c002"] = "17"
+    expose(world, "c001", 7001, 80)
+    before = world.engine.dump()
+    with pytest.raises(UsageError) as caught:
+        REFUSED[case](world)
+    error: GpuprovError = caught.value
+    assert error.exit_code == 2
+    assert error.what
+    assert error.evidence
+    assert error.fix
+    assert world.engine.dump() == before
+
+
+def test_stop_and_start(world: World) -> None:
+    world.up(3)
+    outcome = node_verbs.stop(world.driver, ["c001", "c002"], reporter=world.reporter)
+    assert outcome.changed == ("stopped c001", "stopped c002")
+    assert world.engine.nodes["c001"].state().status == "stopped"
+    assert node_verbs.stop(world.driver, ["c001"], reporter=world.reporter).unchanged
+    outcome = node_verbs.start(world.driver, ["c001", "c002"], reporter=world.reporter)
+    assert outcome.changed == ("started c001", "started c002")
+    assert world.engine.nodes["c001"].state().status == "running"
+    assert node_verbs.start(world.driver, ["c001"], reporter=world.reporter).unchanged
+
+
+def test_a_node_that_was_away_gets_the_files_it_missed(world: World) -> None:
+    world.up(2)
+    node_verbs.stop(world.driver, ["c001"], reporter=world.reporter)
+    world.create("web", role="plain")
+    assert "web" not in world.file("c001", "/etc/hosts")
+    node_verbs.start(world.driver, ["c001"], reporter=world.reporter)
+    assert "web" in world.file("c001", "/etc/hosts")
+
+
+def test_remove_tells_the_others(world: World) -> None:
+    world.up(3)
+    outcome = node_verbs.remove(world.driver, ["c002", "c002"], reporter=world.reporter)
+    assert outcome.changed[0] == "removed c002"
+    assert world.names == ["c000", "c001"]
+    assert "c002" not in world.file("c000", "/etc/slurm/slurm.conf")
+    assert ("c000", "slurmctld") in world.slurm.restarted
+
+
+def test_the_whole_cluster_can_be_removed_node_by_node(world: World) -> None:
+    world.up(2)
+    node_verbs.remove(world.driver, ["c000", "c001"], reporter=world.reporter)
+    assert world.names == []
+
+
+def test_snapshot_and_restore(world: World) -> None:
+    world.up(1)
+    node_verbs.snapshot(world.driver, "c000", "one", reporter=world.reporter)
+    with pytest.raises(UsageError, match="already"):
+        node_verbs.snapshot(world.driver, "c000", "one", reporter=world.reporter)
+    del world.engine.nodes["c000"].files["/etc/hosts"]
+    node_verbs.restore(world.driver, "c000", "one", reporter=world.reporter)
+    assert "c000" in world.file("c000", "/etc/hosts")
+
+
+def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
+    world.up(1)
+    node_verbs.snapshot(world.driver, "c000", "one", reporter=world.reporter)
+    world.up(2)
+    node_verbs.restore(world.driver, "c000", "one", reporter=world.reporter)
+    assert "NodeName=c001" in world.file("c000", "/etc/slurm/slurm.conf")
+
+
+def test_expose_again_changes_nothing(world: World) -> None:
+    world.up(1)
+    exposure = Exposure(host_port=7000, node_port=8080)
+    assert node_verbs.expose(world.driver, "c000", exposure, reporter=world.reporter).changed
+    assert node_verbs.expose(world.driver, "c000", exposure, reporter=world.reporter).unchanged
+    assert node_verbs.unexpose(world.driver, "c000", 7000, reporter=world.reporter).changed
+    assert world.engine.nodes["c000"].exposed == ()
+
+
+def test_status_says_what_is_wrong(world: World) -> None:
+    world.up(3)
+    world.slurm.silent.add("c001")
+    world.driver.stop_node("c002")
+    rows = {row.name: row for row in cluster_status(world.driver, "lab")}
+    assert rows["c000"].health == "ok"
+    assert rows["c000"].simulated
+    assert rows["c001"].slurm == "down*"
+    assert "Slurm says down*" in rows["c001"].health
+    assert rows["c002"].health.startswith("stopped")
+
+
+def test_list_shows_foreign_instances_only_when_asked(world: World) -> None:
+    world.up(1)
+    world.engine.add_foreign_node("foreign")
+    assert [row.name for row in list_rows(world.driver, everything=False)] == ["c000"]
+    rows = {row.name: row for row in list_rows(world.driver, everything=True)}
+    assert rows["foreign"].cluster == "(foreign)"
