@@ -401,3 +401,25 @@ def test_the_spec_is_recorded(world: World) -> None:
     assert observe_cluster(world.driver, "lab").spec == spec
     assert "CPUs=2 RealMemory=2918" in world.file("c000", "/etc/slurm/slurm.conf")
     assert world.engine.nodes["c000"].memory_bytes == 3 << 30
+
+
+@pytest.mark.xfail(
+    strict=True, reason="cluster_plan._addresses takes a node with one interface for one without any"
+)
+@pytest.mark.parametrize("network", ["nat", "private"])
+@pytest.mark.parametrize("name", ["web", "c002"])
+def test_a_node_on_one_network_stays_as_it_is(world: World, name: str, network: str) -> None:
+    world.up(2)
+    world.create(name, role="plain", network=network)
+    before = world.engine.nodes[name].attachments
+    world.up(3 if name == "c002" else 2)
+    assert world.engine.nodes[name].attachments == before
+
+
+def test_an_address_that_a_node_of_another_name_took_is_refused(world: World) -> None:
+    world.up(1)
+    world.create("web", role="plain")
+    before = world.engine.dump()
+    with pytest.raises(UsageError, match=r"10\.0\.3\.3 of c001 is in use"):
+        world.up(2)
+    assert world.engine.dump() == before

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpuprov.drivers.base import (
+    Attachment,
+    Exposure,
+    NetworkRequest,
+    NodeRequest,
+)
+from gpuprov.drivers.lxd import documents
+from gpuprov.spec.devices import CharDevice, Mount
+
+NICS = (
+    Attachment(
+        network="gpbr0",
+        interface="eth0",
+        kind="veth",
+        address="10.0.3.2/24",
+        mac="00:16:3e:00:00:01",
+        gateway="10.0.3.1",
+    ),
+    Attachment(network="gpbr1", interface="eth1", kind="macvlan", address="10.0.5.1/24", mac="00:16:3e:00:00:02"),
+)
+REQUEST = NodeRequest(
+    name="c000",
+    image="image:0",
+    labels={"gpuprov.cluster": "lab"},
+    attachments=NICS,
+    devices=(CharDevice(path="/dev/nvidia0", major=195, minor=0),),
+    mounts=(Mount(source="/srv", target="/mnt/in"), Mount(source="/data", target="/mnt/out", read_only=False)),
+    cpus=2,
+    memory_bytes=1 << 30,
+)
+
+
+def as_listed(rendered: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+    """The document that LXD lists for an instance made from a rendered one."""
+    return {
+        "name": "c000",
+        "status": "Running",
+        "config": {**rendered["config"], **documents.label_config(labels)},
+        "expanded_devices": rendered["devices"],
+        "snapshots": [{"name": "one"}],
+        "created_at": "2026-01-01T00:00:00Z",
+    }
+
+
+def test_a_rendered_request_comes_back_as_its_state() -> None:
+    rendered = documents.render_instance(REQUEST, pool="default", shift=True)
+    state = documents.parse_instance(as_listed(rendered, {"gpuprov.cluster": "lab", "gpuprov.note": ""}))
+    assert state.status == "running"
+    assert dict(state.labels) == {"gpuprov.cluster": "lab"}
+    assert dict(state.addresses) == {"eth0": "10.0.3.2/24", "eth1": "10.0.5.1/24"}
+    assert state.devices == REQUEST.devices
+    assert set(state.mounts) == set(REQUEST.mounts)
+    assert state.snapshots == ("one",)
+    assert not state.privileged
+
+
+def test_nodes_are_unprivileged_and_name_each_minor() -> None:
+    rendered = documents.render_instance(REQUEST, pool="default", shift=True)
+    assert rendered["config"]["security.privileged"] == "false"
+    assert rendered["config"]["limits.cpu"] == "2"
+    assert rendered["config"]["limits.memory"] == str(1 << 30)
+    devices = rendered["devices"]
+    assert [device for device in devices.values() if device["type"] == "unix-char"] == [
+        {"type": "unix-char", "path": "/dev/nvidia0", "major": "195", "minor": "0", "mode": "0666"}
+    ]
+    assert devices["mount-mnt-in"] == {"type": "disk", "source": "/srv", "path": "/mnt/in", "readonly": "true"}
+    assert devices["mount-mnt-out"]["shift"] == "true"
+
+
+def test_shifting_only_where_it_can_be_and_is_needed() -> None:
+    for shift, privileged in ((False, False), (True, True)):
+        request = NodeRequest(name="c", image="i", labels={}, mounts=REQUEST.mounts, privileged=privileged)
+        rendered = documents.render_instance(request, pool="default", shift=shift)
+        assert "shift" not in rendered["devices"]["mount-mnt-out"]
+
+
+def test_addresses_are_numbered_as_lxd_numbers_nics() -> None:
+    assert documents.render_addresses(NICS).splitlines() == [
+        "lxc.net.0.ipv4.address = 10.0.3.2/24 10.0.3.255",
+        "lxc.net.0.ipv4.gateway = 10.0.3.1",
+        "lxc.net.1.ipv4.address = 10.0.5.1/24 10.0.5.255",
+    ]
+    assert documents.render_addresses(NICS[1:]).splitlines() == ["lxc.net.0.ipv4.address = 10.0.5.1/24 10.0.5.255"]
+    rendered = documents.render_instance(
+        NodeRequest(name="c000", image="i", labels={}, attachments=NICS[1:]), pool="p", shift=True
+    )
+    assert dict(documents.parse_instance(as_listed(rendered, {})).addresses) == {"eth1": "10.0.5.1/24"}
+
+
+def test_a_foreign_instance_shows_the_address_it_fixes_in_lxd_s_own_way() -> None:
+    document = as_listed({"config": {}, "devices": {}}, {})
+    document["expanded_devices"] = {
+        "eth0": {"type": "nic", "ipv4.address": "10.0.3.9", "network": "br"},
+        "gpu": {"type": "unix-char", "source": "/dev/x", "path": "/dev/x"},
+        "proxy": {"type": "proxy", "listen": "unix:/x", "connect": "unix:/y"},
+    }
+    state = documents.parse_instance(document)
+    assert dict(state.addresses) == {"eth0": "10.0.3.9"}
+    assert not state.ours
+    assert state.devices == ()
+    assert state.exposed == ()
+
+
+def test_an_exposure_comes_back() -> None:
+    exposure = Exposure(host_port=7000, node_port=8080)
+    document = as_listed({"config": {}, "devices": {}}, {})
+    document["expanded_devices"] = {documents.exposure_device(7000): documents.render_exposure(exposure)}
+    assert documents.parse_instance(document).exposed == (exposure,)
+
+
+def test_networks_come_back() -> None:
+    for address in ("10.0.3.1/24", None):
+        request = NetworkRequest(name="gpbr0", labels={"gpuprov.cluster": "lab"}, address=address)
+        rendered = documents.render_network(request)
+        state = documents.parse_network({**rendered, "managed": True})
+        assert (state.name, state.address, state.ours) == ("gpbr0", address, True)
+        assert rendered["config"].get("ipv4.nat") == ("true" if address else None)
+    host = documents.parse_network({"name": "eth0", "managed": False, "config": {}})
+    assert (host.managed, host.ours) == (False, False)
+
+
+def test_only_marked_instances_are_images() -> None:
+    labels = {"gpuprov.fingerprint": "f"}
+    document = as_listed({"config": {}, "devices": {}}, {})
+    document["name"] = "gpuprov-image-1"
+    assert documents.parse_image_instance(document) is None
+    document["config"] = {documents.KIND: "image", documents.IMAGE_LABELS: json.dumps(labels)}
+    image = documents.parse_image_instance(document)
+    assert image
+    assert dict(image.labels) == labels
+    document["name"] = "c000"
+    assert documents.parse_image_instance(document) is None

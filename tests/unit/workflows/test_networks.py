@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from ipaddress import IPv4Interface
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError
+from gpuprov.core.rollback import Rollback
+from gpuprov.drivers.base import LABEL_SPEC, Attachment
+from gpuprov.spec.models import ClusterSpec
+from gpuprov.workflows.cluster_state import observe_cluster
+from gpuprov.workflows.networks import attach, ensure_networks, plan_networks, record_spec
+
+if TYPE_CHECKING:
+    from tests.unit.workflows.conftest import World
+
+
+def test_only_what_is_missing_is_planned(world: World) -> None:
+    spec = world.spec()
+    first = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
+    assert [(request.name, request.address) for request in first] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
+    with Rollback(world.reporter) as rollback:
+        ensure_networks(world.driver, first[:1], rollback)
+    left = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
+    assert [request.name for request in left] == ["gpbr1"]
+
+
+def test_networks_are_taken_back_when_the_run_fails(world: World) -> None:
+    requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
+    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "create_network:done", subject="gpbr1")
+    with pytest.raises(EngineError), Rollback(world.reporter) as rollback:
+        ensure_networks(world.driver, requests, rollback)
+    assert world.engine.networks == {}
+
+
+def test_a_spec_is_recorded_when_it_differs(world: World) -> None:
+    world.up(1)
+    state = observe_cluster(world.driver, "lab")
+    world.engine.faults.clear()
+    record_spec(world.driver, world.spec(1), world.engine.networks["gpbr0"].labels[LABEL_SPEC], state)
+    assert world.steps() == []
+    record_spec(world.driver, world.spec(1), "other", state)
+    assert world.engine.networks["gpbr0"].labels[LABEL_SPEC] == "other"
+
+
+def test_two_interfaces_with_macs_that_stay() -> None:
+    spec = ClusterSpec()
+    public, private = IPv4Interface("10.0.3.2/24"), IPv4Interface("10.0.5.1/24")
+    eth0, eth1 = attach(spec, "c000", public, private)
+    assert eth0 == Attachment(
+        network="gpbr0", interface="eth0", kind="veth", address="10.0.3.2/24", mac=eth0.mac, gateway="10.0.3.1"
+    )
+    assert eth1 == Attachment(network="gpbr1", interface="eth1", kind="macvlan", address="10.0.5.1/24", mac=eth1.mac)
+    assert eth0.mac != eth1.mac
+    assert attach(spec, "c000", public, private) == (eth0, eth1)
