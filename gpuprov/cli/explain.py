@@ -1,0 +1,41 @@
+"""`gpuprov explain`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.core.catalogue import load_catalogue
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.core.catalogue import Entry
+
+
+def complete_ids(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Ids that begin so."""
+    return [name for name in load_catalogue() if name.startswith(incomplete)]
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument(
+    "text", metavar="TEXT|CHECK-ID", nargs=-1, required=True, type=click.UNPROCESSED, shell_complete=complete_ids
+)
+@click.pass_obj
+def command(session: Session, text: tuple[str, ...]) -> None:
+    """Say the cause of a log line or a check, how to see it, and the fix.
+
+    TEXT is any line of a log (of the driver, NVML, CUDA, Slurm, munge, LXD, Docker or gpuprov), best in quotes;
+    CHECK-ID is what `verify` and `doctor` print. Needs neither engine nor network.
+    """
+    from gpuprov.workflows.explain import explain
+
+    entries = explain(" ".join(text))
+    session.show({"entries": [asdict(entry) for entry in entries]}, "\n\n".join(map(_render, entries)))
+
+
+def _render(entry: Entry) -> str:
+    lines = [f"{entry.id}: {entry.title}", f"  cause: {entry.cause}", f"  see:   {entry.see}", f"  fix:   {entry.fix}"]
+    return "\n".join([*lines, f"  also:  {', '.join(entry.also)}"] if entry.also else lines)

@@ -1,0 +1,113 @@
+"""`gpuprov smoke`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, host_gpus, open_engine
+from gpuprov.cli.parameters import complete_nodes
+from gpuprov.cli.tables import render_table
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import expand
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.cli.session import Session
+    from gpuprov.workflows.smoke_result import Kernel, SmokeResult
+
+SCHEMA = "gpuprov.smoke-run/v1"
+
+
+@click.command()
+@click.argument("kernel", type=click.Choice(["matmul", "anneal", "membw"]))
+@click.argument("nodes", nargs=-1, shell_complete=complete_nodes)
+@click.option("--size", help="matmul: rows. anneal: side, a power of two. membw: bytes, such as 16K or 1G.")
+@click.option("--seconds", type=float, help="Repeat for at least so long.")
+@click.option("--local", is_flag=True, help="On this machine, without an engine.")
+@gpu_mode_option
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
+    """Run one smoke kernel in NODES, or in every running node that holds a GPU; exits with 1 when one is wrong.
+
+    With --local it runs here, with the Python that runs gpuprov, which then needs numba-cuda.
+    """
+    from gpuprov.workflows.smoke import smoke_local, smoke_nodes
+    from gpuprov.workflows.smoke_result import Wanted
+
+    kernel = cast("Kernel", given["kernel"])
+    _refuse_mixture(kernel, given)
+    wanted = Wanted(kernel=kernel, size=given["size"], seconds=given["seconds"])
+    results: tuple[SmokeResult, ...]
+    if given["local"]:
+        results = (smoke_local(wanted, host_gpus(session, given["gpu_mode"])),)
+    else:
+        nodes = expand(",".join(given["nodes"])) if given["nodes"] else None
+        driver = open_engine(given["engine"])
+        results = smoke_nodes(driver, given["cluster"], wanted, nodes=nodes, reporter=session.reporter)
+    passed = all(result.verdict == "pass" for result in results)
+    document = {
+        "schema": SCHEMA,
+        "kernel": kernel,
+        "passed": passed,
+        "simulated": any(result.simulated for result in results),
+        "results": [asdict(result) for result in results],
+    }
+    session.show(document, render_results(results, colour=session.colour))
+    return 0 if passed else 1
+
+
+def render_results(results: Sequence[SmokeResult], *, colour: bool) -> str:
+    """One row for each place, then what is wrong, with its fix."""
+    rows = [
+        (
+            result.place,
+            f"{result.verdict} SIMULATED" if result.simulated else result.verdict,
+            *_measures(result.document),
+        )
+        for result in results
+    ]
+    table = render_table(("NODE", "VERDICT", "SIZE", "REPEATS", "DIGEST", "RATE", "SECONDS"), rows, colour=colour)
+    wrong = [
+        line
+        for result in results
+        if result.verdict != "pass"
+        for line in (f"{result.place}: {result.evidence}", f"  fix: {result.fix}")
+    ]
+    return "\n".join([table, *wrong])
+
+
+def _measures(document: Mapping[str, Any] | None) -> tuple[object, ...]:
+    """Size, repeats, digest, rate and seconds; blank where the document of a failed run lacks them."""
+    try:
+        result = (document or {})["results"][0]
+        rate = result["rate"]
+        return (
+            result["parameters"]["size"],
+            result["parameters"]["repeats"],
+            result["proof"]["digest"],
+            f"{rate['median']:.0f} {rate['unit']}" if rate else "",
+            f"{document['seconds']['total']:.1f}" if document else "",
+        )
+    except (KeyError, TypeError, IndexError, ValueError):
+        return ("",) * 5
+
+
+def _refuse_mixture(kernel: str, given: Mapping[str, Any]) -> None:
+    if given["local"] and given["nodes"]:
+        raise UsageError(
+            "--local runs on this machine, not in nodes",
+            evidence=f"nodes: {' '.join(given['nodes'])}",
+            fix=f"gpuprov smoke {kernel} --local",
+        )
+    if given["gpu_mode"] and not given["local"]:
+        raise UsageError(
+            "--gpu-mode is for --local: what a node holds is settled",
+            evidence=f"--gpu-mode {given['gpu_mode']}",
+            fix=f"gpuprov smoke {kernel}",
+        )

@@ -1,0 +1,81 @@
+"""What goes wrong, and what to do: one entry for each check of verify, each finding of doctor and each known failure.
+
+The entries are data (catalogue.json), so that `explain`, checks, errors and documents can say the same.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_WORDS_COMPARED = 40
+
+Kind = Literal["verify", "doctor", "failure", "xid"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One thing that can be wrong.
+
+    Attributes:
+        id: The check's id, or the name of the failure.
+        kind: A check of `verify`, a finding of `doctor`, a failure that users meet, or an error number of the driver.
+        title: What is checked, or what is wrong; one line.
+        cause: Why it is so when it is wrong.
+        see: How to see it.
+        fix: What to do; begins with a command wherever one helps.
+        patterns: Regular expressions, case ignored, that find it in a line of a log.
+        also: Ids of entries that lie near.
+    """
+
+    id: str
+    kind: Kind
+    title: str
+    cause: str
+    see: str
+    fix: str
+    patterns: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
+
+    def matches(self, text: str) -> bool:
+        """Whether a log says this."""
+        return any(re.search(pattern, text, re.IGNORECASE) for pattern in self.patterns)
+
+
+def load_catalogue() -> dict[str, Entry]:
+    """Every entry by its id."""
+    text = (resources.files("gpuprov.core") / "catalogue.json").read_text(encoding="utf-8")
+    return {name: _entry(name, fields) for name, fields in json.loads(text).items()}
+
+
+def find_entries(text: str, catalogue: Mapping[str, Entry]) -> tuple[Entry, ...]:
+    """The entry of that id, else all that the text fits or names, failures first; none if nobody knows it."""
+    exact = catalogue.get(text.strip().lower())
+    if exact is not None:
+        return (exact,)
+    # Ids of one word, such as `kernel`, are words of any log.
+    named = {word for word in re.findall(r"[a-z0-9-]+", text.lower()) if "-" in word}
+    found = [entry for entry in catalogue.values() if entry.id in named or entry.matches(text)]
+    return tuple(sorted(found, key=lambda entry: entry.kind not in ("failure", "xid")))
+
+
+def nearest_ids(text: str, catalogue: Mapping[str, Entry], *, count: int = 3) -> tuple[str, ...]:
+    """The ids most like the text, or like one of its words; the best first."""
+    words = re.findall(r"[a-z0-9-]{3,}", text.lower())[:_WORDS_COMPARED] or [text.lower()]
+
+    def likeness(name: str) -> float:
+        return max(SequenceMatcher(None, word, name).ratio() for word in words)
+
+    return tuple(sorted(catalogue, key=likeness, reverse=True)[:count])
+
+
+def _entry(name: str, fields: Mapping[str, Any]) -> Entry:
+    lists = {key: tuple(fields.get(key, ())) for key in ("patterns", "also")}
+    return Entry(id=name, **{**fields, **lists})

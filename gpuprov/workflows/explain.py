@@ -1,0 +1,42 @@
+"""`explain`: what a line of a log or the id of a check means. Needs neither engine nor network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.core.catalogue import find_entries, load_catalogue, nearest_ids
+from gpuprov.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprov.core.catalogue import Entry
+
+LENGTH_MAX = 10_000
+
+
+def explain(text: str) -> tuple[Entry, ...]:
+    """Every entry of the catalogue that the text names or shows, the likeliest first.
+
+    Raises:
+        UsageError: None does, or the text is no line of a log.
+    """
+    catalogue = load_catalogue()
+    if not text.strip() or len(text) > LENGTH_MAX:
+        raise UsageError(
+            "there is no line to explain",
+            evidence=f"{len(text)} characters, where 1 to {LENGTH_MAX} are read",
+            fix="gpuprov explain 'gres/gpu count reported lower than configured'",
+        )
+    entries = find_entries(text, catalogue)
+    if not entries:
+        near = nearest_ids(text, catalogue)
+        raise UsageError(
+            f"nothing is known of {_shorten(text)!r}",
+            evidence=f"no entry has that id or a pattern that fits; the nearest: {', '.join(near)}",
+            fix=f"gpuprov explain {near[0]}    # or let gpuprov look for itself: gpuprov doctor; gpuprov verify",
+        )
+    return entries
+
+
+def _shorten(text: str, *, length: int = 80) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= length else f"{line[:length]}..."

@@ -1,0 +1,144 @@
+"""`smoke`: one smoke kernel in nodes side by side, or on this machine without any engine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from gpuprov.assets import find_asset
+from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
+from gpuprov.core.execution import run
+from gpuprov.core.names import fold
+from gpuprov.drivers.base import LABEL_ACCESS
+from gpuprov.verify.checks.kernels import read_document
+from gpuprov.verify.models import Expectation
+from gpuprov.workflows.cluster_state import observe_cluster
+from gpuprov.workflows.leases import leased_uuids
+from gpuprov.workflows.smoke_result import LOCAL, Answer, judge, no_result
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.workflows.cluster_state import ClusterState
+    from gpuprov.workflows.smoke_result import SmokeResult, Wanted
+
+_SIMULATOR = {"NUMBA_ENABLE_CUDASIM": "1"}
+_NO_SIMULATOR = {"NUMBA_ENABLE_CUDASIM": "0"}
+_NO_DEVICE = 3  # of the smoke kernels' exit codes
+_WORKERS_MIN = 4
+
+
+def smoke_nodes(
+    driver: Driver, cluster: str, wanted: Wanted, *, nodes: Sequence[str] | None, reporter: Reporter
+) -> tuple[SmokeResult, ...]:
+    """Run a kernel in nodes side by side.
+
+    Args:
+        driver: The engine.
+        cluster: Name of the cluster.
+        wanted: What to run.
+        nodes: Names; None for every running node that holds a GPU.
+        reporter: Is told when a node begins and ends.
+
+    Raises:
+        UsageError: There is no such node, it does not run, it holds no GPU, or the kernel cannot take the size.
+        EngineError: The engine does not answer.
+    """
+    wanted.check()
+    chosen = choose_nodes(observe_cluster(driver, cluster), nodes)
+
+    def smoke(node: NodeState) -> SmokeResult:
+        reporter.node(node.name, f"{wanted.kernel} runs")
+        result = _smoke_node(driver, node, wanted)
+        reporter.node(node.name, f"{result.verdict}{' (SIMULATED)' if result.simulated else ''}")
+        return result
+
+    with reporter.phase(f"smoke {wanted.kernel}"):
+        pool = ThreadPoolExecutor(max_workers=max(_WORKERS_MIN, 2 * (os.cpu_count() or 1)), thread_name_prefix="smoke")
+        try:
+            return tuple(pool.map(smoke, chosen))
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def choose_nodes(state: ClusterState, names: Sequence[str] | None) -> tuple[NodeState, ...]:
+    """The nodes to run in.
+
+    Raises:
+        UsageError: One that was named is not there, does not run or holds no GPU; or there is none to run in.
+    """
+    if names is None:
+        chosen = tuple(node for node in state.nodes if node.status == "running" and leased_uuids(node))
+        if not chosen:
+            raise UsageError(
+                f"no running node of the cluster {state.name} holds a GPU",
+                evidence=", ".join(f"{node.name} is {node.status}" for node in state.nodes) or "it has no nodes",
+                fix="gpuprov cluster up -n 4    # or, on this machine alone: gpuprov smoke matmul --local",
+            )
+        return chosen
+    found = {node.name: node for node in state.nodes}
+    for name in names:
+        if name not in found:
+            raise UsageError(
+                f"the cluster {state.name} has no node {name}",
+                evidence=f"there are: {fold(list(found)) or 'none'}",
+                fix="see what there is with: gpuprov list",
+            )
+        if found[name].status != "running":
+            evidence = f"it is {found[name].status}"
+            raise UsageError(f"{name} does not run", evidence=evidence, fix=f"gpuprov start {name}")
+        if not leased_uuids(found[name]):
+            fix = "name a node that holds one: gpuprov list"
+            raise UsageError(f"{name} holds no GPU", evidence="its label gpuprov.gpus names none", fix=fix)
+    return tuple(found[name] for name in dict.fromkeys(names))
+
+
+def smoke_local(wanted: Wanted, host: HostGpus, *, python: str = sys.executable) -> SmokeResult:
+    """Run a kernel on this machine, with the Python that runs gpuprov.
+
+    Args:
+        wanted: What to run.
+        host: This machine's GPUs; where they are simulated, numba's simulator runs it.
+        python: The interpreter.
+
+    Raises:
+        UsageError: The kernel cannot take the size.
+        HostNotReady: There is no numba-cuda, or no GPU that CUDA can use.
+        TimedOut: It did not end.
+    """
+    wanted.check()
+    folder = find_asset("smoke_kernels").parent
+    done = run(
+        wanted.argv(python),
+        timeout_s=wanted.timeout_s,
+        cwd=folder,
+        environment=_SIMULATOR if host.simulated else _NO_SIMULATOR,
+        check=False,
+    )
+    document = read_document({"stdout": done.stdout})
+    error = (document or {}).get("error")
+    if error and done.exit_code == _NO_DEVICE:
+        install = error["remedy"].replace("python3 ", f"{python} ") if "pip install" in error["remedy"] else ""
+        fix = install or f"nvidia-smi; or without a GPU: gpuprov smoke {wanted.kernel} --local --gpu-mode simulated"
+        raise HostNotReady(error["what"], evidence=error["evidence"], fix=fix)
+    # CUDA_VISIBLE_DEVICES is the user's own to set here, so that whatever CUDA shows is what was meant.
+    gpus = tuple(((document or {}).get("device") or {}).get("visible") or (LOCAL,))
+    access = "simulated" if host.simulated else "raw"
+    place = Expectation(node=LOCAL, status="running", access=access, gpus=gpus)
+    return judge(place, wanted, Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr))
+
+
+def _smoke_node(driver: Driver, node: NodeState, wanted: Wanted) -> SmokeResult:
+    access = node.labels.get(LABEL_ACCESS, "none")
+    place = Expectation(node=node.name, status="running", access=access, gpus=leased_uuids(node))
+    environment = _SIMULATOR if place.simulated else {}
+    try:
+        done = driver.run(node.name, wanted.argv("python3"), environment=environment, timeout_s=wanted.timeout_s)
+    except GpuprovError as error:
+        return no_result(place, f"{error.what}: {error.evidence}", error.fix)
+    return judge(place, wanted, Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr))

@@ -1,0 +1,128 @@
+"""What a smoke kernel is asked, what it answers, and what that is worth. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpuprov.core.errors import UsageError
+from gpuprov.verify.checks.kernels import judge_kernel, judge_run, read_document
+from gpuprov.verify.models import Observation
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.verify.models import Expectation, Finding, Verdict
+
+Kernel = Literal["matmul", "anneal", "membw"]
+
+LOCAL = "local"
+LONGEST_S = 7 * 86400.0
+TIMEOUT_S = 300.0  # besides the seconds asked for: compiling, preparing and proving
+REFUSED = 2  # of the smoke kernels' exit codes
+_SMALL = {"matmul": "64", "anneal": "64", "membw": "16K"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What to run; `size` is as the kernel reads it, None for its own default."""
+
+    kernel: Kernel
+    size: str | None = None
+    seconds: float | None = None
+
+    def argv(self, python: str) -> list[str]:
+        """The command that runs it."""
+        size = [f"--size={self.size}"] if self.size is not None else []
+        seconds = [f"--seconds={self.seconds}"] if self.seconds is not None else []
+        return [python, "-m", "smoke_kernels", self.kernel, *size, *seconds, "--json"]
+
+    def check(self) -> None:
+        """Refuse what must not get into a time limit; sizes are the kernels' own to judge.
+
+        Raises:
+            UsageError: The seconds are no number of them.
+        """
+        if self.seconds is not None and not 0 <= self.seconds <= LONGEST_S:
+            raise UsageError(
+                f"a kernel cannot run for {self.seconds:g} s",
+                evidence=f"allowed: 0 to {LONGEST_S:g}",
+                fix=f"gpuprov smoke {self.kernel} --seconds 30",
+            )
+
+    @property
+    def timeout_s(self) -> float:
+        """When it is given up."""
+        return TIMEOUT_S + (self.seconds or 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the kernels' process printed, in a node or here."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmokeResult:
+    """One place's verdict.
+
+    Attributes:
+        place: Name of the node, or `local`.
+        document: What the kernels printed (docs/smoke-kernels.md); None where that is nothing.
+    """
+
+    place: str
+    verdict: Verdict
+    simulated: bool
+    evidence: str
+    fix: str = ""
+    document: Mapping[str, Any] | None = None
+
+
+def judge(place: Expectation, wanted: Wanted, answer: Answer) -> SmokeResult:
+    """What an answer says; whatever lacks the shape of one is no pass.
+
+    Raises:
+        UsageError: The kernel refused its arguments.
+    """
+    facts = {"exit_code": answer.exit_code, "stdout": answer.stdout, "stderr": answer.stderr}
+    seen = Observation(facts={"kernels": {**facts, "timed_out": False, "seconds": 0.0}})
+    document = read_document(facts)
+    again = f"gpuprov smoke {wanted.kernel} {'--local' if place.node == LOCAL else place.node}"
+    try:
+        if document is not None and document["error"] and answer.exit_code == REFUSED:
+            error = document["error"]
+            fix = f"{again} --size {_SMALL[wanted.kernel]}"
+            raise UsageError(str(error["what"]), evidence=str(error["evidence"]), fix=fix)
+        finding = judge_run(place, seen)
+        if finding.status == "pass":
+            finding = judge_kernel(wanted.kernel, place, seen)
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        evidence = f"the answer makes no sense ({type(error).__name__}: {error}): {answer.stdout[:200]}"
+        return no_result(place, evidence, again)
+    if answer.exit_code and finding.status == "pass":
+        return no_result(place, f"it says that it passed and exits with {answer.exit_code}", again)
+    return _result(place, finding, document, again)
+
+
+def no_result(place: Expectation, evidence: str, fix: str) -> SmokeResult:
+    """Nothing is known of that place."""
+    return SmokeResult(place=place.node, verdict="unknown", simulated=place.simulated, evidence=evidence, fix=fix)
+
+
+def _result(place: Expectation, finding: Finding, document: Mapping[str, Any] | None, again: str) -> SmokeResult:
+    verdict: Verdict = "unknown" if finding.status == "skip" else finding.status
+    fix = finding.fix
+    if place.node == LOCAL and fix:  # the check's own fix leads into a node
+        fix = again
+    return SmokeResult(
+        place=place.node,
+        verdict=verdict,
+        simulated=place.simulated,
+        evidence=finding.evidence,
+        fix=fix,
+        document=document,
+    )

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cli.verbs import VERBS
+from gpuprov.core.catalogue import find_entries, load_catalogue, nearest_ids
+from gpuprov.verify.chain import CHAIN
+from gpuprov.workflows import gpu_findings, host_findings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CATALOGUE = load_catalogue()
+LINES: dict[str, list[str]] = json.loads((Path(__file__).parent / "data" / "log_lines.json").read_text())
+TROUBLES = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
+FAILURES_KNOWN = 15
+XIDS = {13, 31, 43, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120}
+
+
+def ids_of(kind: str) -> set[str]:
+    return {entry.id for entry in CATALOGUE.values() if entry.kind == kind}
+
+
+def emitted_ids(source: str) -> Iterator[str]:
+    """Ids of findings in a module: `Finding(id="x")`, and what is handed to functions as their argument `check`."""
+    tree = ast.parse(source)
+    places = {
+        function.name: [argument.arg for argument in function.args.args].index("check")
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef) and "check" in [argument.arg for argument in function.args.args]
+    }
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            continue
+        given: list[ast.expr] = []
+        if call.func.id == "Finding":
+            given = [word.value for word in call.keywords if word.arg == "id"]
+        elif call.func.id in places:
+            given = [call.args[places[call.func.id]]]
+        for value in given:
+            if isinstance(value, ast.Constant):
+                yield str(value.value)
+            else:
+                assert isinstance(value, ast.Name), f"cannot tell the id in {ast.unparse(call)}"
+                assert value.id == "check", f"cannot tell the id in {ast.unparse(call)}"
+
+
+def test_every_check_of_verify_is_in_it_and_no_other() -> None:
+    assert ids_of("verify") == {rule.id for rule in CHAIN}
+
+
+def test_every_finding_of_doctor_is_in_it_and_no_other() -> None:
+    emitted = {name for module in (host_findings, gpu_findings) for name in emitted_ids(inspect.getsource(module))}
+    assert {"kernel", "storage-room", "private-subnet", "uvm"} <= emitted
+    assert ids_of("doctor") == emitted
+
+
+def test_every_failure_and_error_number_has_a_line_that_it_is_found_by() -> None:
+    assert len(ids_of("failure")) >= FAILURES_KNOWN
+    assert ids_of("xid") == {f"xid-{number}" for number in XIDS} | {"xid-other"}
+    assert ids_of("failure") | ids_of("xid") <= set(LINES)
+
+
+@pytest.mark.parametrize(("name", "line"), [(name, line) for name, lines in LINES.items() for line in lines])
+def test_a_line_of_a_log_finds_its_entry(name: str, line: str) -> None:
+    found = [entry.id for entry in find_entries(line, CATALOGUE)]
+    assert name in found
+    if name.startswith("xid"):
+        assert found[0] == name
+        assert [other for other in found if other.startswith("xid")] == [name]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "all is well", "kernel", "slurmd: debug:  Job 7 finished", "lxc start c000", "xid", "0 errors, 79 tests"],
+)
+def test_an_ordinary_line_is_no_failure(line: str) -> None:
+    assert [entry.id for entry in find_entries(line, CATALOGUE) if entry.kind in ("failure", "xid")] == []
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_an_entry_says_everything(name: str) -> None:
+    entry = CATALOGUE[name]
+    assert re.fullmatch(r"[a-z0-9-]+", name)
+    assert all((entry.title, entry.cause, entry.see, entry.fix))
+    assert "\n" not in entry.title
+    assert set(entry.also) <= set(CATALOGUE) - {name}
+    for pattern in entry.patterns:
+        assert re.compile(pattern).search("") is None, f"{pattern} fits everything"
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_an_entry_names_only_verbs_that_exist(name: str) -> None:
+    entry = CATALOGUE[name]
+    groups = {path for path, verb in VERBS.items() if verb.module is None}
+    for text in (entry.cause, entry.see, entry.fix):
+        for first, second in re.findall(r"gpuprov ([a-z-]+)(?: ([a-z]+))?", text):
+            assert (f"{first} {second}" if first in groups else first) in VERBS, f"{name}: {text}"
+
+
+@pytest.mark.parametrize("line", re.findall(r"^\*\*[^*`]*`([^`]+)`", TROUBLES, re.MULTILINE))
+def test_what_the_document_about_troubles_quotes_is_in_it(line: str) -> None:
+    assert find_entries(line, CATALOGUE)
+
+
+def test_an_id_finds_its_own_entry_alone() -> None:
+    assert [entry.id for entry in find_entries(" Device-Open ", CATALOGUE)] == ["device-open"]
+    assert [entry.id for entry in find_entries("kernel", CATALOGUE)] == ["kernel"]
+
+
+def test_a_line_of_verify_finds_the_check_that_it_names() -> None:
+    line = "c001: devices: device-open: access is denied: /dev/nvidia0: EPERM"
+    assert [entry.id for entry in find_entries(line, CATALOGUE)] == ["device-open"]
+
+
+def test_failures_come_before_checks() -> None:
+    kinds = [entry.kind for entry in find_entries(LINES["slurm-gres-count"][-1], CATALOGUE)]
+    assert kinds == ["failure", "verify"]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [("driver-libary", "driver-libraries"), ("the check kernel-matmull said so", "kernel-matmul")],
+)
+def test_the_nearest_ids_are_named(text: str, name: str) -> None:
+    assert nearest_ids(text, CATALOGUE)[0] == name
+    assert len(nearest_ids("??", CATALOGUE)) == 3
