@@ -17,6 +17,7 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ GPU_MAJOR = 195
 MKNOD_FOLDERS = ("/dev", "/root")
 LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 SIMULATED_GPU = {"NUMBA_ENABLE_CUDASIM": "1"}
+MOST_SAMPLES = 240
 TAIL = 2000
 
 Facts = dict[str, Any]
@@ -39,16 +41,19 @@ def gather(parameters: Facts) -> Facts:
     started = time.monotonic()
     slurm = start_slurm(parameters["slurm"]) if parameters.get("slurm") else None
     kernels = start_kernels(parameters["kernels"]) if parameters.get("kernels") else None
+    sampler = Sampler(**parameters["sampling"]) if parameters.get("sampling") else None
     parts: dict[str, Callable[[], Any]] = {
         "devices": lambda: look_at_devices(parameters["devices"]),
         "strangers": lambda: look_at_strangers(parameters["devices"]),
         "mknod": lambda: try_mknod(parameters["denied"]),
         "driver": look_at_driver,
         "nvml": lambda: ask_nvml(parameters.get("nvml")),
+        "sampling": lambda: sampler.start() if sampler else None,  # once NVML is there, while the kernels run
         "cuda": lambda: init_cuda() if parameters["cuda"] else None,
         "network": lambda: reach_all(parameters["network"]),
         "slurm": lambda: finish_slurm(slurm) if slurm else None,
         "kernels": lambda: finish(kernels) if kernels else None,
+        "samples": lambda: sampler.finish() if sampler else None,
     }
     for name, part in parts.items():
         begun = time.monotonic()
@@ -180,6 +185,83 @@ def text(value: Any) -> str:  # noqa: ANN401 - bytes in old versions of pynvml
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
+class Sampler:
+    """Temperature, clocks, power and throttle reasons of every GPU that NVML shows, while the kernels run.
+
+    At most MOST_SAMPLES for each: when they are reached every second one goes and the interval doubles, so that they
+    always cover the whole run.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._rows: dict[str, list[Facts]] = {}
+        self._problem = ""
+
+    def start(self) -> None:
+        """Begin; what goes wrong is told by `finish`."""
+        self._thread.start()
+
+    def finish(self) -> Facts:
+        """End, and hand over the samples by UUID; `problem` says why there are none, or no more."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+        return {"gpus": dict(self._rows), "problem": self._problem}
+
+    def _run(self) -> None:
+        begun = time.monotonic()
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+            gpus = {text(pynvml.nvmlDeviceGetUUID(handle)): handle for handle in handles}
+            while True:
+                for uuid, handle in gpus.items():
+                    row = {"at_s": round(time.monotonic() - begun, 3), **sample(pynvml, handle)}
+                    self._rows.setdefault(uuid, []).append(row)
+                if any(len(rows) >= MOST_SAMPLES for rows in self._rows.values()):
+                    self._interval_s *= 2
+                    for rows in self._rows.values():
+                        del rows[1::2]
+                if self._ended.wait(self._interval_s):
+                    return
+        except Exception as error:  # noqa: BLE001 - a GPU that goes away while it works is a fact too
+            self._problem = f"{type(error).__name__}: {error}"
+
+
+def sample(pynvml: Any, handle: Any) -> Facts:  # noqa: ANN401 - a module and a handle without types
+    """One moment of a GPU; None where it does not tell. Raises NVMLError when the GPU is gone."""
+    questions: dict[str, Callable[[], float]] = {
+        "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU),
+        "sm_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM),
+        "memory_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
+        "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+        "throttle": lambda: throttle_reasons(pynvml, handle),
+    }
+    return {name: answer_or_none(pynvml, question) for name, question in questions.items()}
+
+
+def answer_or_none(pynvml: Any, question: Callable[[], float]) -> float | None:  # noqa: ANN401 - as above
+    """What NVML answers; None where this GPU or library cannot tell."""
+    try:
+        return question()
+    except pynvml.NVMLError as error:
+        if error.value in (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED):
+            raise
+        return None
+
+
+def throttle_reasons(pynvml: Any, handle: Any) -> int:  # noqa: ANN401 - a module and a handle without types
+    """Bits that say what holds the clocks down; libraries before R535 know them by another name."""
+    try:
+        return int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    except pynvml.NVMLError_FunctionNotFound:
+        return int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+
+
 def init_cuda() -> Facts:
     """What cuInit answers; 999 is the mark of a missing or stale nvidia-uvm."""
     try:
@@ -277,7 +359,7 @@ def finish(started: Facts) -> Facts:
 
 def start_kernels(wanted: Facts) -> Facts:
     """Start the smoke kernels, all in one process."""
-    argv = ["python3", "-m", "smoke_kernels", *wanted["names"], "--json", "--quick"]
+    argv = ["python3", "-m", "smoke_kernels", *wanted["names"], "--json", *wanted["options"]]
     return start(argv, SIMULATED_GPU if wanted["simulated"] else {}, wanted["timeout_s"])
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpuprov.verify.checks.kernels import KERNELS
 from gpuprov.verify.checks.network import PRIVATE, PUBLIC
@@ -13,24 +14,58 @@ from gpuprov.verify.models import Observation
 if TYPE_CHECKING:
     from gpuprov.verify.models import Expectation
 
+Level = Literal["quick", "full"]
+
+FULL_SECONDS = 10.0
+_SAMPLE_INTERVAL_S = 0.25
 _TAIL = 500
 
 
-def probe_argv(expected: Expectation, *, part_timeout_s: float) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """How hard the smoke kernels work.
+
+    Attributes:
+        level: `quick` runs small problems; `full` large ones, repeatedly, while clocks and temperature are sampled.
+        seconds: How long each kernel is kept busy at the full level; None for FULL_SECONDS on a GPU, and for a few
+            repeats on the simulator.
+    """
+
+    level: Level = "quick"
+    seconds: float | None = None
+
+    def kernel_seconds(self, *, simulated: bool) -> float:
+        """How long each kernel is kept busy."""
+        if self.level == "quick":
+            return 0.0
+        if self.seconds is None:
+            return 0.0 if simulated else FULL_SECONDS
+        return self.seconds
+
+
+def probe_argv(expected: Expectation, *, part_timeout_s: float, work: Work) -> list[str]:
     """The command that runs the probe in a node; the kernels and each Slurm command may take `part_timeout_s`."""
     parameters = {
         "devices": [[device.path, device.major, device.minor] for device in expected.devices],
         "denied": list(expected.denied),
         "nvml": _simulation(expected),
         "cuda": bool(expected.gpus) and not expected.simulated,
-        "kernels": {"names": KERNELS, "simulated": expected.simulated, "timeout_s": part_timeout_s}
-        if expected.gpus
-        else None,
+        "kernels": _kernels(expected, part_timeout_s, work) if expected.gpus else None,
+        "sampling": {"interval_s": _SAMPLE_INTERVAL_S} if expected.gpus and work.level == "full" else None,
         "network": _network(expected),
         "slurm": _slurm(expected, part_timeout_s) if expected.role == "slurm" else None,
     }
     source = (resources.files("gpuprov.verify") / "probe.py").read_text(encoding="utf-8")
     return ["python3", "-I", "-c", source, json.dumps(parameters)]
+
+
+def _kernels(expected: Expectation, timeout_s: float, work: Work) -> dict[str, object]:
+    options = ["--quick"]
+    if work.level == "full":
+        options = ["--seconds", f"{work.kernel_seconds(simulated=expected.simulated):g}"]
+        if expected.simulated:
+            options += ["--repeats", "2"]  # its default of one run for some kernels cannot show nondeterminism
+    return {"names": KERNELS, "options": options, "simulated": expected.simulated, "timeout_s": timeout_s}
 
 
 def _simulation(expected: Expectation) -> dict[str, object] | None:

@@ -12,7 +12,7 @@ from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.verify.chain import judge_node
 from gpuprov.verify.models import Observation, Report
-from gpuprov.verify.request import parse_answer, probe_argv
+from gpuprov.verify.request import Work, parse_answer, probe_argv
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.expectations import expect_node
 from gpuprov.workflows.leases import leased_uuids
@@ -125,7 +125,7 @@ def _look(driver: Driver, expected: Expectation, timeout_s: float) -> Observatio
     if expected.status != "running":
         return Observation(problem=f"the node is {expected.status}")
     started = time.monotonic()
-    argv = probe_argv(expected, part_timeout_s=timeout_s * _PART_SHARE)
+    argv = probe_argv(expected, part_timeout_s=timeout_s * _PART_SHARE, work=Work())
     try:
         result = driver.run(expected.node, argv, timeout_s=timeout_s)
     except TimedOut as error:

@@ -179,7 +179,7 @@ def test_a_part_that_breaks_says_so_and_the_others_go_on(monkeypatch: pytest.Mon
 def test_a_program_that_is_not_there_breaks_its_own_part_only(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(probe, "ask_nvml", lambda _: {"gpus": []})
-    wanted = {"node": "c000", "gres": [], "timeout_s": 1, "names": ["matmul"], "simulated": True}
+    wanted = {"node": "c000", "gres": [], "timeout_s": 1, "names": ["matmul"], "options": [], "simulated": True}
     facts = probe.gather({**QUIET, part: wanted})
     assert "FileNotFoundError" in facts[part]["error"]
     assert facts["nvml"] == {"gpus": []}
@@ -190,6 +190,8 @@ def test_the_kernels_are_told_to_simulate_only_where_the_gpu_is_simulated(monkey
     record: Callable[..., dict[str, Any]] = lambda *given: started.append(given) or {}  # type: ignore[func-returns-value]  # noqa: E731
     monkeypatch.setattr(probe, "start", record)
     for simulated in (True, False):
-        probe.start_kernels({"names": ["matmul", "anneal"], "simulated": simulated, "timeout_s": 7})
+        probe.start_kernels(
+            {"names": ["matmul", "anneal"], "options": ["--quick"], "simulated": simulated, "timeout_s": 7}
+        )
     assert [environment for _, environment, _ in started] == [{"NUMBA_ENABLE_CUDASIM": "1"}, {}]
     assert started[0][0] == ["python3", "-m", "smoke_kernels", "matmul", "anneal", "--json", "--quick"]

@@ -12,7 +12,7 @@ import pytest
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.simulate import node_document
 from gpuprov.verify.models import Expectation, Peer
-from gpuprov.verify.request import parse_answer, probe_argv
+from gpuprov.verify.request import Work, parse_answer, probe_argv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ MAX_ARGUMENT_BYTES = 128 * 1024  # Linux: MAX_ARG_STRLEN
 
 
 def parameters(expected: Expectation) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(probe_argv(expected, part_timeout_s=9)[-1])
+    found: dict[str, Any] = json.loads(probe_argv(expected, part_timeout_s=9, work=Work())[-1])
     return found
 
 
@@ -64,12 +64,12 @@ def test_no_argument_is_longer_than_linux_allows() -> None:
     document = observe(mode="simulated", simulated_count=16).document
     assert document is not None
     expected = Expectation(node="c000", status="running", peers=peers, gpus=("x",), simulation=document)
-    assert all(len(part.encode()) < MAX_ARGUMENT_BYTES for part in probe_argv(expected, part_timeout_s=9))
+    assert all(len(part.encode()) < MAX_ARGUMENT_BYTES for part in probe_argv(expected, part_timeout_s=9, work=Work()))
 
 
 def test_the_probe_runs_as_it_is_sent_and_the_simulated_nvml_answers_with_the_lease(tmp_path: Path) -> None:
     expected = simulated(4)
-    argv = probe_argv(expected, part_timeout_s=0.2)
+    argv = probe_argv(expected, part_timeout_s=0.2, work=Work(level="full"))
     done = subprocess.run(
         [sys.executable, *argv[1:]], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
     )
@@ -79,6 +79,10 @@ def test_the_probe_runs_as_it_is_sent_and_the_simulated_nvml_answers_with_the_le
     assert {attempt["minor"] for attempt in seen.facts["mknod"]} == {1, 253}
     assert seen.facts["devices"] == {}
     assert seen.facts["slurm"] is None
+    assert list(seen.facts["samples"]["gpus"]) == list(expected.gpus), seen.facts["samples"]
+    row = seen.facts["samples"]["gpus"][expected.gpus[0]][0]
+    assert set(row) == {"at_s", "temperature_c", "sm_clock_mhz", "memory_clock_mhz", "power_w", "throttle"}
+    assert None not in row.values()
 
 
 @pytest.mark.parametrize(
