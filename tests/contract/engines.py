@@ -249,7 +249,7 @@ class Bench:
         """Wait until the node's init listens: before that, it does not hear that it shall stop."""
         if self.real:
             Wait(what=f"{name} to boot", timeout_s=60, fix="look at its console").until(
-                lambda: self.driver.run(name, ["systemctl", "is-system-running"]).stdout.strip(),
+                lambda: self.driver.run(name, ["systemctl", "is-system-running"]).stdout.strip(),  # noqa: PLW0108 - asks anew
                 lambda state: state in {"running", "degraded"},
             )
 
