@@ -351,9 +351,6 @@ def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World) -> 
     assert count > 20
 
 
-@pytest.mark.xfail(
-    strict=True, reason="killed between writing slurm.conf and restarting: the next run finds the file as it shall be"
-)
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2)])
 def test_a_change_that_is_killed_anywhere_is_repaired_by_the_next_run(
     world: World, before: int, after: int, monkeypatch: pytest.MonkeyPatch
@@ -403,9 +400,6 @@ def test_the_spec_is_recorded(world: World) -> None:
     assert world.engine.nodes["c000"].memory_bytes == 3 << 30
 
 
-@pytest.mark.xfail(
-    strict=True, reason="cluster_plan._addresses takes a node with one interface for one without any"
-)
 @pytest.mark.parametrize("network", ["nat", "private"])
 @pytest.mark.parametrize("name", ["web", "c002"])
 def test_a_node_on_one_network_stays_as_it_is(world: World, name: str, network: str) -> None:
