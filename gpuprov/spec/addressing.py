@@ -66,12 +66,14 @@ def number_of_address(address: IPv4Interface) -> int:
 
 
 def free_number(network: NetworkSpec, taken: Mapping[str, str]) -> int:
-    """The lowest number neither of whose two addresses is `taken`.
+    """The highest number neither of whose two addresses is `taken`, so that numbered nodes find theirs free.
+
+    The very last number is left to the node in which images are built.
 
     Raises:
         UsageError: Every address is taken.
     """
-    for number in range(capacity(IPv4Network(network.subnet))):
+    for number in reversed(range(capacity(IPv4Network(network.subnet)) - 1)):
         if {str(public_address(number, network).ip), str(private_address(number, network).ip)}.isdisjoint(taken):
             return number
     raise UsageError(
@@ -87,7 +89,7 @@ def mac(cluster: str, node: str, interface: str) -> str:
     Names that end in digits put their number into the last byte, so that the nodes of a cluster never share one.
     """
     digits = re.search(r"\d{1,3}$", node, re.ASCII)
-    family = node[: digits.start()] if digits else node
+    family = f"{node[: digits.start()]}{len(digits[0])}" if digits else node  # c1 is not c001
     seed = hashlib.sha256(f"{cluster}\x00{family}\x00{interface}".encode()).digest()
     last = int(digits[0]) % 256 if digits else seed[2]
     return f"00:16:3e:{seed[0]:02x}:{seed[1]:02x}:{last:02x}"

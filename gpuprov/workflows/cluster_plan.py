@@ -173,13 +173,12 @@ def _design(names: list[str], spec: ClusterSpec, state: ClusterState, host: Host
     taken = state.taken_addresses()
     designs = []
     for name in names:
-        public, private = _addresses(name, spec, state, taken)
         role = cast("Role", _label(state, name, LABEL_ROLE) or spec.nodes.role)
         designs.append(
             design_node(
                 replace(spec, nodes=replace(spec.nodes, role=role)),
                 name,
-                attachments=attach(spec, name, public, private),
+                attachments=attach(spec, name, _addresses(name, spec, state, taken)),
                 gpus=leases[name],
                 sharing=spec.gpus.sharing,
                 host=host,
@@ -201,25 +200,24 @@ def _label(state: ClusterState, name: str, key: str) -> str:
     return node.labels.get(key, "") if node else ""
 
 
-def _addresses(
-    name: str, spec: ClusterSpec, state: ClusterState, taken: dict[str, str]
-) -> tuple[IPv4Interface, IPv4Interface]:
+def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[str, str]) -> dict[str, IPv4Interface]:
+    """A node's address by interface: those it has, whatever its number, else those that go with its number."""
     node = state.node(name)
-    if node is not None and {"eth0", "eth1"} <= set(node.addresses):
-        return IPv4Interface(node.addresses["eth0"]), IPv4Interface(node.addresses["eth1"])
+    if node is not None and node.addresses:
+        return {interface: IPv4Interface(address) for interface, address in node.addresses.items()}
     number = number_of_name(name, prefix=spec.nodes.prefix)
     if number is None:
         raise UsageError(
             f"{name} has lost its addresses",
-            evidence=f"its instance fixes {dict(node.addresses) if node else 'nothing'}",
+            evidence="its instance fixes none",
             fix=f"gpuprov rm {name}, then create it again",
         )
-    public, private = public_address(number, spec.network), private_address(number, spec.network)
-    for address in (public, private):
+    addresses = {"eth0": public_address(number, spec.network), "eth1": private_address(number, spec.network)}
+    for address in addresses.values():
         if str(address.ip) in taken:
             raise UsageError(
                 f"the address {address.ip} of {name} is in use",
                 evidence=f"by {taken[str(address.ip)]}",
                 fix=f"remove or change {taken[str(address.ip)].split()[-1]}, or use another subnet in the spec",
             )
-    return public, private
+    return addresses

@@ -181,7 +181,7 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
 
 
 def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, host: HostGpus) -> NodeDesign:
-    public, private = _addresses(order, spec, state)
+    addresses = _addresses(order, spec, state)
     sharing = order.sharing or spec.gpus.sharing
     count, wanted = spec.gpus.per_node, tuple[str, ...]()
     if order.gpus is not None:
@@ -189,19 +189,17 @@ def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, host: Host
         count, wanted = chosen.count, tuple(gpu.uuid for gpu in chosen.gpus)
     request = LeaseRequest(node=order.name, sharing=sharing, count=count, wanted=wanted)
     gpus = allocate(host, read_leases((*state.nodes, *state.others)), [request])[order.name]
-    attachments = attach(spec, order.name, public, private)
-    wanted_interfaces = {"both": ("eth0", "eth1"), "nat": ("eth0",), "private": ("eth1",)}[order.network]
     return design_node(
         spec,
         order.name,
-        attachments=tuple(nic for nic in attachments if nic.interface in wanted_interfaces),
+        attachments=attach(spec, order.name, addresses),
         gpus=gpus,
         sharing=sharing,
         host=host,
     )
 
 
-def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> tuple[IPv4Interface, IPv4Interface]:
+def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> dict[str, IPv4Interface]:
     taken = state.taken_addresses()
     number = number_of_name(order.name, prefix=spec.nodes.prefix)
     if order.address is not None:
@@ -216,7 +214,11 @@ def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> tupl
             evidence=f"by {taken[str(private.ip)]}",
             fix="choose another --addr: gpuprov list shows what is taken",
         )
-    return public, private
+    return {
+        "both": {"eth0": public, "eth1": private},
+        "nat": {"eth0": public},
+        "private": {"eth1": private},
+    }[order.network]
 
 
 def _named_image(driver: Driver, name: str | None) -> ImageState | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.outcome import Outcome
@@ -11,6 +11,7 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attac
 from gpuprov.spec.addressing import gateway, mac
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from ipaddress import IPv4Interface
 
     from gpuprov.core.rollback import Rollback
@@ -73,22 +74,21 @@ def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterStat
         driver.set_network_labels(spec.network.bridge, {LABEL_SPEC: text})
 
 
-def attach(spec: ClusterSpec, name: str, public: IPv4Interface, private: IPv4Interface) -> tuple[Attachment, ...]:
-    """A node's two interfaces."""
-    return (
+def attach(spec: ClusterSpec, name: str, addresses: Mapping[str, IPv4Interface]) -> tuple[Attachment, ...]:
+    """A node's interfaces, for which it has addresses: `eth0` on the NAT bridge and `eth1` on the private one."""
+    places: tuple[tuple[str, str, Literal["veth", "macvlan"], str | None], ...] = (
+        ("eth0", spec.network.bridge, "veth", str(gateway(spec.network).ip)),
+        ("eth1", spec.network.private_bridge, "macvlan", None),
+    )
+    return tuple(
         Attachment(
-            network=spec.network.bridge,
-            interface="eth0",
-            kind="veth",
-            address=str(public),
-            mac=mac(spec.name, name, "eth0"),
-            gateway=str(gateway(spec.network).ip),
-        ),
-        Attachment(
-            network=spec.network.private_bridge,
-            interface="eth1",
-            kind="macvlan",
-            address=str(private),
-            mac=mac(spec.name, name, "eth1"),
-        ),
+            network=network,
+            interface=interface,
+            kind=kind,
+            address=str(addresses[interface]),
+            mac=mac(spec.name, name, interface),
+            gateway=router,
+        )
+        for interface, network, kind, router in places
+        if interface in addresses
     )

@@ -11,6 +11,7 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.waiting import Wait
 from gpuprov.spec.addressing import node_name
+from gpuprov.workflows.slurm_files import APPLIED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -106,11 +107,13 @@ def renew_files(
     """
     stale = outdated(driver, old, shared)
     for name, missing in stale.items():
-        driver.push(name, missing)
+        driver.push(name, [file for file in missing if file.path != APPLIED])
     names = [member.name for member in members if member.slurm]
     renewed = [name for name in names if any(file.path.startswith(_FOLDER) for file in stale.get(name, ()))]
     if renewed:
         restart_daemons(driver, controller_name(spec), renewed)
+        for name in renewed:
+            driver.push(name, [file for file in stale[name] if file.path == APPLIED])
     if names:
         wait_ready(driver, controller_name(spec), names, reporter)
     return renewal_lines(stale)
@@ -120,8 +123,9 @@ def renewal_lines(stale: Mapping[str, Sequence[File]]) -> tuple[str, ...]:
     """Lines of a plan or an outcome: one for each set of files, with the nodes that lack them."""
     nodes: dict[str, list[str]] = {}
     for name, files in stale.items():
-        nodes.setdefault(", ".join(file.path for file in files), []).append(name)
-    return tuple(f"renew {paths} on {fold(names)}" for paths, names in nodes.items())
+        paths = ", ".join(file.path for file in files if file.path != APPLIED)
+        nodes.setdefault(f"renew {paths}" if paths else "restart Slurm", []).append(name)
+    return tuple(f"{change} on {fold(names)}" for change, names in nodes.items())
 
 
 def outdated(driver: Driver, names: Iterable[str], files: Sequence[File]) -> dict[str, list[File]]:

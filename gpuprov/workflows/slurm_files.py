@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
+from gpuprov.core.fingerprint import fingerprint
 from gpuprov.drivers.base import LABEL_ROLE, File
 from gpuprov.render.templates import render
 from gpuprov.workflows.node_design import gpu_paths
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _MEMORY_SHARE = 0.95  # slurmd reports what the kernel left over; a node with less than configured is drained
 _MIB = 1024**2
+APPLIED = "/etc/slurm/applied"  # the digest of the files that the node's daemons have read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +76,11 @@ def render_hosts(cluster: str, members: Sequence[Member]) -> File:
 
 
 def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], machine: Machine) -> tuple[File, ...]:
-    """`slurm.conf` and `gres.conf`, the same for every node."""
+    """`slurm.conf`, `gres.conf` and their digest, the same for every node.
+
+    The digest is written after the daemons have read the files (`slurm.renew_files`), so that a run killed in between
+    is seen and repaired.
+    """
     nodes = [member for member in members if member.slurm]
     values = {
         "cluster": spec.name,
@@ -87,7 +93,9 @@ def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], 
         ).memory_mib,
     }
     templates = find_asset("templates")
-    return tuple(
+    files = tuple(
         File(path=f"/etc/slurm/{name}", content=render(templates, f"slurm/{name}.j2", **values).encode())
         for name in ("slurm.conf", "gres.conf")
     )
+    digest = fingerprint([file.content.decode() for file in files])
+    return (*files, File(path=APPLIED, content=f"{digest}\n".encode()))

@@ -64,9 +64,9 @@ def test_a_subnet_holds_all_but_network_gateway_and_broadcast() -> None:
     assert capacity(IPv4Network("10.0.0.0/16")) == NODES_MAX
 
 
-def test_the_lowest_number_free_on_both_networks_is_found() -> None:
-    assert free_number(NETWORK, {}) == 0
-    assert free_number(NETWORK, {"10.0.3.2": "c000", "10.0.5.2": "c001", "10.0.3.5": "web"}) == 2
+def test_the_highest_number_free_on_both_networks_is_found() -> None:
+    assert free_number(NETWORK, {}) == NODES_MAX - 2
+    assert free_number(NETWORK, {"10.0.3.253": "web", "10.0.5.251": "db"}) == NODES_MAX - 4
     small = NetworkSpec(subnet="10.0.3.0/29")
     with pytest.raises(UsageError, match="no address is free"):
         free_number(small, {f"10.0.3.{n}": "x" for n in range(2, 8)})
@@ -85,7 +85,7 @@ def test_the_interfaces_of_a_full_cluster_have_as_many_macs() -> None:
 
 def test_macs_differ_between_clusters_and_names() -> None:
     assert len({mac("lab", "c000", "eth0"), mac("lab2", "c000", "eth0"), mac("lab", "d000", "eth0")}) == 3
-    assert len({mac("lab", name, "eth0") for name in ("web", "db", "web-a", "web1", "web2")}) == 5
+    assert len({mac("lab", name, "eth0") for name in ("web", "db", "web-a", "web1", "web01", "web2")}) == 6
 
 
 @pytest.mark.parametrize("text", ["10.0.3.6", "10.0.3.6/24"])

@@ -412,7 +412,7 @@ def test_a_node_on_one_network_stays_as_it_is(world: World, name: str, network: 
 
 def test_an_address_that_a_node_of_another_name_took_is_refused(world: World) -> None:
     world.up(1)
-    world.create("web", role="plain")
+    world.create("web", role="plain", address="10.0.3.3")
     before = world.engine.dump()
     with pytest.raises(UsageError, match=r"10\.0\.3\.3 of c001 is in use"):
         world.up(2)

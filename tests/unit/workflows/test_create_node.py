@@ -64,12 +64,12 @@ def test_the_first_of_a_cluster_makes_its_networks(world: World) -> None:
     assert world.engine.networks == {}
 
 
-def test_a_name_without_number_takes_the_lowest_free_address(world: World) -> None:
+def test_a_name_without_number_leaves_the_low_addresses_to_numbered_nodes(world: World) -> None:
     world.up(2)
     world.create("web", role="plain")
-    assert world.engine.nodes["web"].state().addresses["eth0"] == "10.0.3.4/24"
+    assert world.engine.nodes["web"].state().addresses["eth0"] == "10.0.3.253/24"
     world.create("c002")
-    assert world.engine.nodes["c002"].state().addresses["eth0"] == "10.0.3.5/24"
+    assert world.engine.nodes["c002"].state().addresses["eth0"] == "10.0.3.4/24"
 
 
 @pytest.mark.parametrize(

@@ -47,10 +47,11 @@ def test_a_spec_is_recorded_when_it_differs(world: World) -> None:
 def test_two_interfaces_with_macs_that_stay() -> None:
     spec = ClusterSpec()
     public, private = IPv4Interface("10.0.3.2/24"), IPv4Interface("10.0.5.1/24")
-    eth0, eth1 = attach(spec, "c000", public, private)
+    assert [nic.interface for nic in attach(spec, "c000", {"eth1": private})] == ["eth1"]
+    eth0, eth1 = attach(spec, "c000", {"eth0": public, "eth1": private})
     assert eth0 == Attachment(
         network="gpbr0", interface="eth0", kind="veth", address="10.0.3.2/24", mac=eth0.mac, gateway="10.0.3.1"
     )
     assert eth1 == Attachment(network="gpbr1", interface="eth1", kind="macvlan", address="10.0.5.1/24", mac=eth1.mac)
     assert eth0.mac != eth1.mac
-    assert attach(spec, "c000", public, private) == (eth0, eth1)
+    assert attach(spec, "c000", {"eth0": public, "eth1": private}) == (eth0, eth1)

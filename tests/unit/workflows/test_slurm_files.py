@@ -12,7 +12,7 @@ from gpuprov.drivers.base import LABEL_ROLE, Attachment
 from gpuprov.drivers.fake.engine import FakeNode
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec, SlurmSpec
-from gpuprov.workflows.slurm_files import Machine, Member, present_member, render_hosts, render_slurm
+from gpuprov.workflows.slurm_files import APPLIED, Machine, Member, present_member, render_hosts, render_slurm
 
 CASES = sorted((Path(__file__).parent / "data" / "slurm").iterdir())
 
@@ -23,7 +23,9 @@ def test_files_are_as_recorded(case: Path) -> None:
     members = [Member(**{**member, "devices": tuple(member["devices"])}) for member in given["members"]]
     spec = ClusterSpec(name=given["name"], nodes=NodesSpec(**given["nodes"]), slurm=SlurmSpec(**given["slurm"]))
     machine = Machine(**given["machine"])
-    files = [render_hosts(spec.name, members), *render_slurm(spec, given["controller"], members, machine)]
+    *files, applied = [render_hosts(spec.name, members), *render_slurm(spec, given["controller"], members, machine)]
+    assert applied.path == APPLIED
+    assert applied.content
     assert [file.path for file in files] == ["/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf"]
     assert all((file.mode, file.uid, file.gid) == (0o644, 0, 0) for file in files)
     for file in files:
