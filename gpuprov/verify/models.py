@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.spec.devices import CharDevice
+    from gpuprov.verify.measured import Measured
 
 Status = Literal["pass", "warn", "fail", "skip", "unknown"]
 Verdict = Literal["pass", "warn", "fail", "unknown"]
@@ -135,13 +136,14 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeReport:
-    """All checks of one node."""
+    """All checks of one node; `measured` is there where its kernels ran."""
 
     node: str
     access: str
     gpus: tuple[str, ...]
     checks: tuple[Check, ...]
     seconds: float
+    measured: Measured | None = None
 
     @property
     def simulated(self) -> bool:
