@@ -103,6 +103,7 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
         image = image or ensure_node_image(driver, spec, design.role, host, reporter=reporter)
         old = [node for node in state.nodes if node.complete]
         members = [*(present_member(node) for node in old), planned_member(design)]
+        members.sort(key=lambda member: member.name)
         files = plan_files(driver, spec, state, members, {design.role: image}, controller=controller_name(spec))
         with reporter.phase("node"):
             driver.delete_node(order.name)  # what a killed run left half-made, the only thing of that name by now

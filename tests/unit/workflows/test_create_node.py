@@ -279,3 +279,10 @@ def test_an_address_that_answers_is_taken(
             module.refuse_answering("10.0.3.6", "gpbr0", engine="lxd")
     else:
         module.refuse_answering("10.0.3.6", "gpbr0", engine="lxd")
+
+
+def test_a_cluster_with_nodes_of_any_name_is_as_asked(world: World) -> None:
+    world.up(2)
+    for name in ("web", "abc", "db"):
+        world.create(name, role="plain")
+    assert world.up(2).unchanged
