@@ -84,19 +84,7 @@ def run(
             fix="gpuprov doctor  # names the package that is missing",
         ) from error
     with process:
-        try:
-            stdout, stderr = process.communicate(stdin, timeout=timeout_s)
-        except subprocess.TimeoutExpired as expired:
-            _kill_group(process)
-            stdout, stderr = process.communicate()
-            raise TimedOut(
-                f"{argv[0]} did not end within {timeout_s:g} s",
-                evidence=f"{shlex.join(argv)}\n{_tail(stderr or stdout)}".rstrip(),
-                fix=f"run it by hand to see what it waits for: {shlex.join(argv)}",
-            ) from expired
-        except BaseException:
-            _kill_group(process)
-            raise
+        stdout, stderr = _communicate(process, argv, stdin, timeout_s)
     completed = Completed(
         argv=tuple(argv),
         exit_code=process.returncode,
@@ -123,6 +111,22 @@ def run_attached(argv: Sequence[str]) -> int:
         raise CommandMissing(f"cannot run {argv[0]}", evidence=str(error), fix="gpuprov doctor") from error
     finally:
         signal.signal(signal.SIGINT, previous)
+
+
+def _communicate(process: subprocess.Popen[str], argv: Sequence[str], stdin: str, timeout_s: float) -> tuple[str, str]:
+    try:
+        return process.communicate(stdin, timeout=timeout_s)
+    except subprocess.TimeoutExpired as expired:
+        _kill_group(process)
+        stdout, stderr = process.communicate()
+        raise TimedOut(
+            f"{argv[0]} did not end within {timeout_s:g} s",
+            evidence=f"{shlex.join(argv)}\n{_tail(stderr or stdout)}".rstrip(),
+            fix=f"run it by hand to see what it waits for: {shlex.join(argv)}",
+        ) from expired
+    except BaseException:
+        _kill_group(process)
+        raise
 
 
 def _kill_group(process: subprocess.Popen[str]) -> None:
