@@ -107,14 +107,16 @@ def _rates(document: Mapping[str, Any]) -> tuple[Rate, ...]:
 
 def _rate(device: Mapping[str, Any], result: Mapping[str, Any]) -> Rate | None:
     rate = result.get("rate")
-    median = _number(rate.get("median")) if isinstance(rate, Mapping) else None
+    if not isinstance(rate, Mapping):
+        return None
+    median = _number(rate.get("median"))
     if median is None or result.get("kernel") not in KERNELS or result.get("simulated"):
         return None
     return Rate(
         kernel=result["kernel"],
         gpu=_text(device.get("uuid")),
         model=_text(device.get("name")),
-        unit=_text(rate["unit"] if "unit" in rate else ""),
+        unit=_text(rate.get("unit")),
         median=median,
         known_good=_known_good(rate.get("known_good")),
     )
@@ -126,9 +128,7 @@ def _known_good(said: object) -> KnownGood | None:
     good, fraction = _number(said.get("good")), _number(said.get("fraction"))
     if good is None or fraction is None or good <= 0:
         return None
-    return KnownGood(
-        good=good, fraction=fraction, verdict=_text(said.get("verdict")), source=_text(said.get("source"))
-    )
+    return KnownGood(good=good, fraction=fraction, verdict=_text(said.get("verdict")), source=_text(said.get("source")))
 
 
 def _gpus(said: object) -> tuple[GpuSamples, ...]:

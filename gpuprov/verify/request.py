@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 Level = Literal["quick", "full"]
 
 FULL_SECONDS = 10.0
+QUICK_TIMEOUT_S = 60.0
+FULL_TIMEOUT_S = 180.0
 _SAMPLE_INTERVAL_S = 0.25
 _TAIL = 500
 
@@ -29,10 +31,20 @@ class Work:
         level: `quick` runs small problems; `full` large ones, repeatedly, while clocks and temperature are sampled.
         seconds: How long each kernel is kept busy at the full level; None for FULL_SECONDS on a GPU, and for a few
             repeats on the simulator.
+        limit_s: What a node may take; None for what the work needs, with room for a node that is slow.
     """
 
     level: Level = "quick"
     seconds: float | None = None
+    limit_s: float | None = None
+
+    @property
+    def timeout_s(self) -> float:
+        """After so many seconds a node's verdict is `unknown`."""
+        if self.limit_s is not None:
+            return self.limit_s
+        busy_s = len(KERNELS) * self.kernel_seconds(simulated=False)
+        return QUICK_TIMEOUT_S if self.level == "quick" else FULL_TIMEOUT_S + busy_s
 
     def kernel_seconds(self, *, simulated: bool) -> float:
         """How long each kernel is kept busy."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.verify.chain import judge_node
+from gpuprov.verify.measured import measure_node
 from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.expectations import expect_node
 from gpuprov.workflows.leases import leased_uuids
+from gpuprov.workflows.side_by_side import ask_side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
     ObserveGpus = Callable[[GpuMode], HostGpus]
 
-NODE_TIMEOUT_S = 60.0
+QUICK = Work()
 _WORKERS_MIN = 4
 _PART_SHARE = 0.8  # what is left of a node's time is for the rest of the probe
 
@@ -41,7 +44,7 @@ def verify_cluster(
     observe_gpus: ObserveGpus,
     nodes: Sequence[str] | None,
     reporter: Reporter,
-    timeout_s: float = NODE_TIMEOUT_S,
+    work: Work = QUICK,
 ) -> Report:
     """Check nodes side by side; changes nothing.
 
@@ -51,7 +54,8 @@ def verify_cluster(
         observe_gpus: Tells the host's GPUs, `real` or `simulated`; asked once for each mode that a node has.
         nodes: Names of those to check; None for all.
         reporter: Is told when a node begins and ends.
-        timeout_s: Limit for each node; one that takes longer is `unknown`, and the others go on.
+        work: How hard the kernels work, and the limit for each node; one that takes longer is `unknown`, and the
+            others go on.
 
     Returns:
         The report; `report.passed` says whether all is well.
@@ -66,8 +70,8 @@ def verify_cluster(
         chosen = _choose(state, nodes)
         hosts = _observe_hosts(chosen, observe_gpus)
         expected = [expect_node(node, state, hosts.get(_mode(node))) for node in chosen]
-        reports = _check_all(driver, expected, reporter, timeout_s)
-    return Report(cluster=cluster, nodes=tuple(reports), seconds=time.monotonic() - started)
+        reports = _check_all(driver, expected, reporter, work)
+    return Report(cluster=cluster, nodes=tuple(reports), seconds=time.monotonic() - started, level=work.level)
 
 
 def _choose(state: ClusterState, names: Sequence[str] | None) -> list[NodeState]:
@@ -104,28 +108,25 @@ def _try_observe(mode: GpuMode, observe: ObserveGpus) -> HostGpus | GpuprovError
         return error
 
 
-def _check_all(
-    driver: Driver, expected: Sequence[Expectation], reporter: Reporter, timeout_s: float
-) -> list[NodeReport]:
+def _check_all(driver: Driver, expected: Sequence[Expectation], reporter: Reporter, work: Work) -> list[NodeReport]:
     def check(expectation: Expectation) -> NodeReport:
         reporter.node(expectation.node, "checking")
-        report = judge_node(expectation, _look(driver, expectation, timeout_s))
+        seen = _look(driver, expectation, work)
+        report = replace(judge_node(expectation, seen), measured=measure_node(expectation, seen))
         reporter.node(expectation.node, f"{report.verdict}{' (SIMULATED)' if report.simulated else ''}")
         return report
 
     # More at once would only take the processor from each other, and time from each other's limit.
-    pool = ThreadPoolExecutor(max_workers=max(_WORKERS_MIN, 2 * (os.cpu_count() or 1)), thread_name_prefix="verify")
-    try:
-        return list(pool.map(check, expected))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    workers = max(_WORKERS_MIN, 2 * (os.cpu_count() or 1))
+    return ask_side_by_side([partial(check, expectation) for expectation in expected], workers=workers)
 
 
-def _look(driver: Driver, expected: Expectation, timeout_s: float) -> Observation:
+def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
     if expected.status != "running":
         return Observation(problem=f"the node is {expected.status}")
     started = time.monotonic()
-    argv = probe_argv(expected, part_timeout_s=timeout_s * _PART_SHARE, work=Work())
+    timeout_s = work.timeout_s
+    argv = probe_argv(expected, part_timeout_s=timeout_s * _PART_SHARE, work=work)
     try:
         result = driver.run(expected.node, argv, timeout_s=timeout_s)
     except TimedOut as error:

@@ -12,7 +12,8 @@ from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
 from gpuprov.gpu.inventory import observe
-from gpuprov.workflows.verify import verify_cluster
+from gpuprov.verify.request import Work
+from gpuprov.workflows.verify import QUICK, verify_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,10 +84,10 @@ def verify(
     engine: Engine,
     nodes: Sequence[str] | None = None,
     observe_gpus: Callable[[GpuMode], HostGpus] = simulate,
-    timeout_s: float = 60.0,
+    work: Work = QUICK,
 ) -> Report:
     driver = cast("Driver", engine)
-    return verify_cluster(driver, "lab", observe_gpus=observe_gpus, nodes=nodes, reporter=Silent(), timeout_s=timeout_s)
+    return verify_cluster(driver, "lab", observe_gpus=observe_gpus, nodes=nodes, reporter=Silent(), work=work)
 
 
 def verdicts(report: Report) -> dict[str, str]:
@@ -153,7 +154,7 @@ def raise_(error: Exception) -> Callable[[], ExecResult]:
 def test_a_node_that_hangs_is_unknown_and_the_others_go_on() -> None:
     engine = cluster()
     engine.answers["c000"] = raise_(TimedOut("too long", evidence="no output"))
-    report = verify(engine, timeout_s=7.0)
+    report = verify(engine, work=Work(limit_s=7.0))
     assert verdicts(report) == {"c000": "unknown", "c001": "pass", "c002": "pass"}
     assert not report.passed
     assert "7 s" in str(report.nodes[0].first_problem)

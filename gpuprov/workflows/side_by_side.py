@@ -1,0 +1,50 @@
+"""Questions asked side by side, by threads that nobody waits for when the run is interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Answer = TypeVar("Answer")
+
+
+def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int) -> list[Answer]:
+    """Call each, at most `workers` at once, and return what they return, in their order.
+
+    Only for what changes nothing: on Ctrl-C, or when one raises, those that still run are left alone. They are daemons
+    and end with the process, where a ThreadPoolExecutor would wait a minute for a node that hangs.
+    """
+    waiting = deque(range(len(questions)))
+    done: SimpleQueue[tuple[int, Answer | BaseException]] = SimpleQueue()
+
+    def work() -> None:
+        with contextlib.suppress(IndexError):  # none is left
+            while True:
+                number = waiting.popleft()
+                done.put((number, _answer(questions[number])))
+
+    for _ in range(min(workers, len(questions))):
+        threading.Thread(target=work, daemon=True).start()
+    answers: dict[int, Answer] = {}
+    try:
+        for _ in questions:
+            number, answer = done.get()
+            if isinstance(answer, BaseException):
+                raise answer
+            answers[number] = answer
+    finally:
+        waiting.clear()  # nothing new is begun after an error
+    return [answers[number] for number in range(len(questions))]
+
+
+def _answer(question: Callable[[], Answer]) -> Answer | BaseException:
+    try:
+        return question()
+    except BaseException as error:  # noqa: BLE001 - raised again where the answers are collected
+        return error
