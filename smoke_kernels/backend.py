@@ -36,6 +36,18 @@ if SIMULATED:
     # The simulator runs one OS thread per CUDA thread; the default of 5 ms between switches is what makes it slow.
     sys.setswitchinterval(2e-4)
 
+    def _shared_array(
+        block: UntypedModule, shape: int, dtype: type, *_alignment: None, **_by_name: None
+    ) -> DeviceArray:
+        """Return the block's array for the caller's line; setdefault is atomic, so all threads get the same one."""
+        caller = sys._getframe(1)  # noqa: SLF001 - as numba finds the line, without reading the source each time
+        place = (caller.f_code.co_filename, caller.f_lineno)
+        return block._allocations.setdefault(place, np.empty(shape, dtype))  # noqa: SLF001 - numba keeps them there
+
+    # numba looks and then stores: a busy machine switches threads between the two, and threads of one block then work
+    # on different arrays (seen as a wrong matmul with 32 nodes on 2 CPUs).
+    importlib.import_module("numba.cuda.simulator.kernelapi").FakeCUDAShared.array = _shared_array
+
 
 def _wrap_to_32_bits(value: DeviceWord) -> int:
     return int(value) & 0xFFFFFFFF
