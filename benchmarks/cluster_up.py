@@ -1,0 +1,223 @@
+"""Times `gpuprov cluster up` against the plainest pylxd script that does the same, in turn, on this machine.
+
+Usage, as root, with LXD prepared: python benchmarks/cluster_up.py [--rounds 5] [--large-rounds 3]
+
+Prints a table in Markdown; docs/benchmarks.md holds one. Makes and removes a cluster `gptbench` (nodes b000, b001, ...,
+bridges gptbn0 and gptbn1, 10.79.3.0/24 and 10.79.5.0/24) and an LXD image of that name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+NAME = "gptbench"
+SPEC = f"""\
+version: gpuprov/v1
+name: {NAME}
+nodes: {{count: 4, prefix: b}}
+gpus: {{mode: simulated}}
+network: {{bridge: gptbn0, subnet: 10.79.3.0/24, private_bridge: gptbn1, private_subnet: 10.79.5.0/24}}
+"""
+FILES = (
+    "/etc/hosts",
+    "/etc/resolv.conf",
+    "/etc/environment",
+    "/root/.ssh/authorized_keys",
+    "/etc/slurm/slurm.conf",
+    "/etc/slurm/gres.conf",
+    "/etc/slurm/controller",
+    "/etc/munge/munge.key",
+)
+GPUPROV = str(Path(sys.executable).parent / "gpuprov")
+PLAIN = (sys.executable, str(Path(__file__).parent / "plain_pylxd.py"))
+SMALL, LARGE, MOST = 4, 16, 32
+QUICK_RUNS = 10
+MIB = 1024**2
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A folder for what the plain script needs, and all times in seconds, by what was timed."""
+
+    folder: Path
+    seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def run(self, *argv: str) -> str:
+        """Run a command; its output is the evidence when it fails."""
+        environment = {**os.environ, "XDG_DATA_HOME": str(self.folder)}
+        finished = subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
+        if finished.returncode:
+            raise SystemExit(f"{' '.join(argv)}\n{finished.stdout}{finished.stderr}")
+        return finished.stdout
+
+    def time(self, what: str, *argv: str) -> float:
+        """Run and time a command."""
+        started = time.monotonic()
+        self.run(*argv)
+        taken = time.monotonic() - started
+        self.seconds[what].append(taken)
+        sys.stderr.write(f"{what}: {taken:.2f} s  (load {os.getloadavg()[0]:.1f})\n")
+        return taken
+
+    def gpuprov_up(self, count: int) -> tuple[str, ...]:
+        """The command that brings the cluster up."""
+        return (GPUPROV, "cluster", "up", "-f", str(self.folder / "spec.yaml"), "-n", str(count), "--no-verify")
+
+    def plain(self, verb: str, count: int) -> tuple[str, ...]:
+        """The command that does it plainly."""
+        return (*PLAIN, verb, str(count), NAME, str(self.folder))
+
+    def keep_files(self) -> None:
+        """Save the files of the cluster that is up, for the plain script to push the same."""
+        files = []
+        for path in FILES:
+            mode, uid, gid = self.run("lxc", "exec", "b000", "--", "stat", "-c", "%a %u %g", path).split()
+            content = self.folder / "content"
+            self.run("lxc", "file", "pull", f"b000{path}", str(content))
+            text = content.read_bytes().decode("latin-1")
+            files.append({"path": path, "content": text, "mode": f"0{mode}", "uid": int(uid), "gid": int(gid)})
+        (self.folder / "files.json").write_text(json.dumps(files))
+
+
+def compare(bench: Bench, count: int, rounds: int) -> None:
+    """Bring `count` nodes up with gpuprov and with the plain script, in turn."""
+    for _ in range(rounds):
+        bench.time(f"gpuprov up {count}", *bench.gpuprov_up(count))
+        if count == SMALL:
+            bench.time("second up", *bench.gpuprov_up(count))
+        bench.keep_files()
+        bench.time(f"gpuprov down {count}", GPUPROV, "cluster", "down", NAME)
+        bench.time(f"plain up {count}", *bench.plain("up", count))
+        bench.time(f"plain down {count}", *bench.plain("down", count))
+
+
+@contextmanager
+def least_memory(seen: list[int]) -> Iterator[None]:
+    """Append what memory was available before, and the least that was available during the block, in bytes."""
+    ended = threading.Event()
+    seen.append(available_bytes())
+    least = [seen[0]]
+
+    def watch() -> None:
+        while not ended.wait(0.2):
+            least[0] = min(least[0], available_bytes())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        seen.append(least[0])
+
+
+def available_bytes() -> int:
+    """Memory that the kernel could give out."""
+    return 1024 * next(int(line.split()[1]) for line in meminfo() if line.startswith("MemAvailable"))
+
+
+def meminfo() -> list[str]:
+    """Lines of /proc/meminfo."""
+    return Path("/proc/meminfo").read_text().splitlines()
+
+
+def many(bench: Bench, verify: Callable[[], object]) -> tuple[int, int]:
+    """Bring the most nodes up and verify them; returns the bytes of memory they took at most, and once idle."""
+    seen: list[int] = []
+    with least_memory(seen):
+        bench.time(f"gpuprov up {MOST}", *bench.gpuprov_up(MOST))
+        settled = available_bytes()
+        verify()
+    bench.time(f"gpuprov down {MOST}", GPUPROV, "cluster", "down", NAME)
+    return seen[0] - seen[1], seen[0] - settled
+
+
+def publish(bench: Bench) -> None:
+    """Make an ordinary LXD image of gpuprov's node image, and have LXD unpack it before anything is timed."""
+    nodes = json.loads(bench.run(GPUPROV, "--json", "cluster", "status", NAME))["nodes"]
+    bench.run("lxc", "publish", nodes[0]["image"], "--alias", NAME, "--compression", "none")
+    root = instance("b000")["devices"]["root"]
+    (bench.folder / "pool.json").write_text(json.dumps(root["pool"]))
+    bench.run("lxc", "init", NAME, "gptbench-warm", "--storage", root["pool"])
+    bench.run("lxc", "delete", "gptbench-warm")
+
+
+def instance(name: str) -> dict[str, Any]:
+    """An instance as LXD describes it."""
+    answer = subprocess.run(["lxc", "query", f"/1.0/instances/{name}"], check=True, capture_output=True)  # noqa: S607
+    loaded: dict[str, Any] = json.loads(answer.stdout)
+    return loaded
+
+
+def describe_machine(bench: Bench) -> str:
+    """One line about this machine."""
+    server = json.loads(bench.run("lxc", "query", "/1.0"))["environment"]
+    model = next(
+        (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), ""
+    )
+    memory_gib = round(int(meminfo()[0].split()[1]) / MIB)
+    pools = sorted({pool["driver"] for pool in json.loads(bench.run("lxc", "query", "/1.0/storage-pools?recursion=1"))})
+    return (
+        f"{os.cpu_count()} CPUs ({model}), {memory_gib} GiB memory, Linux {platform.release()}, "
+        f"LXD {server['server_version']} on {'/'.join(pools)}, Python {platform.python_version()}"
+    )
+
+
+def render(bench: Bench, machine: str, memory: tuple[int, int]) -> str:
+    """The table."""
+    rows = ["| What | Median | Least to most | Runs | Against the plain script |", "|---|---|---|---|---|"]
+    for what, taken in bench.seconds.items():
+        against = ""
+        if what.startswith("gpuprov up") and what.replace("gpuprov", "plain") in bench.seconds:
+            plain = statistics.median(bench.seconds[what.replace("gpuprov", "plain")])
+            against = f"{statistics.median(taken) / plain:.2f} of its time"
+        median = f"{statistics.median(taken):.2f} s"
+        rows.append(f"| {what} | {median} | {min(taken):.2f} to {max(taken):.2f} s | {len(taken)} | {against} |")
+    peak, idle = (round(value / MIB) for value in memory)
+    return "\n".join([machine, "", *rows, "", f"Memory that {MOST} nodes take: {idle} MiB idle, {peak} MiB at most."])
+
+
+def main() -> None:
+    """Run everything, and leave nothing."""
+    parser = argparse.ArgumentParser(description="times `gpuprov cluster up` against a plain pylxd script")
+    parser.add_argument("--rounds", type=int, default=5, help=f"rounds with {SMALL} nodes")
+    parser.add_argument("--large-rounds", type=int, default=3, help=f"rounds with {LARGE} nodes")
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(Path(folder))
+        (bench.folder / "spec.yaml").write_text(SPEC)
+        try:
+            bench.run(*bench.gpuprov_up(1))  # builds the image if need be
+            publish(bench)
+            bench.run(GPUPROV, "cluster", "down", NAME)
+            for _ in range(QUICK_RUNS):
+                bench.time("gpuprov --help", GPUPROV, "--help")
+            compare(bench, SMALL, wanted.rounds)
+            compare(bench, LARGE, wanted.large_rounds)
+            memory = many(bench, lambda: bench.time(f"verify {MOST}", GPUPROV, "verify", "--cluster", NAME))
+            sys.stdout.write(render(bench, describe_machine(bench), memory) + "\n")
+        finally:
+            bench.run(GPUPROV, "cluster", "down", NAME)
+            bench.run("sh", "-c", f"lxc image delete {NAME} 2>/dev/null || true")
+
+
+if __name__ == "__main__":
+    main()
