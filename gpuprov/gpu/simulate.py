@@ -13,6 +13,7 @@ A document says what the library answers:
                "answers": {"PowerUsage": 72000},        by function name without `nvmlDeviceGet` and version suffix
                "fields": {"230": 0},                    nvmlDeviceGetFieldValues
                "errors": {"PowerUsage": 15, "*": 15},   the same names, or all
+               "series": {"PcieReplayCounter": [0, 3]}, answers one after the other; the last one stays
                "xids": [79], "processes": [{"pid": 1}]}]}
 
 An answer is a number; a list where a call has several results; text; an object with the fields of a struct; or an
@@ -198,6 +199,9 @@ class SimulatedNvml:
             _put_fields(entry, process)
         return SUCCESS
 
+    def _p2p(self, gpu: Argument, _other: Argument, kind: Argument, reference: Argument) -> int:
+        return self._device_call("P2PStatus", gpu, kind, reference)
+
     def _event_set(self, reference: Argument) -> int:
         _put_handle(reference, _EVENT_SET)
         return SUCCESS
@@ -220,6 +224,9 @@ class SimulatedNvml:
         errors = device.get("errors", {})
         failure = int(errors.get(name, errors.get("*", SUCCESS)))
         answer = device["answers"].get(name)
+        coming = device.get("series", {}).get(name)
+        if coming:
+            answer = coming.pop(0) if len(coming) > 1 else coming[0]
         if failure or answer is None:
             return failure or NOT_SUPPORTED
         return _put(answer, *arguments[1:])
@@ -240,6 +247,7 @@ _HANDLERS = {
     "nvmlDeviceGetFieldValues": "_field_values",
     "nvmlDeviceGetComputeRunningProcesses": "_processes",
     "nvmlDeviceGetGraphicsRunningProcesses": "_processes",
+    "nvmlDeviceGetP2PStatus": "_p2p",
     "nvmlEventSetCreate": "_event_set",
     "nvmlEventSetFree": "_succeed",
     "nvmlEventSetWait": "_event_wait",

@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from gpuprov.verify.checks import devices, driver, kernels, network, node, nvml, slurm
+from gpuprov.verify.checks import devices, driver, kernels, limits, links, load, memory, network, node, nvml, slurm
 from gpuprov.verify.finding import not_asked, unknown
 from gpuprov.verify.models import Check, NodeReport
 
 if TYPE_CHECKING:
-    from gpuprov.verify.models import Expectation, Finding, Observation, Rule, Status
+    from gpuprov.verify.models import Expectation, Finding, Level, Observation, Rule, Status
 
 CHAIN: tuple[Rule, ...] = (
     *node.RULES,
     *driver.RULES,
     *devices.RULES,
     *nvml.RULES,
+    *memory.RULES,
+    *limits.RULES,
+    *links.RULES,
+    *nvml.CUDA_RULES,
+    *load.WATCH_RULES,
     *kernels.RULES,
+    *load.RULES,
     *network.RULES,
     *slurm.RULES,
 )
 
 
-def judge_node(expected: Expectation, seen: Observation) -> NodeReport:
-    """Ask every check of the chain about one node."""
+def rules_of(level: Level) -> tuple[Rule, ...]:
+    """The checks that a level asks; the quick ones are asked at every level."""
+    return tuple(rule for rule in CHAIN if rule.level == "quick" or level == "full")
+
+
+def judge_node(expected: Expectation, seen: Observation, level: Level = "quick") -> NodeReport:
+    """Ask every check of that level about one node."""
     done: dict[str, Check] = {}
-    for rule in CHAIN:
+    for rule in rules_of(level):
         cause = _cause(rule, done)
         finding = not_asked(f"because of {cause}") if cause else _ask(rule, expected, seen)
         status: Status = finding.status

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Status = Literal["pass", "warn", "fail", "skip", "unknown"]
 Verdict = Literal["pass", "warn", "fail", "unknown"]
 Severity = Literal["critical", "warning"]
+Level = Literal["quick", "full"]
 Layer = Literal["node", "driver", "devices", "nvml", "cuda", "kernels", "network", "slurm"]
 
 LAYERS: tuple[Layer, ...] = ("node", "driver", "devices", "nvml", "cuda", "kernels", "network", "slurm")
@@ -46,6 +47,7 @@ class Expectation:
         complete: Whether its creation ran to the end.
         access: How its GPUs get in: `none`, `raw`, `simulated`, `cdi` or `nvidia-runtime`.
         gpus: UUIDs of the GPUs or MIG instances that it holds.
+        sharing: `exclusive` where no other node may use them.
         devices: The device nodes that this lease needs.
         denied: Minors of NVIDIA's major that it must not be able to open.
         driver_version: Of the host's kernel module; None where it has none.
@@ -60,6 +62,7 @@ class Expectation:
     role: str = "plain"
     access: str = "none"
     gpus: tuple[str, ...] = ()
+    sharing: str = "shared"
     devices: tuple[CharDevice, ...] = ()
     denied: tuple[int, ...] = ()
     driver_version: str | None = None
@@ -111,6 +114,7 @@ class Rule:
     Attributes:
         needs: Ids of the checks whose failure is the cause of this one's, so that it is then skipped.
         fact: The part of the facts that it reads; where the probe could not gather it, the check is unknown.
+        level: The least level that asks it; `full` means that it looks at the GPU under load.
     """
 
     id: str
@@ -119,6 +123,7 @@ class Rule:
     judge: Callable[[Expectation, Observation], Finding]
     fact: str = ""
     severity: Severity = "critical"
+    level: Level = "quick"
 
 
 @dataclass(frozen=True, kw_only=True)

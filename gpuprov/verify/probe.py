@@ -30,6 +30,13 @@ MKNOD_FOLDERS = ("/dev", "/root")
 LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 SIMULATED_GPU = {"NUMBA_ENABLE_CUDASIM": "1"}
 MOST_SAMPLES = 240
+NVLINKS_MOST = 18
+GPU_MAX_THRESHOLD = 3  # NVML_TEMPERATURE_THRESHOLD_GPU_MAX
+RECOVERY_ACTION = 230  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION
+INVALID_ARGUMENT = 2
+NOT_SUPPORTED = 3
+TIMED_OUT = 10
+FUNCTION_NOT_FOUND = 13
 TAIL = 2000
 
 Facts = dict[str, Any]
@@ -157,15 +164,109 @@ def ask_nvml(simulation: Facts | None) -> Facts:
         pynvml.nvmlInit()
         call = "nvmlDeviceGetCount"
         gpus: list[Facts] = []
+        handles = []
         for index in range(pynvml.nvmlDeviceGetCount()):
             call = f"nvmlDeviceGetHandleByIndex({index})"
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             call = f"nvmlDeviceGetUUID({index})"
             uuid = text(pynvml.nvmlDeviceGetUUID(handle))
             gpus.append({"uuid": uuid, "name": text(pynvml.nvmlDeviceGetName(handle)), "mig": list_mig(pynvml, handle)})
+            handles.append(handle)
     except pynvml.NVMLError as error:
         return {"failed": {"call": call, "code": int(error.value), "text": str(error)}}
-    return {"gpus": gpus}
+    for gpu, handle in zip(gpus, handles, strict=True):
+        gpu["readings"] = {name: answer(pynvml, question) for name, question in questions(pynvml, handle).items()}
+    return {"gpus": gpus, "p2p": ask_p2p(pynvml, handles)}
+
+
+def questions(pynvml: Any, gpu: Any) -> dict[str, Callable[[], Any]]:  # noqa: ANN401 - a module and a handle without types
+    """What NVML is asked about each GPU, by the names that the checks use."""
+    return {
+        "ecc_mode": lambda: list(pynvml.nvmlDeviceGetEccMode(gpu)),
+        "ecc_corrected": lambda: pynvml.nvmlDeviceGetTotalEccErrors(gpu, 0, 0),
+        "ecc_uncorrected": lambda: pynvml.nvmlDeviceGetTotalEccErrors(gpu, 1, 0),
+        "ecc_sram_exceeded": lambda: sram_exceeded(pynvml, gpu),
+        "retired_pending": lambda: pynvml.nvmlDeviceGetRetiredPagesPendingStatus(gpu),
+        "row_remap": lambda: list(pynvml.nvmlDeviceGetRemappedRows(gpu)),
+        "recovery_action": lambda: field_value(pynvml, gpu, RECOVERY_ACTION),
+        "inforom": lambda: pynvml.nvmlDeviceValidateInforom(gpu),
+        "clock_reasons": lambda: throttle_reasons(pynvml, gpu),
+        "temperature_c": lambda: pynvml.nvmlDeviceGetTemperature(gpu, 0),
+        "temperature_max_c": lambda: pynvml.nvmlDeviceGetTemperatureThreshold(gpu, GPU_MAX_THRESHOLD),
+        "temperature_margin_c": lambda: pynvml.nvmlDeviceGetMarginTemperature(gpu),
+        "power_limit_mw": lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu),
+        "power_default_mw": lambda: pynvml.nvmlDeviceGetPowerManagementDefaultLimit(gpu),
+        "pcie_width": lambda: pynvml.nvmlDeviceGetCurrPcieLinkWidth(gpu),
+        "pcie_width_max": lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),
+        "pcie_generation_max": lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
+        "pcie_replay": lambda: pynvml.nvmlDeviceGetPcieReplayCounter(gpu),
+        "nvlinks": lambda: nvlink_states(pynvml, gpu),
+        "fabric": lambda: fabric_info(pynvml, gpu),
+        "persistence": lambda: pynvml.nvmlDeviceGetPersistenceMode(gpu),
+        "compute_mode": lambda: pynvml.nvmlDeviceGetComputeMode(gpu),
+        "mig_mode": lambda: list(pynvml.nvmlDeviceGetMigMode(gpu)),
+        "processes": lambda: list_processes(pynvml, gpu),
+    }
+
+
+def answer(pynvml: Any, question: Callable[[], Any]) -> Facts:  # noqa: ANN401 - a module without types
+    """The value, or NVML's code for why there is none; a pynvml older than the question is as an older library."""
+    try:
+        return {"value": question()}
+    except pynvml.NVMLError as error:
+        return {"code": int(error.value), "text": str(error)}
+    except AttributeError as error:
+        return {"code": FUNCTION_NOT_FOUND, "text": str(error)}
+
+
+def sram_exceeded(pynvml: Any, gpu: Any) -> bool:  # noqa: ANN401 - as above
+    """Whether errors in the caches exceed the GPU's threshold."""
+    status = pynvml.c_nvmlEccSramErrorStatus_v1_t()
+    pynvml.nvmlDeviceGetSramEccErrorStatus(gpu, ctypes.byref(status))
+    return bool(status.bThresholdExceeded)
+
+
+def field_value(pynvml: Any, gpu: Any, number: int) -> int:  # noqa: ANN401 - as above
+    """One whole number that has no call of its own; its low 32 bits are the same for every type that it may have."""
+    found = pynvml.nvmlDeviceGetFieldValues(gpu, [number])[0]
+    if found.nvmlReturn:
+        raise pynvml.NVMLError(found.nvmlReturn)
+    return int(found.value.uiVal)
+
+
+def nvlink_states(pynvml: Any, gpu: Any) -> list[int]:  # noqa: ANN401 - as above
+    """1 or 0 for each link that this GPU has; raises NVMLError where it has none."""
+    states: list[int] = []
+    try:
+        for link in range(NVLINKS_MOST):
+            states.append(int(pynvml.nvmlDeviceGetNvLinkState(gpu, link)))  # noqa: PERF401 - some count when one fails
+    except pynvml.NVMLError as error:
+        if not states or error.value not in (INVALID_ARGUMENT, NOT_SUPPORTED):
+            raise
+    return states
+
+
+def fabric_info(pynvml: Any, gpu: Any) -> Facts:  # noqa: ANN401 - as above
+    """How far the GPU has come in joining an NVSwitch fabric, and with which result."""
+    info = pynvml.c_nvmlGpuFabricInfo_v2_t()
+    pynvml.nvmlDeviceGetGpuFabricInfoV(gpu, ctypes.byref(info))
+    return {"state": int(info.state), "status": int(info.status)}
+
+
+def list_processes(pynvml: Any, gpu: Any) -> list[Facts]:  # noqa: ANN401 - as above
+    """Who computes on it, and whether this node knows the process."""
+    pids = [int(process.pid) for process in pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)]
+    return [{"pid": pid, "here": pid > 0 and Path(f"/proc/{pid}").exists()} for pid in pids]
+
+
+def ask_p2p(pynvml: Any, gpus: list[Any]) -> list[Facts]:  # noqa: ANN401 - as above
+    """Whether each pair of GPUs may read each other's memory; pynvml's own constant for that question is a tuple."""
+    found = []
+    for number, first in enumerate(gpus):
+        for other in range(number + 1, len(gpus)):
+            said = answer(pynvml, lambda one=first, two=gpus[other]: pynvml.nvmlDeviceGetP2PStatus(one, two, 0))  # type: ignore[misc]
+            found.append({"pair": [number, other], **said})
+    return found
 
 
 def list_mig(pynvml: Any, handle: Any) -> list[str]:  # noqa: ANN401 - a module and a handle without types
@@ -197,6 +298,8 @@ class Sampler:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._rows: dict[str, list[Facts]] = {}
+        self._seen: dict[str, Facts] = {}
+        self._xids: Facts = {}
         self._problem = ""
 
     def start(self) -> None:
@@ -204,11 +307,14 @@ class Sampler:
         self._thread.start()
 
     def finish(self) -> Facts:
-        """End, and hand over the samples by UUID; `problem` says why there are none, or no more."""
+        """End, and hand over the samples by UUID; `problem` says why there are none, or no more.
+
+        `seen` sums up all moments, those that were dropped as well; `xids` is what the driver reported meanwhile.
+        """
         self._ended.set()
         if self._thread.is_alive():
             self._thread.join(timeout=2)
-        return {"gpus": dict(self._rows), "problem": self._problem}
+        return {"gpus": dict(self._rows), "seen": self._seen, "xids": self._xids, "problem": self._problem}
 
     def _run(self) -> None:
         begun = time.monotonic()
@@ -218,10 +324,16 @@ class Sampler:
             pynvml.nvmlInit()
             handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
             gpus = {text(pynvml.nvmlDeviceGetUUID(handle)): handle for handle in handles}
+            events = answer(pynvml, lambda: watch_xids(pynvml, handles))
+            found: list[Facts] = []
+            self._xids = {"value": found} if "value" in events else events
             while True:
                 for uuid, handle in gpus.items():
                     row = {"at_s": round(time.monotonic() - begun, 3), **sample(pynvml, handle)}
                     self._rows.setdefault(uuid, []).append(row)
+                    self._seen[uuid] = sum_up(self._seen.get(uuid), row)
+                if "value" in events:
+                    found += take_xids(pynvml, events["value"])
                 if any(len(rows) >= MOST_SAMPLES for rows in self._rows.values()):
                     self._interval_s *= 2
                     for rows in self._rows.values():
@@ -240,8 +352,48 @@ def sample(pynvml: Any, handle: Any) -> Facts:  # noqa: ANN401 - a module and a 
         "memory_clock_mhz": lambda: pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM),
         "power_w": lambda: pynvml.nvmlDeviceGetPowerUsage(handle) / 1000,
         "throttle": lambda: throttle_reasons(pynvml, handle),
+        "pcie_generation": lambda: pynvml.nvmlDeviceGetCurrPcieLinkGeneration(handle),
+        "pcie_replay": lambda: pynvml.nvmlDeviceGetPcieReplayCounter(handle),
     }
     return {name: answer_or_none(pynvml, question) for name, question in questions.items()}
+
+
+def sum_up(before: Facts | None, row: Facts) -> Facts:
+    """What was seen of a GPU so far, and now; None where it never told."""
+    before = before or {"samples": 0, "throttle": None, "pcie_replay_first": row["pcie_replay"]}
+    throttle = [bits for bits in (before["throttle"], row["throttle"]) if bits is not None]
+    after = {
+        "samples": before["samples"] + 1,
+        "throttle": throttle[0] | throttle[-1] if throttle else None,
+        "pcie_replay_first": before["pcie_replay_first"],
+        "pcie_replay_last": row["pcie_replay"],
+    }
+    for name in ("temperature_c", "pcie_generation"):
+        after[name] = max((value for value in (before.get(name), row[name]) if value is not None), default=None)
+    return after
+
+
+def watch_xids(pynvml: Any, gpus: list[Any]) -> Any:  # noqa: ANN401 - a module, handles and an event set without types
+    """An event set that the driver fills with the errors of these GPUs."""
+    events = pynvml.nvmlEventSetCreate()
+    for gpu in gpus:
+        pynvml.nvmlDeviceRegisterEvents(gpu, pynvml.nvmlEventTypeXidCriticalError, events)
+    return events
+
+
+def take_xids(pynvml: Any, events: Any) -> list[Facts]:  # noqa: ANN401 - as above
+    """The errors that have come in; the wait for the next one ends at once."""
+    found: list[Facts] = []
+    while len(found) < MOST_SAMPLES:
+        try:
+            event = pynvml.nvmlEventSetWait_v2(events, 1)
+        except pynvml.NVMLError as error:
+            if error.value == TIMED_OUT:
+                break
+            raise
+        uuid = answer(pynvml, lambda gpu=event.device: text(pynvml.nvmlDeviceGetUUID(gpu)))  # type: ignore[misc]
+        found.append({"uuid": uuid.get("value", "a lost GPU"), "xid": int(event.eventData)})
+    return found
 
 
 def answer_or_none(pynvml: Any, question: Callable[[], float]) -> float | None:  # noqa: ANN401 - as above

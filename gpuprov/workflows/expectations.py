@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import GpuprovError, HostNotReady
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ADDRESS, LABEL_PRIVATE_ADDRESS, LABEL_ROLE
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ADDRESS, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
 from gpuprov.gpu.simulate import node_document
 from gpuprov.verify.models import Expectation, HostProblem, Peer
@@ -55,6 +55,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         role=node.labels.get(LABEL_ROLE, "plain"),
         access=access,
         gpus=uuids,
+        sharing=node.labels.get(LABEL_SHARING, "shared"),
         devices=gpus.devices,
         denied=gpus.denied,
         driver_version=gpus.driver_version,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.verify.checks.driver import NO_GPU, facts_of, real_gpu
+from gpuprov.verify.checks.readings import LOOK, LOST, RESET, combine, explain_code, gpus_of, values_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 _FIXES = {
@@ -34,6 +39,46 @@ def judge_init(expected: Expectation, seen: Observation) -> Finding:
         return failed(f"{failure['call']}: {failure['text']} (code {failure['code']})", fix)
     mark = " SIMULATED" if expected.simulated else ""
     return passed(f"answers: {len(facts['gpus'])}{mark} GPU{'s' if len(facts['gpus']) != 1 else ''}")
+
+
+def look_at_readings(readings: Mapping[str, Any]) -> Finding:
+    """The GPU answers at all; one that is lost says so to some question, whichever it is."""
+    for name, reading in readings.items():
+        if "value" not in reading and reading["code"] in LOST:
+            return explain_code(name, reading)
+    count = len(values_of(readings))
+    if not count:
+        return unknown(f"none of {len(readings)} questions has an answer", LOOK)
+    return passed(f"{count} of {len(readings)} questions answered")
+
+
+def look_at_mig(whole: set[str], gpu: Mapping[str, Any]) -> Finding:
+    """MIG is off where the whole GPU is leased: with MIG on, CUDA sees its instances only."""
+    reading = gpu["readings"]["mig_mode"]
+    if "value" not in reading:
+        return explain_code("mig_mode", reading)
+    current, _ = reading["value"]
+    if current and gpu["uuid"] in whole:
+        fix = "gpuprov stop {node} && nvidia-smi -mig 0 -i {uuid} && gpuprov start {node}"
+        return failed("MIG is on, the lease is of the whole GPU", fix)
+    return passed("MIG is on, as leased" if current else "MIG is off")
+
+
+def judge_responds(expected: Expectation, seen: Observation) -> Finding:
+    """No GPU is lost, or needs a reset."""
+    if not expected.gpus:
+        return not_asked(NO_GPU)
+    gpus = gpus_of(seen)
+    return combine(expected, gpus, [look_at_readings(gpu["readings"]) for gpu in gpus], RESET)
+
+
+def judge_mig(expected: Expectation, seen: Observation) -> Finding:
+    """No GPU that is leased as a whole is cut into instances."""
+    if not expected.gpus:
+        return not_asked(NO_GPU)
+    gpus = gpus_of(seen)
+    look = partial(look_at_mig, set(expected.gpus))
+    return combine(expected, gpus, [look(gpu) for gpu in gpus], LOOK)
 
 
 def judge_uuids(expected: Expectation, seen: Observation) -> Finding:
@@ -68,6 +113,11 @@ def judge_cuda(expected: Expectation, seen: Observation) -> Finding:
 
 RULES = (
     Rule(id="nvml-answers", layer="nvml", needs=("device-open", "driver-libraries"), judge=judge_init, fact="nvml"),
-    Rule(id="nvml-uuids", layer="nvml", needs=("nvml-answers",), judge=judge_uuids, fact="nvml"),
+    Rule(id="nvml-responds", layer="nvml", needs=("nvml-answers",), judge=judge_responds, fact="nvml"),
+    Rule(id="nvml-mig", layer="nvml", needs=("nvml-responds",), judge=judge_mig, fact="nvml"),
+    Rule(id="nvml-uuids", layer="nvml", needs=("nvml-mig",), judge=judge_uuids, fact="nvml"),
+)
+
+CUDA_RULES = (
     Rule(id="cuda-init", layer="cuda", needs=("device-open", "driver-libraries"), judge=judge_cuda, fact="cuda"),
 )

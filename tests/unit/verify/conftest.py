@@ -24,6 +24,7 @@ EXPECTED = {
         role="slurm",
         access="simulated",
         gpus=("GPU-51515151-5151-4151-8151-000000000000",),
+        sharing="exclusive",
         devices=(CharDevice(path="/dev/nvidia0", major=195, minor=0), CTL),
         denied=(1, 253),
         simulation={"gpus": []},
@@ -36,6 +37,7 @@ EXPECTED = {
         role="slurm",
         access="raw",
         gpus=("GPU-aaaaaaaa-0000-4000-8000-000000000000", "GPU-aaaaaaaa-0000-4000-8000-000000000002"),
+        sharing="exclusive",
         devices=(
             CharDevice(path="/dev/nvidia0", major=195, minor=0),
             CharDevice(path="/dev/nvidia2", major=195, minor=2),

@@ -11,6 +11,7 @@ import pytest
 
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.simulate import node_document
+from gpuprov.verify.chain import judge_node
 from gpuprov.verify.models import Expectation, Peer
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 
@@ -81,8 +82,18 @@ def test_the_probe_runs_as_it_is_sent_and_the_simulated_nvml_answers_with_the_le
     assert seen.facts["slurm"] is None
     assert list(seen.facts["samples"]["gpus"]) == list(expected.gpus), seen.facts["samples"]
     row = seen.facts["samples"]["gpus"][expected.gpus[0]][0]
-    assert set(row) == {"at_s", "temperature_c", "sm_clock_mhz", "memory_clock_mhz", "power_w", "throttle"}
+    assert set(row) == {
+        "at_s", "temperature_c", "sm_clock_mhz", "memory_clock_mhz", "power_w", "throttle", "pcie_generation",
+        "pcie_replay",
+    }  # fmt: skip
     assert None not in row.values()
+    assert seen.facts["samples"]["xids"] == {"value": []}
+    report = judge_node(expected, seen, "full")
+    health = {check.id: check.status for check in report.checks if check.layer == "nvml"}
+    assert set(health.values()) == {"pass", "skip"}
+    assert {check_id for check_id, status in health.items() if status == "skip"} == {
+        "nvml-retired-pages", "nvml-processes", "nvml-p2p",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -82,4 +82,4 @@ def test_samples_stay_few_and_cover_the_whole_run(put: Put, monkeypatch: pytest.
 
 
 def test_a_sampler_that_never_began_has_no_samples() -> None:
-    assert Sampler(interval_s=1.0).finish() == {"gpus": {}, "problem": ""}
+    assert Sampler(interval_s=1.0).finish() == {"gpus": {}, "seen": {}, "xids": {}, "problem": ""}

@@ -1,0 +1,96 @@
+"""Whether a GPU's connections are up: PCIe, NVLink, the NVSwitch fabric, and GPU to GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.verify.checks.driver import NO_GPU, facts_of
+from gpuprov.verify.checks.readings import explain_code, gpu_rule
+from gpuprov.verify.finding import failed, not_asked, passed
+from gpuprov.verify.models import Rule
+
+if TYPE_CHECKING:
+    from gpuprov.verify.checks.readings import Values
+    from gpuprov.verify.models import Expectation, Finding, Observation
+
+_FABRIC = {1: "not started", 2: "in progress", 3: "completed"}
+_FABRIC_DONE = 3
+_P2P = {1: "the chipset does not", 3: "the topology does not", 4: "switched off by a driver setting", 6: "unknown"}
+_P2P_NEVER = (2, 5)  # a GPU without it, such as a GeForce
+
+
+def look_at_width(values: Values) -> Finding:
+    """Every PCIe lane is in use."""
+    now, most = values["pcie_width"], values["pcie_width_max"]
+    return failed(f"PCIe x{now} of x{most}", "") if now < most else passed(f"PCIe x{now}")
+
+
+def look_at_nvlink(values: Values) -> Finding:
+    """All links are up; none at all is a machine without NVLink."""
+    links = values["nvlinks"]
+    down = [str(number) for number, up in enumerate(links) if not up]
+    if not links or len(down) == len(links):
+        return not_asked("no NVLink is in use")
+    if down:
+        return failed(f"NVLink {', '.join(down)} of {len(links)} down", "")
+    return passed(f"{len(links)} NVLinks up")
+
+
+def look_at_fabric(values: Values) -> Finding:
+    """The GPU has joined the fabric of an NVSwitch system, without which CUDA does not start there."""
+    state, status = values["fabric"]["state"], values["fabric"]["status"]
+    if state == 0:
+        return not_asked("no NVSwitch fabric")
+    text = f"fabric {_FABRIC.get(state, state)}, status {status}"
+    return passed(text) if state == _FABRIC_DONE and status == 0 else failed(text, "")
+
+
+def judge_p2p(expected: Expectation, seen: Observation) -> Finding:
+    """The GPUs of the node reach each other's memory."""
+    if not expected.gpus:
+        return not_asked(NO_GPU)
+    mark = "SIMULATED: " if expected.simulated else ""
+    pairs = facts_of(seen, "nvml")["p2p"]
+    if not pairs:
+        return not_asked(f"{mark}it holds one GPU")
+    wrong, never = [], ""
+    for item in pairs:
+        name = f"GPU {item['pair'][0]} and {item['pair'][1]}"
+        if "value" not in item:
+            finding = explain_code(name, item)
+            if finding.status != "skip":
+                fix = finding.fix.format(node=expected.node, uuid=expected.gpus[0])
+                return failed(finding.evidence, fix) if finding.status == "fail" else finding
+            never = finding.evidence
+        elif item["value"] in _P2P_NEVER:
+            never = f"{name} cannot, by their kind"
+        elif item["value"]:
+            wrong.append(f"{name}: {_P2P.get(item['value'], item['value'])}")
+    if wrong:
+        return failed(
+            f"{mark}{'; '.join(wrong)}", "nvidia-smi topo -p2p r    # on the host; then IOMMU and ACS settings"
+        )
+    return not_asked(f"{mark}{never}") if never else passed(f"{mark}{len(pairs)} pairs reach each other")
+
+
+RULES = (
+    gpu_rule(
+        "nvml-pcie-width",
+        ("pcie_width", "pcie_width_max"),
+        look_at_width,
+        "nvidia-smi -q -i {uuid} | grep -A 12 'GPU Link Info'    # then: slot, riser, BIOS",
+    ),
+    gpu_rule(
+        "nvml-nvlink",
+        ("nvlinks",),
+        look_at_nvlink,
+        "nvidia-smi nvlink -s -i {uuid}    # on the host; dmesg | grep 'Xid.* 74'",
+    ),
+    gpu_rule(
+        "nvml-fabric",
+        ("fabric",),
+        look_at_fabric,
+        "systemctl restart nvidia-fabricmanager    # on the host; its version must be the driver's",
+    ),
+    Rule(id="nvml-p2p", layer="nvml", needs=("nvml-uuids",), judge=judge_p2p, fact="nvml", severity="warning"),
+)
