@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
@@ -16,6 +16,7 @@ from gpuprov.verify.checks.kernels import read_document
 from gpuprov.verify.models import Expectation
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.leases import leased_uuids
+from gpuprov.workflows.side_by_side import ask_side_by_side
 from gpuprov.workflows.smoke_result import LOCAL, Answer, judge, no_result
 
 if TYPE_CHECKING:
@@ -59,11 +60,8 @@ def smoke_nodes(
         return result
 
     with reporter.phase(f"smoke {wanted.kernel}"):
-        pool = ThreadPoolExecutor(max_workers=max(_WORKERS_MIN, 2 * (os.cpu_count() or 1)), thread_name_prefix="smoke")
-        try:
-            return tuple(pool.map(smoke, chosen))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        workers = max(_WORKERS_MIN, 2 * (os.cpu_count() or 1))
+        return tuple(ask_side_by_side([partial(smoke, node) for node in chosen], workers=workers))
 
 
 def choose_nodes(state: ClusterState, names: Sequence[str] | None) -> tuple[NodeState, ...]:
