@@ -112,7 +112,7 @@ def _check_all(driver: Driver, expected: Sequence[Expectation], reporter: Report
     def check(expectation: Expectation) -> NodeReport:
         reporter.node(expectation.node, "checking")
         seen = _look(driver, expectation, work)
-        report = replace(judge_node(expectation, seen), measured=measure_node(expectation, seen))
+        report = replace(judge_node(expectation, seen, work.level), measured=measure_node(expectation, seen))
         reporter.node(expectation.node, f"{report.verdict}{' (SIMULATED)' if report.simulated else ''}")
         return report
 

@@ -92,7 +92,13 @@ def judge_kernel(kernel: str, expected: Expectation, seen: Observation) -> Findi
 
 
 RULES = (
-    Rule(id="kernels-run", layer="kernels", needs=("nvml-uuids", "cuda-init"), judge=judge_run, fact="kernels"),
+    Rule(
+        id="kernels-run",
+        layer="kernels",
+        needs=("nvml-uuids", "nvml-compute-mode", "cuda-init"),
+        judge=judge_run,
+        fact="kernels",
+    ),
     *(
         Rule(
             id=f"kernel-{kernel}",

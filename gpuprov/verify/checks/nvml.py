@@ -119,5 +119,11 @@ RULES = (
 )
 
 CUDA_RULES = (
-    Rule(id="cuda-init", layer="cuda", needs=("device-open", "driver-libraries"), judge=judge_cuda, fact="cuda"),
+    Rule(
+        id="cuda-init",
+        layer="cuda",
+        needs=("device-open", "driver-libraries", "nvml-fabric"),
+        judge=judge_cuda,
+        fact="cuda",
+    ),
 )
