@@ -6,7 +6,14 @@
  *   STUB_UUID       UUID of GPU 0
  *   STUB_FAIL       name of a function that fails ...
  *   STUB_FAIL_CODE  ... with this code
- * Compiled with -DWITHOUT_CUDA_VERSION it lacks nvmlSystemGetCudaDriverVersion, as a library of another age would.
+ *   STUB_FAIL_GPU   index of the only GPU at which it fails
+ *   STUB_LOST       index of a GPU at which every question after its UUID and name says that it is lost
+ *   STUB_ECC, STUB_ECC_CORRECTED      errors that GPU 0 counts
+ *   STUB_REMAP_PENDING, STUB_REMAP_FAILURE, STUB_RECOVERY    what GPU 0 says of its rows, and wants done
+ *   STUB_REASONS    bits that hold the clocks of GPU 0 down
+ *   STUB_WIDTH, STUB_TEMPERATURE, STUB_COMPUTE_MODE, STUB_INFOROM, STUB_XID   the same, of GPU 0
+ * Compiled with -DWITHOUT_CUDA_VERSION it lacks nvmlSystemGetCudaDriverVersion, with -DBEFORE_R535
+ * nvmlDeviceGetCurrentClocksEventReasons, as libraries of another age would.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +24,8 @@
 #define INVALID_ARGUMENT 2
 #define NOT_SUPPORTED 3
 #define INSUFFICIENT_SIZE 7
+#define TIMEOUT 10
+#define GPU_IS_LOST 15
 #define GPUS_MAX 16
 
 typedef struct { unsigned int index; } gpu_t;
@@ -114,8 +123,135 @@ int nvmlDeviceGetCudaComputeCapability(gpu_t *gpu, int *major, int *minor) {
     return SUCCESS;
 }
 
-int nvmlDeviceGetMigMode(gpu_t *gpu, unsigned int *current, unsigned int *pending) {
-    (void)gpu; (void)current; (void)pending;
+/* As CHECK, for a question about one GPU. */
+static int fault_at(const char *function, gpu_t *gpu) {
+    if (number("STUB_LOST", -1) == (int)gpu->index) return GPU_IS_LOST;
+    int only = number("STUB_FAIL_GPU", -1);
+    return only >= 0 && only != (int)gpu->index ? SUCCESS : fault(function);
+}
+
+#define CHECK_AT(gpu) do { int code = fault_at(__func__, gpu); if (code != SUCCESS) return code; } while (0)
+
+/* A fault of GPU 0; the others are healthy. */
+static int at_first(gpu_t *gpu, const char *name, int healthy) { return gpu->index == 0 ? number(name, healthy) : healthy; }
+
+#define ANSWER(function, type, value) int function(gpu_t *gpu, type *out) { CHECK_AT(gpu); *out = (type)(value); return SUCCESS; }
+
+#ifndef BEFORE_R535
+ANSWER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, at_first(gpu, "STUB_REASONS", 1))
+#endif
+ANSWER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, at_first(gpu, "STUB_REASONS", 1))
+ANSWER(nvmlDeviceGetEnforcedPowerLimit, unsigned int, 700000)
+ANSWER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int, 700000)
+ANSWER(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, at_first(gpu, "STUB_WIDTH", 16))
+ANSWER(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, 16)
+ANSWER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned int, 5)
+ANSWER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int, 5)
+ANSWER(nvmlDeviceGetPcieReplayCounter, unsigned int, 0)
+ANSWER(nvmlDeviceGetPersistenceMode, unsigned int, 1)
+ANSWER(nvmlDeviceGetComputeMode, unsigned int, at_first(gpu, "STUB_COMPUTE_MODE", 0))
+ANSWER(nvmlDeviceGetPowerUsage, unsigned int, 72000)
+
+int nvmlDeviceValidateInforom(gpu_t *gpu) { CHECK_AT(gpu); return at_first(gpu, "STUB_INFOROM", SUCCESS); }
+
+int nvmlDeviceGetTemperature(gpu_t *gpu, int sensor, unsigned int *celsius) {
+    CHECK_AT(gpu);
+    (void)sensor;
+    *celsius = (unsigned int)at_first(gpu, "STUB_TEMPERATURE", 33);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTemperatureThreshold(gpu_t *gpu, int kind, unsigned int *celsius) {
+    CHECK_AT(gpu);
+    if (kind != 3) return NOT_SUPPORTED; /* NVML_TEMPERATURE_THRESHOLD_GPU_MAX */
+    *celsius = 87;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetEccMode(gpu_t *gpu, int *current, int *pending) {
+    CHECK_AT(gpu);
+    *current = *pending = 1;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetTotalEccErrors(gpu_t *gpu, int type, int counter, unsigned long long *count) {
+    CHECK_AT(gpu);
+    if (counter != 0) return NOT_SUPPORTED; /* volatile: since the driver was loaded */
+    *count = (unsigned long long)at_first(gpu, type == 1 ? "STUB_ECC" : "STUB_ECC_CORRECTED", 0);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetRemappedRows(gpu_t *gpu, unsigned int *corrected, unsigned int *uncorrected, unsigned int *pending,
+                              unsigned int *failure) {
+    CHECK_AT(gpu);
+    *pending = (unsigned int)at_first(gpu, "STUB_REMAP_PENDING", 0);
+    *failure = (unsigned int)at_first(gpu, "STUB_REMAP_FAILURE", 0);
+    *corrected = 0;
+    *uncorrected = *pending;
+    return SUCCESS;
+}
+
+typedef struct {
+    unsigned int field, scope;
+    long long timestamp, latency;
+    int value_type, code;
+    union { double number; unsigned int whole; unsigned long long long_whole; } value;
+} field_value_t;
+
+int nvmlDeviceGetFieldValues(gpu_t *gpu, int count, field_value_t *values) {
+    CHECK_AT(gpu);
+    for (int index = 0; index < count; index++) {
+        values[index].code = values[index].field == 230 ? SUCCESS : NOT_SUPPORTED;
+        values[index].value_type = 1;
+        values[index].value.whole = (unsigned int)at_first(gpu, "STUB_RECOVERY", 0);
+    }
+    return SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(gpu_t *gpu, unsigned int *count, void *processes) {
+    CHECK_AT(gpu);
+    (void)processes;
+    *count = 0;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetP2PStatus(gpu_t *gpu, gpu_t *other, int kind, int *status) {
+    CHECK_AT(gpu);
+    (void)other;
+    *status = kind == 0 ? SUCCESS : NOT_SUPPORTED;
+    return SUCCESS;
+}
+
+typedef struct {
+    gpu_t *gpu;
+    unsigned long long type, data;
+    unsigned int gpu_instance, compute_instance;
+} event_t;
+
+static int events; /* its address is the event set */
+
+int nvmlEventSetCreate(int **set) { CHECK(); events = number("STUB_XID", 0) != 0; *set = &events; return SUCCESS; }
+
+int nvmlDeviceRegisterEvents(gpu_t *gpu, unsigned long long types, int *set) {
+    CHECK_AT(gpu);
+    (void)types; (void)set;
+    return SUCCESS;
+}
+
+int nvmlEventSetWait_v2(int *set, event_t *event, unsigned int milliseconds) {
     CHECK();
+    (void)milliseconds;
+    if (*set == 0) return TIMEOUT;
+    *set = 0;
+    memset(event, 0, sizeof *event);
+    event->gpu = &gpus[0];
+    event->type = 8;
+    event->data = (unsigned long long)number("STUB_XID", 0);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetMigMode(gpu_t *gpu, unsigned int *current, unsigned int *pending) {
+    (void)current; (void)pending;
+    CHECK_AT(gpu);
     return NOT_SUPPORTED;
 }

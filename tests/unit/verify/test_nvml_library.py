@@ -1,0 +1,161 @@
+"""The probe asks a real shared library here, through pynvml and in a process of its own, as in a node with a GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.verify.chain import judge_node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.verify.models import Check, Expectation, Observation
+
+    Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
+
+STUB = Path(__file__).parents[2] / "native" / "nvml_stub.c"
+REPOSITORY = Path(__file__).parents[3]
+GPUS = tuple(f"GPU-57ab57ab-0000-4000-8000-{number:012d}" for number in range(2))
+
+ASK = """
+import json, time
+from gpuprov.verify.probe import Sampler, ask_nvml
+import pynvml
+begun = time.monotonic()
+facts = {"nvml": ask_nvml(None), "seconds": time.monotonic() - begun}
+sampler = Sampler(interval_s=0.01)
+if "gpus" in facts["nvml"]:
+    sampler.start()
+    time.sleep(0.05)
+facts["samples"] = sampler.finish()
+print(json.dumps(facts))
+"""
+
+
+def compile_stub(folder: Path, *flags: str) -> Path:
+    library = folder / "libnvidia-ml.so.1"
+    command = ["gcc", "-shared", "-fPIC", "-Wall", "-Wextra", "-Werror", *flags, "-o", str(library), str(STUB)]
+    subprocess.run([*command, "-Wl,-soname,libnvidia-ml.so.1"], check=True, timeout=60)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_stub(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture(scope="module")
+def older_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_stub(tmp_path_factory.mktemp("older"), "-DBEFORE_R535")
+
+
+def ask(folder: Path, **faults: str) -> dict[str, Any]:
+    environment = {**os.environ, **faults, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def judge(build_case: Build, facts: dict[str, Any]) -> dict[str, Check]:
+    """The checks of an otherwise healthy node with real GPUs, by id."""
+    changes = {"nvml": facts["nvml"], "samples": facts["samples"]}
+    expected, seen = build_case({"base": "real", "facts": changes, "document": {"device.visible": list(GPUS)}})
+    return {check.id: check for check in judge_node(replace(expected, gpus=GPUS), seen, "full").checks}
+
+
+def problems(checks: dict[str, Check]) -> dict[str, str]:
+    found = (check for check in checks.values() if check.layer == "nvml" or check.id.startswith("load-"))
+    return {check.id: check.status for check in found if check.status not in ("pass", "skip")}
+
+
+def test_a_healthy_library_has_no_problem(library: Path, build_case: Build) -> None:
+    facts = ask(library)
+    checks = judge(build_case, facts)
+    assert problems(checks) == {}
+    passed = {check_id for check_id, check in checks.items() if check.layer == "nvml" and check.status == "pass"}
+    assert {"nvml-responds", "nvml-uuids", "nvml-ecc-uncorrected", "nvml-remap-pending", "nvml-recovery"} <= passed
+    assert {"nvml-clocks-hardware", "nvml-p2p", "nvml-processes", "load-xid"} <= passed
+    assert facts["seconds"] < 0.1  # two GPUs
+
+
+@pytest.mark.parametrize("code", [9, 18, 999])
+def test_init_that_fails_is_the_one_failure(library: Path, build_case: Build, code: int) -> None:
+    checks = judge(build_case, ask(library, STUB_INIT=str(code)))
+    assert problems(checks) == {"nvml-answers": "fail"}
+    assert f"(code {code})" in checks["nvml-answers"].evidence
+    assert checks["nvml-recovery"].cause == checks["load-xid"].cause == "nvml-answers"
+
+
+def test_a_missing_library_is_a_failure(tmp_path: Path, build_case: Build) -> None:
+    # An empty file of that name is what a broken driver package leaves; without it a GPU host would load its own.
+    (tmp_path / "libnvidia-ml.so.1").write_text("")
+    checks = judge(build_case, ask(tmp_path))
+    assert problems(checks) == {"nvml-answers": "fail"}
+    assert "(code 12)" in checks["nvml-answers"].evidence
+    assert checks["nvml-answers"].severity == "critical"
+
+
+@pytest.mark.parametrize(
+    ("faults", "found", "says"),
+    [
+        ({"STUB_LOST": "1"}, {"nvml-responds": "fail"}, "GPU 1: ecc_mode: GPU is lost (code 15)"),
+        ({"STUB_COUNT": "1"}, {"nvml-uuids": "fail"}, f"missing: {GPUS[1]}"),
+        ({"STUB_COUNT": "3"}, {"nvml-uuids": "fail"}, "not held: GPU-57ab57ab-0000-4000-8000-000000000002"),
+        ({"STUB_COUNT": "0"}, {"nvml-uuids": "fail"}, "missing: GPU-57ab57ab"),
+        ({"STUB_UUID": "GPU-another"}, {"nvml-uuids": "fail"}, "not held: GPU-another"),
+        ({"STUB_ECC": "3"}, {"nvml-ecc-uncorrected": "fail"}, "GPU 0: 3 uncorrected"),
+        ({"STUB_ECC_CORRECTED": "5"}, {"nvml-ecc-corrected": "warn"}, "GPU 0: 5 corrected"),
+        ({"STUB_REMAP_PENDING": "1"}, {"nvml-remap-pending": "fail"}, "GPU 0: a row waits"),
+        ({"STUB_REMAP_FAILURE": "1"}, {"nvml-remap-failure": "fail"}, "GPU 0: a row could not"),
+        ({"STUB_RECOVERY": "2"}, {"nvml-recovery": "fail"}, "reboot the host"),
+        ({"STUB_INFOROM": "14"}, {"nvml-inforom": "fail"}, "(code 14)"),
+        ({"STUB_WIDTH": "4"}, {"nvml-pcie-width": "fail"}, "GPU 0: PCIe x4 of x16"),
+        ({"STUB_XID": "79"}, {"load-xid": "fail"}, f"Xid 79 of {GPUS[0]}"),
+        ({"STUB_XID": "43"}, {"load-xid-program": "warn"}, f"Xid 43 of {GPUS[0]}"),
+    ],
+)
+def test_a_fault_is_found_and_nothing_else(
+    library: Path, build_case: Build, faults: dict[str, str], found: dict[str, str], says: str
+) -> None:
+    checks = judge(build_case, ask(library, **faults))
+    assert problems(checks) == found
+    assert says in checks[next(iter(found))].evidence
+
+
+@pytest.mark.parametrize("folder", ["library", "older_library"])
+def test_throttling_is_found_whatever_the_library_calls_it(
+    folder: str, build_case: Build, request: pytest.FixtureRequest
+) -> None:
+    checks = judge(build_case, ask(request.getfixturevalue(folder), STUB_REASONS=str(0x48)))
+    assert problems(checks) == {"nvml-clocks-hardware": "fail", "load-clocks-hardware": "fail"}
+    assert "hardware slowdown, hardware thermal slowdown" in checks["nvml-clocks-hardware"].evidence
+
+
+@pytest.mark.parametrize(("code", "status"), [(3, "skip"), (13, "skip"), (4, "unknown"), (2, "unknown")])
+def test_a_question_without_an_answer(library: Path, build_case: Build, code: int, status: str) -> None:
+    faults = {"STUB_FAIL": "nvmlDeviceGetRemappedRows", "STUB_FAIL_CODE": str(code)}
+    checks = judge(build_case, ask(library, **faults, STUB_FAIL_GPU="1"))
+    expected = "pass" if status == "skip" else status  # the other GPU has an answer
+    assert checks["nvml-remap-pending"].status == expected
+    checks = judge(build_case, ask(library, **faults))
+    assert checks["nvml-remap-pending"].status == status
+    assert f"(code {code})" in checks["nvml-remap-pending"].evidence
+
+
+@pytest.mark.parametrize("code", [15, 16, 999])
+def test_a_question_that_shows_that_the_gpu_is_gone(library: Path, build_case: Build, code: int) -> None:
+    faults = {"STUB_FAIL": "nvmlDeviceGetPersistenceMode", "STUB_FAIL_CODE": str(code), "STUB_FAIL_GPU": "1"}
+    checks = judge(build_case, ask(library, **faults))
+    assert problems(checks) == {"nvml-responds": "fail"}
+    assert "GPU 1: persistence" in checks["nvml-responds"].evidence
+    assert checks["nvml-persistence"].cause == "nvml-responds"
