@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from gpuprov.verify.checks.kernels import KERNELS
 from gpuprov.verify.checks.network import PRIVATE, PUBLIC
 from gpuprov.verify.models import Observation
+from gpuprov.verify.program import probe_program
 
 if TYPE_CHECKING:
-    from gpuprov.verify.models import Expectation
-
-Level = Literal["quick", "full"]
+    from gpuprov.verify.models import Expectation, Level
 
 FULL_SECONDS = 10.0
 QUICK_TIMEOUT_S = 60.0
@@ -67,8 +66,7 @@ def probe_argv(expected: Expectation, *, part_timeout_s: float, work: Work) -> l
         "network": _network(expected),
         "slurm": _slurm(expected, part_timeout_s) if expected.role == "slurm" else None,
     }
-    source = (resources.files("gpuprov.verify") / "probe.py").read_text(encoding="utf-8")
-    return ["python3", "-I", "-c", source, json.dumps(parameters)]
+    return ["python3", "-I", "-c", probe_program(), json.dumps(parameters)]
 
 
 def _kernels(expected: Expectation, timeout_s: float, work: Work) -> dict[str, object]:
