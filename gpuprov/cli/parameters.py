@@ -36,6 +36,11 @@ def nodes_argument() -> Callable[[Any], Any]:
     )
 
 
+def given_command(argv: tuple[str, ...]) -> tuple[str, ...]:
+    """A command as it was typed after a node's name, with or without `--` before it."""
+    return argv[1:] if argv[:1] == ("--",) else argv
+
+
 def complete_nodes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of nodes that begin so; none where the engine cannot be asked."""
     from gpuprov.drivers.registry import open_driver

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from gpuprov.cli.engine import engine_option, open_engine
-from gpuprov.cli.parameters import node_argument
+from gpuprov.cli.parameters import given_command, node_argument
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@click.command(context_settings={"allow_interspersed_args": False})
 @node_argument()
 @engine_option
 @click.argument("argv", metavar="[COMMAND...]", nargs=-1, type=click.UNPROCESSED)
@@ -16,4 +16,4 @@ def command(node: str, engine: str, argv: tuple[str, ...]) -> int:
     """Log in to a node by ssh, with this user's key for its cluster and the node's own host key checked."""
     from gpuprov.workflows.enter_node import ssh_to_node
 
-    return ssh_to_node(open_engine(engine), node, argv)
+    return ssh_to_node(open_engine(engine), node, given_command(argv))
