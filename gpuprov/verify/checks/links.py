@@ -27,7 +27,7 @@ def look_at_width(values: Values) -> Finding:
 
 def look_at_nvlink(values: Values) -> Finding:
     """All links are up; none at all is a machine without NVLink."""
-    links = values["nvlinks"]
+    links = [int(up) for up in values["nvlinks"]]
     down = [str(number) for number, up in enumerate(links) if not up]
     if not links or len(down) == len(links):
         return not_asked("no NVLink is in use")

@@ -33,7 +33,7 @@ def explain_code(name: str, reading: Mapping[str, Any]) -> Finding:
     if code in NO_ANSWER:
         return not_asked(said)
     if code in LOST or code == CORRUPTED_INFOROM:
-        return failed(said, RESET)
+        return failed(said, f"{RESET}    # if it stays so: reboot")
     return unknown(said, LOOK)
 
 

@@ -152,6 +152,26 @@ def test_faults(use: Use) -> None:
     assert pynvml.nvmlDeviceGetComputeMode(gpu) == 0
 
 
+def test_links(use: Use) -> None:
+    use(host())
+    first, second = (pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(2))
+    assert pynvml.nvmlDeviceGetP2PStatus(first, second, 0) == pynvml.NVML_P2P_STATUS_OK
+    assert [pynvml.nvmlDeviceGetNvLinkState(first, link) for link in (0, 17)] == [1, 1]
+    with pytest.raises(pynvml.NVMLError_NotSupported):
+        pynvml.nvmlDeviceGetNvLinkState(first, 18)
+    info = pynvml.c_nvmlGpuFabricInfo_v2_t()
+    pynvml.nvmlDeviceGetGpuFabricInfoV(first, pynvml.byref(info))
+    assert (info.state, info.status) == (pynvml.NVML_GPU_FABRIC_STATE_COMPLETED, 0)
+
+
+def test_answers_that_change(use: Use) -> None:
+    document = host()
+    document["gpus"][0]["series"] = {"PcieReplayCounter": [0, 3]}
+    use(document)
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+    assert [pynvml.nvmlDeviceGetPcieReplayCounter(gpu) for _ in range(3)] == [0, 3, 3]
+
+
 @pytest.mark.parametrize("code", [4, 9, 18, 999])
 def test_init_that_fails(use: Use, code: int) -> None:
     with pytest.raises(pynvml.NVMLError) as caught:
