@@ -2,31 +2,143 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option, observe_gpus, open_engine
 from gpuprov.cli.parameters import complete_nodes
+from gpuprov.core.errors import UsageError
 from gpuprov.core.names import expand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from gpuprov.cli.session import Session
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.verify.models import Report
+    from gpuprov.verify.request import Work
+    from gpuprov.workflows.report_files import ReportFile
+    from gpuprov.workflows.watch import Change
+
+LONGEST_WATCH_S = 7 * 86400.0
+LONGEST_WORK_S = 3600.0
+
+
+def _seconds(most: float) -> Callable[[click.Context, click.Parameter, float | None], float | None]:
+    """A check that a number of seconds is one: click's own ranges let NaN through."""
+
+    def check(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+        if value is not None and not (math.isfinite(value) and 0 < value <= most):
+            raise click.BadParameter(f"{value} is not a number of seconds above 0 and up to {most:g}")
+        return value
+
+    return check
 
 
 @click.command()
 @click.argument("nodes", nargs=-1, shell_complete=complete_nodes)
+@click.option("--level", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="How hard.")
+@click.option(
+    "--seconds", type=float, callback=_seconds(LONGEST_WORK_S), help="Keep each kernel busy so long, at the full level."
+)
+@click.option("--junit", metavar="FILE", help="Also write the report as JUnit XML.")
+@click.option("--html", metavar="FILE", help="Also write the report as one HTML file, with charts.")
+@click.option(
+    "--watch",
+    "interval_s",
+    type=float,
+    metavar="SECONDS",
+    callback=_seconds(LONGEST_WATCH_S),
+    help="Check again every so many seconds and say only what changes, until Ctrl-C.",
+)
 @cluster_option
 @engine_option
 @click.pass_obj
-def command(session: Session, nodes: tuple[str, ...], cluster: str, engine: str) -> int:
+def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click's options
     """Prove that nodes work: devices, NVML, kernels, networks, Slurm. Exits with 1 when something is wrong."""
-    from gpuprov.cli.verify_table import render_report
-    from gpuprov.verify.report import to_document
+    from gpuprov.verify.request import Work
+
+    level, seconds, interval_s = wanted["level"], wanted["seconds"], wanted["interval_s"]
+    if seconds is not None and level != "full":
+        raise _refuse("--seconds is for the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
+    files = _open_files(wanted)
+    if files and interval_s is not None:
+        raise _refuse("--watch writes no files", f"{' and '.join(files)} were given", "--html FILE, without --watch")
+    names = expand(",".join(wanted["nodes"])) if wanted["nodes"] else None
+    verify = _verifier(wanted["cluster"], Work(level=level, seconds=seconds))
+    if interval_s is not None:
+        _watch(session, wanted, names, verify)
+        return 0
+    report = verify(open_engine(wanted["engine"]), names, session.reporter)
+    return _show(session, report, files)
+
+
+def _verifier(cluster: str, work: Work) -> Callable[[Driver, Sequence[str] | None, Reporter], Report]:
     from gpuprov.workflows.verify import verify_cluster
 
-    driver = open_engine(engine)
-    wanted = expand(",".join(nodes)) if nodes else None
-    report = verify_cluster(driver, cluster, observe_gpus=observe_gpus, nodes=wanted, reporter=session.reporter)
+    def verify(driver: Driver, nodes: Sequence[str] | None, reporter: Reporter) -> Report:
+        return verify_cluster(driver, cluster, observe_gpus=observe_gpus, nodes=nodes, reporter=reporter, work=work)
+
+    return verify
+
+
+def _watch(
+    session: Session,
+    wanted: dict[str, Any],
+    names: Sequence[str] | None,
+    verify: Callable[[Driver, Sequence[str] | None, Reporter], Report],
+) -> None:
+    from gpuprov.cli.changes import tell_changes
+    from gpuprov.core.reporter import Silent
+    from gpuprov.core.waiting import SystemClock
+    from gpuprov.workflows.watch import every, watch
+
+    def tell(changes: Sequence[Change]) -> None:
+        tell_changes(session, changes)
+
+    watch(
+        lambda driver, nodes: verify(driver, nodes, Silent()),  # what the rounds say would fill the log in days
+        lambda: open_engine(wanted["engine"]),
+        cluster=wanted["cluster"],
+        nodes=names,
+        rounds=every(wanted["interval_s"], SystemClock()),
+        tell=tell,
+    )
+
+
+def _open_files(wanted: dict[str, Any]) -> dict[str, ReportFile]:
+    """The files asked for, by option; refused before anything is run."""
+    from gpuprov.workflows.report_files import ReportFile
+
+    options = {f"--{name}": wanted[name] for name in ("junit", "html") if wanted[name] is not None}
+    files = {option: ReportFile(path, option=option) for option, path in options.items()}
+    if len(files) > 1 and files["--junit"].same_as(files["--html"]):
+        raise _refuse("--junit and --html name the same file", wanted["html"], "--junit verify.xml --html verify.html")
+    return files
+
+
+def _show(session: Session, report: Report, files: dict[str, ReportFile]) -> int:
+    from datetime import datetime, timezone
+
+    from gpuprov.cli.verify_table import render_report
+    from gpuprov.verify.report import to_document
+
+    if "--junit" in files:
+        from gpuprov.verify.junit import render_junit
+
+        files["--junit"].write(render_junit(report))
+    if "--html" in files:
+        from gpuprov.verify.html import render_html
+
+        files["--html"].write(render_html(report, made_at=datetime.now(timezone.utc)))
+    for file in files.values():
+        session.reporter.note(f"written: {file.path}")
     session.show(to_document(report), render_report(report, colour=session.colour))
     return 0 if report.passed else 1
+
+
+def _refuse(what: str, evidence: str, instead: str) -> UsageError:
+    return UsageError(what, evidence=evidence, fix=f"gpuprov verify {instead}")

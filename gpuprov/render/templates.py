@@ -1,4 +1,4 @@
-"""The one Jinja2 environment: strict, so that a missing value is an error and never an empty line in a config file."""
+"""The one Jinja2 environment: strict, so that a missing value is an error and never an empty line in a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _environment(folder: Path) -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         undefined=jinja2.StrictUndefined,
-        autoescape=False,  # noqa: S701 - configuration files, not HTML
+        autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",)),  # the others are configuration files
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,

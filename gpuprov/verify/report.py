@@ -48,6 +48,11 @@ def layer_status(node: NodeReport, layer: Layer) -> Status:
     return next((status for status in _WORST if status in statuses), "skip")
 
 
+def first_lines(check: Check) -> list[str]:
+    """What a check says, and the next command to type where it has one."""
+    return [f"{check.status}: {check.evidence}", *([f"fix: {check.fix}"] if check.fix else [])]
+
+
 def problem_lines(report: Report) -> list[str]:
     """For each node that has a problem: the first failing check, its evidence, and the next command to type."""
     lines = []
@@ -91,6 +96,7 @@ def _node_document(node: NodeReport) -> dict[str, Any]:
         "counts": {status: node.counts.get(status, 0) for status in ("pass", "warn", "fail", "skip", "unknown")},
         "first_problem": node.first_problem.id if node.first_problem else None,
         "checks": [_check_document(check) for check in node.checks],
+        "measured": node.measured.to_document() if node.measured else None,
     }
 
 

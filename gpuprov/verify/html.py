@@ -1,0 +1,66 @@
+"""A report as one HTML file: no script, nothing loaded from anywhere, readable in black and white."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.assets import find_asset
+from gpuprov.render.templates import render
+from gpuprov.verify import charts
+from gpuprov.verify.checks.kernels import KERNELS
+from gpuprov.verify.models import LAYERS
+from gpuprov.verify.report import SIMULATED, gpu_text, layer_status, summary, verdict_text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from gpuprov.verify.models import NodeReport, Report
+
+LAYOUT = {"width": charts.WIDTH, "height": charts.HEIGHT, "left": charts.LEFT, "right": charts.RIGHT}
+MARKS = {"pass": "\u2713", "warn": "!", "fail": "\u2717", "skip": "\u2013", "unknown": "?"}
+
+
+def render_html(report: Report, *, made_at: datetime) -> str:
+    """The page; charts of rates and, at the full level, of clocks, temperature and power over the run."""
+    return render(
+        find_asset("templates"),
+        "report/verify.html.j2",
+        report=report,
+        made_at=made_at.strftime("%Y-%m-%d %H:%M:%S %Z"),
+        summary=summary(report),
+        simulated=SIMULATED,
+        layers=LAYERS,
+        marks=MARKS,
+        layout=LAYOUT,
+        nodes=[_node(node) for node in report.nodes],
+        rates=[(kernel, bars) for kernel in KERNELS if (bars := _bars(report, kernel))],
+        pass_fraction=charts.PASS_FRACTION,
+    )
+
+
+def _node(node: NodeReport) -> dict[str, object]:
+    measured = node.measured
+    return {
+        "report": node,
+        "verdict": verdict_text(node),
+        "gpu": gpu_text(node),
+        "layers": [layer_status(node, layer) for layer in LAYERS],
+        "problem": node.first_problem,
+        "sampling_problem": measured.problem if measured else "",
+        "gpus": [
+            {"uuid": gpu.uuid, "charts": charts.line_charts(gpu), "reasons": charts.reasons(gpu)}
+            for gpu in (measured.gpus if measured else ())
+            if gpu.samples
+        ],
+    }
+
+
+def _bars(report: Report, kernel: str) -> list[tuple[str, charts.Bar]]:
+    found = [
+        (node.node, rate)
+        for node in report.nodes
+        if node.measured
+        for rate in node.measured.rates
+        if rate.kernel == kernel
+    ]
+    return list(zip([name for name, _ in found], charts.bars([rate for _, rate in found]), strict=True))

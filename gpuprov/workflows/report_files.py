@@ -1,0 +1,85 @@
+"""Files that a report is written to: refused before the run where they cannot be, and never seen half-written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady, UsageError
+
+if TYPE_CHECKING:
+    from io import BufferedWriter
+
+
+class ReportFile:
+    """A file to be written once, at the end of a run; its folder is known to take it.
+
+    Args:
+        path: As the user gave it.
+        option: The option it came with, for the error.
+
+    Raises:
+        UsageError: A file cannot be made there, or something is there that is no file.
+    """
+
+    def __init__(self, path: str, *, option: str) -> None:
+        self.path = path
+        self._option = option
+        try:
+            self._target = Path(path).resolve()  # a link stays one, and what it leads to is replaced
+            self._draft = self._target.parent / f".gpuprov-{secrets.token_hex(6)}.part"
+            self._refuse_what_is_no_file()
+            with self._open_draft():
+                pass
+            self._draft.unlink()
+        except (OSError, ValueError, RuntimeError) as error:  # a NUL in it; links in a circle
+            raise self._refusal(str(error)) from error
+
+    def write(self, text: str) -> None:
+        """Replace the file in one step; a reader sees the old text or the new one.
+
+        Raises:
+            HostNotReady: The disk is full, or the folder has gone since.
+        """
+        try:
+            with self._open_draft() as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+            self._draft.replace(self._target)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._draft.unlink()
+            raise HostNotReady(
+                f"the report could not be written to {self.path}",
+                evidence=str(error),
+                fix=f"df -h {self._target.parent}",
+            ) from error
+
+    def same_as(self, other: ReportFile) -> bool:
+        """Whether both are one file."""
+        return self._target == other._target
+
+    def _refuse_what_is_no_file(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            mode = self._target.stat().st_mode
+            if not stat.S_ISREG(mode):
+                kind = "a folder" if stat.S_ISDIR(mode) else "no regular file, and would be replaced by one"
+                raise self._refusal(f"{self._target} is {kind}")
+            if not os.access(self._target, os.W_OK):
+                raise self._refusal(f"{self._target} may not be written")
+
+    def _open_draft(self) -> BufferedWriter:
+        return os.fdopen(os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb")
+
+    def _refusal(self, evidence: str) -> UsageError:
+        name = Path(self.path).name or "report"
+        return UsageError(
+            f"{self._option}: a report cannot be written to {self.path!r}",
+            evidence=evidence,
+            fix=f"choose a file in a folder that may be written: {self._option} ./{name}",
+        )

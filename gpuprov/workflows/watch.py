@@ -1,0 +1,141 @@
+"""`verify --watch`: look again and again, and tell only what has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.verify.models import Report
+from gpuprov.workflows.cluster_state import observe_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from gpuprov.core.waiting import Clock
+    from gpuprov.drivers.base import Driver
+    from gpuprov.verify.models import Check, NodeReport
+
+ABSENT = "absent"
+_PROBLEMS = ("fail", "unknown", "warn")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What is other than in the round before.
+
+    Attributes:
+        node: Its name; empty for the cluster as a whole.
+        before: Verdict in the round before, `absent` where the node was not there; of the cluster `ok` or `error`.
+        after: The same for this round.
+        simulated: Whether this says nothing about any real GPU.
+        problems: Checks that are a problem now, and were none or another one before.
+        well: Ids of the checks that were a problem and pass now.
+        error: Why the cluster could not be looked at.
+    """
+
+    node: str
+    before: str
+    after: str
+    simulated: bool = False
+    problems: tuple[Check, ...] = ()
+    well: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What is kept of the rounds so far; it replaces what was kept before, and so never grows."""
+
+    nodes: Mapping[str, NodeReport] = field(default_factory=dict)
+    error: str = ""
+
+
+def watch(
+    verify: Callable[[Driver, Sequence[str] | None], Report],
+    connect: Callable[[], Driver],
+    *,
+    cluster: str,
+    nodes: Sequence[str] | None,
+    rounds: Iterable[None],
+    tell: Callable[[Sequence[Change]], None],
+) -> None:
+    """Look once in each round; the first round tells every node.
+
+    A node that goes away is told and no longer asked for until it is back. An engine that goes away is told once, and
+    once more when it answers again; each round connects anew.
+
+    Args:
+        verify: Checks the nodes of these names, all where None.
+        connect: Opens the engine.
+        cluster: Name of the cluster.
+        nodes: Which are watched; None for all, those that come later as well.
+        rounds: Gives the rhythm; an endless one is ended by KeyboardInterrupt.
+        tell: Is handed the changes of a round that has any.
+
+    Raises:
+        GpuprovError: The first round could not be done.
+    """
+    seen: Seen | None = None
+    for _ in rounds:
+        try:
+            there = nodes if seen is None else _those_there(connect(), cluster, nodes)
+            report = Report(cluster=cluster, nodes=(), seconds=0.0)
+            if there is None or there:
+                report = verify(connect(), there)
+            now = Seen(nodes={node.node: node for node in report.nodes})
+        except Exception as error:  # what nobody foresaw must not end a watch of days either
+            if seen is None:
+                raise
+            now = Seen(nodes=seen.nodes, error=_describe(error))
+        changes = compare(seen or Seen(), now)
+        seen = now
+        if changes:
+            tell(changes)
+
+
+def every(interval_s: float, clock: Clock) -> Iterator[None]:
+    """Rounds without end, from the beginning of one to the beginning of the next; a late one begins at once."""
+    while True:
+        began_s = clock.now_s()
+        yield
+        clock.sleep(max(0.0, began_s + interval_s - clock.now_s()))
+
+
+def compare(before: Seen, now: Seen) -> tuple[Change, ...]:
+    """What has changed; evidence that only reads otherwise, such as a duration, is no change."""
+    changes = []
+    if bool(before.error) != bool(now.error):
+        words = ("error" if seen.error else "ok" for seen in (before, now))
+        changes.append(Change(node="", before=next(words), after=next(words), error=now.error))
+    for name in sorted({*before.nodes, *now.nodes}):
+        change = _compare_node(name, before.nodes.get(name), now.nodes.get(name))
+        if change.before != change.after or change.problems or change.well:
+            changes.append(change)
+    return tuple(changes)
+
+
+def _compare_node(name: str, before: NodeReport | None, now: NodeReport | None) -> Change:
+    statuses = {check.id: check.status for check in before.checks} if before else {}
+    checks = now.checks if now else ()
+    return Change(
+        node=name,
+        before=before.verdict if before else ABSENT,
+        after=now.verdict if now else ABSENT,
+        simulated=any(report.simulated for report in (before, now) if report),
+        problems=tuple(
+            check for check in checks if check.status in _PROBLEMS and statuses.get(check.id) != check.status
+        ),
+        well=tuple(check.id for check in checks if check.status == "pass" and statuses.get(check.id) in _PROBLEMS),
+    )
+
+
+def _those_there(driver: Driver, cluster: str, nodes: Sequence[str] | None) -> list[str]:
+    names = [node.name for node in observe_cluster(driver, cluster).nodes]
+    return [name for name in names if nodes is None or name in nodes]
+
+
+def _describe(error: Exception) -> str:
+    if isinstance(error, GpuprovError):
+        return " ".join(str(error).split())
+    return f"unexpected {type(error).__name__}: {error}"

@@ -1,0 +1,124 @@
+"""docs/verify.schema.json and the documents of real and of failing reports."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import jsonschema
+import pytest
+
+from gpuprov.verify import models
+from gpuprov.verify.chain import judge_node
+from gpuprov.verify.measured import GpuSamples, KnownGood, Measured, Rate, Sample
+from gpuprov.verify.models import NodeReport, Report
+from gpuprov.verify.report import SCHEMA, to_document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Build = Callable[[dict[str, Any]], tuple[models.Expectation, models.Observation]]
+
+DOCS = Path(__file__).parents[3] / "docs"
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "firing.json").read_text())
+DESCRIPTION: dict[str, Any] = json.loads((DOCS / "verify.schema.json").read_text())
+KNOWN = KnownGood(good=39000.0, fraction=1.1, verdict="ok", source="measured")
+MEASURED = Measured(
+    rates=(Rate(kernel="matmul", gpu="GPU-1", model="NVIDIA H100", unit="GFLOP/s", median=43000.0, known_good=KNOWN),),
+    gpus=(GpuSamples(uuid="GPU-1", samples=(Sample(at_s=0.0, temperature_c=61.0, throttle=4), Sample(at_s=0.25))),),
+    problem="GPU is lost",
+)
+
+
+def validate(document: dict[str, Any]) -> None:
+    jsonschema.validate(document, DESCRIPTION, cls=jsonschema.Draft202012Validator)
+
+
+def one(node: NodeReport, level: str = "quick") -> dict[str, Any]:
+    document = to_document(Report(cluster="lab", nodes=(node,), seconds=1.0, level=level))
+    copy: dict[str, Any] = json.loads(json.dumps(document, allow_nan=False))
+    return copy
+
+
+@pytest.fixture
+def real(build_case: Build) -> dict[str, Any]:
+    node = judge_node(*build_case({"base": "real"}))
+    return one(NodeReport(**{**vars(node), "measured": MEASURED}), "full")
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(DESCRIPTION)
+
+
+@pytest.mark.parametrize("base", ["real", "simulated"])
+def test_a_healthy_report_is_valid(base: str, build_case: Build) -> None:
+    validate(one(judge_node(*build_case({"base": base}))))
+
+
+def test_a_report_with_measurements_is_valid(real: dict[str, Any]) -> None:
+    assert real["nodes"][0]["measured"]["rates"]
+    validate(real)
+
+
+def test_the_envelope_of_the_command_line_is_valid(real: dict[str, Any]) -> None:
+    validate({"version": 1, **real, "seconds": {"verify": 1.5}})
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
+def test_every_failing_report_is_valid(case: dict[str, Any], build_case: Build) -> None:
+    node = judge_node(*build_case(case), case.get("level", "full"))
+    assert node.verdict != "pass"
+    validate(one(node))
+
+
+def set_at(document: dict[str, Any], path: str, value: object) -> None:
+    *parents, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+    part: Any = document
+    for key in parents:
+        part = part[key]
+    part[last] = value
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("schema", "gpuprov.verify/v2"),
+        ("verdict", "ok"),
+        ("verdict", "fail"),
+        ("passed", False),
+        ("nodes", []),
+        ("surprise", 1),
+        ("nodes.0.simulated", True),
+        ("nodes.0.access", "simulated"),
+        ("nodes.0.counts.pass", -1),
+        ("nodes.0.checks.0.layer", "moon"),
+        ("nodes.0.checks.0.status", "fail"),
+        ("nodes.0.checks.0.evidence", ""),
+        ("nodes.0.checks.0.fix", ""),
+        ("nodes.0.measured.rates.0.median", "fast"),
+        ("nodes.0.measured.gpus.0.samples.0.throttle", 1.5),
+        ("nodes.0.measured.gpus.0.samples.0.fan", 1),
+    ],
+)
+def test_the_schema_refuses_what_is_wrong(path: str, value: object, real: dict[str, Any]) -> None:
+    set_at(real, path, value)
+    with pytest.raises(jsonschema.ValidationError):
+        validate(real)
+
+
+def test_a_simulated_gpu_with_a_rate_is_refused(real: dict[str, Any]) -> None:
+    real["nodes"][0] |= {"access": "simulated", "simulated": True}
+    with pytest.raises(jsonschema.ValidationError):
+        validate(real)
+    real["nodes"][0]["measured"]["rates"] = []
+    validate(real)
+
+
+def test_the_schema_knows_the_words_of_the_models() -> None:
+    check = DESCRIPTION["$defs"]["check"]["properties"]
+    assert tuple(check["layer"]["enum"]) == models.LAYERS
+    assert set(check["status"]["enum"]) == set(get_args(models.Status))
+    assert set(check["severity"]["enum"]) == set(get_args(models.Severity))
+    assert set(DESCRIPTION["$defs"]["verdict"]["enum"]) == set(get_args(models.Verdict))
+    assert DESCRIPTION["properties"]["schema"]["const"] == SCHEMA
