@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,10 @@ PID_FILE = Path("/run/gpuprov/lxd.pid")  # of a daemon that `host prepare` start
 
 def wait_for_end(pid: int) -> None:
     deadline = time.monotonic() + 30
-    while Path(f"/proc/{pid}").exists() and "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
-        assert time.monotonic() < deadline, f"process {pid} does not end"
-        time.sleep(0.1)
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+            assert time.monotonic() < deadline, f"process {pid} does not end"
+            time.sleep(0.1)
 
 
 def restart_engine(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
