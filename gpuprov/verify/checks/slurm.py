@@ -77,7 +77,22 @@ def judge_job(expected: Expectation, seen: Observation) -> Finding:
     if name != expected.node or not visible[:1].isdigit():
         evidence = f"the job ran on {name or 'nothing'} with CUDA_VISIBLE_DEVICES={visible or '(not set)'}"
         return failed(evidence, "gpuprov cluster up    # writes gres.conf from the leases")
-    return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}")
+    given = name_given(visible, seen)
+    if "" in given:
+        evidence = f"the job has CUDA_VISIBLE_DEVICES={visible}, NVML counts {len(facts_of(seen, 'nvml')['gpus'])} GPUs"
+        return failed(evidence, "gpuprov cluster up    # writes gres.conf from the leases")
+    mark = "SIMULATED " if expected.simulated else ""
+    which = f": {mark}{', '.join(given)}" if given else ""
+    return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}{which}")
+
+
+def name_given(visible: str, seen: Observation) -> list[str]:
+    """UUIDs of a job's GPUs by NVML's order, empty for one that is not there; none where NVML or MIG does not tell."""
+    gpus = facts_of(seen, "nvml").get("gpus", [])
+    if not gpus or any(gpu["mig"] for gpu in gpus):
+        return []
+    uuids = dict(enumerate(gpu["uuid"] for gpu in gpus))
+    return [uuids.get(int(index), "") for index in visible.split(",")]
 
 
 RULES = (
