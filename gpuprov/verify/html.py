@@ -33,7 +33,7 @@ def render_html(report: Report, *, made_at: datetime) -> str:
         marks=MARKS,
         layout=LAYOUT,
         nodes=[_node(node) for node in report.nodes],
-        rates=[(kernel, bars) for kernel in KERNELS if (bars := _bars(report, kernel))],
+        rates=[(kernel, bars, _sources(bars)) for kernel in KERNELS if (bars := _bars(report, kernel))],
         pass_fraction=charts.PASS_FRACTION,
     )
 
@@ -64,3 +64,9 @@ def _bars(report: Report, kernel: str) -> list[tuple[str, charts.Bar]]:
         if rate.kernel == kernel
     ]
     return list(zip([name for name, _ in found], charts.bars([rate for _, rate in found]), strict=True))
+
+
+def _sources(bars: list[tuple[str, charts.Bar]]) -> list[str]:
+    """Each known-good rate that is drawn, with where it is from; once for each model."""
+    rates = [bar.rate for _, bar in bars]
+    return list(dict.fromkeys(f"{rate.model}: {rate.known_good.source}" for rate in rates if rate.known_good))

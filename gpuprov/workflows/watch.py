@@ -63,7 +63,7 @@ def watch(
     """Look once in each round; the first round tells every node.
 
     A node that goes away is told and no longer asked for until it is back. An engine that goes away is told once, and
-    once more when it answers again; each round connects anew.
+    once more when it answers again.
 
     Args:
         verify: Checks the nodes of these names, all where None.
@@ -77,16 +77,19 @@ def watch(
         GpuprovError: The first round could not be done.
     """
     seen: Seen | None = None
+    driver: Driver | None = None
     for _ in rounds:
         try:
-            there = nodes if seen is None else _those_there(connect(), cluster, nodes)
+            driver = driver or connect()
+            there = nodes if seen is None else _those_there(driver, cluster, nodes)
             report = Report(cluster=cluster, nodes=(), seconds=0.0)
             if there is None or there:
-                report = verify(connect(), there)
+                report = verify(driver, there)
             now = Seen(nodes={node.node: node for node in report.nodes})
         except Exception as error:  # what nobody foresaw must not end a watch of days either
             if seen is None:
                 raise
+            driver = None  # the next round connects anew
             now = Seen(nodes=seen.nodes, error=_describe(error))
         changes = compare(seen or Seen(), now)
         seen = now
