@@ -66,7 +66,8 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
         raise _refuse("--seconds is for the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
     files = _open_files(wanted)
     if files and interval_s is not None:
-        raise _refuse("--watch writes no files", f"{' and '.join(files)} were given", "--html FILE, without --watch")
+        together = " ".join(f"{option} FILE" for option in files)
+        raise _refuse("--watch writes no files", f"given with it: {together}", together)
     names = expand(",".join(wanted["nodes"])) if wanted["nodes"] else None
     verify = _verifier(wanted["cluster"], Work(level=level, seconds=seconds))
     if interval_s is not None:
