@@ -32,12 +32,6 @@ class GpuprovError(Exception):
         return "\n".join(lines)
 
 
-class VerificationFailed(GpuprovError):
-    """A check of a node did not pass."""
-
-    exit_code = 1
-
-
 class UsageError(GpuprovError):
     """The command line asks for something that cannot be."""
 

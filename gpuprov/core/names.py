@@ -22,12 +22,6 @@ def node_name(prefix: str, number: int) -> str:
     return f"{prefix}{number:03d}"
 
 
-def node_number(name: str) -> int | None:
-    """The number a name ends in, or None."""
-    match = _NUMBERED.fullmatch(name)
-    return int(match[2]) if match else None
-
-
 def check_node_name(name: str) -> str:
     """Return the name if it is one.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import File
+from gpuprov.workflows.side_by_side import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.workflows.node_design import NodeDesign
 
-Thing = TypeVar("Thing")
-_WORKERS = 8
 _IDENTITY_BUDGET_S = 30.0
 _NEW_IDENTITY = """
 rm -f /etc/ssh/ssh_host_* /etc/machine-id /etc/slurm/controller
@@ -120,12 +118,3 @@ def delete_nodes(driver: Driver, names: Iterable[str], *, reporter: Reporter) ->
         reporter.node(name, "removed")
 
     each(delete, list(names))
-
-
-def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
-    """Do it to all, side by side; the first error is raised once all have stopped."""
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        futures = [pool.submit(act, thing) for thing in things]
-        wait(futures)
-    for future in futures:
-        future.result()

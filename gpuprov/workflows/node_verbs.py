@@ -11,8 +11,9 @@ from gpuprov.drivers.base import LABEL_CLUSTER, Exposure
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows import slurm
 from gpuprov.workflows.cluster_state import observe_cluster
-from gpuprov.workflows.create_nodes import delete_nodes, each, start_nodes
+from gpuprov.workflows.create_nodes import delete_nodes, start_nodes
 from gpuprov.workflows.node_files import plan_files
+from gpuprov.workflows.side_by_side import each
 from gpuprov.workflows.slurm_files import present_member
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
-"""Questions asked side by side, by threads that nobody waits for when the run is interrupted."""
+"""Work done side by side: changes, which are waited for, and questions, which nobody waits for on an interrupt."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,6 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 Answer = TypeVar("Answer")
+Thing = TypeVar("Thing")
+_WORKERS = 8
+
+
+def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
+    """Do it to all, side by side; the first error is raised once all have stopped."""
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        futures = [pool.submit(act, thing) for thing in things]
+        wait(futures)
+    for future in futures:
+        future.result()
 
 
 def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int) -> list[Answer]:

@@ -11,6 +11,7 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.waiting import Wait
 from gpuprov.spec.addressing import node_name
+from gpuprov.workflows.side_by_side import each
 from gpuprov.workflows.slurm_files import APPLIED
 
 if TYPE_CHECKING:
@@ -106,14 +107,12 @@ def renew_files(
         One line for each set of files that nodes lacked.
     """
     stale = outdated(driver, old, shared)
-    for name, missing in stale.items():
-        driver.push(name, [file for file in missing if file.path != APPLIED])
+    each(lambda name: driver.push(name, [file for file in stale[name] if file.path != APPLIED]), list(stale))
     names = [member.name for member in members if member.slurm]
     renewed = [name for name in names if any(file.path.startswith(_FOLDER) for file in stale.get(name, ()))]
     if renewed:
         restart_daemons(driver, controller_name(spec), renewed)
-        for name in renewed:
-            driver.push(name, [file for file in stale[name] if file.path == APPLIED])
+        each(lambda name: driver.push(name, [file for file in stale[name] if file.path == APPLIED]), renewed)
     if names:
         wait_ready(driver, controller_name(spec), names, reporter)
     return renewal_lines(stale)
@@ -150,8 +149,7 @@ def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> No
         EngineError: A daemon did not come back.
     """
     _restart(driver, controller, "slurmctld")
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        list(pool.map(lambda name: _restart(driver, name, "slurmd"), names))
+    each(lambda name: _restart(driver, name, "slurmd"), list(names))
 
 
 def _restart(driver: Driver, name: str, unit: str) -> None:

@@ -14,7 +14,6 @@ import pytest
 from gpuprov import __version__
 from gpuprov.cli.main import main
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PlaybookError, TimedOut, UsageError
-from gpuprov.core.errors import VerificationFailed as Failed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,7 +96,7 @@ def test_verbose_says_every_step_of_every_node(verb: AddVerb, capsys: pytest.Cap
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [(Failed, 1), (UsageError, 2), (HostNotReady, 3), (EngineError, 4), (PlaybookError, 5), (TimedOut, 6)],
+    [(GpuprovError, 1), (UsageError, 2), (HostNotReady, 3), (EngineError, 4), (PlaybookError, 5), (TimedOut, 6)],
 )
 def test_an_error_has_three_parts_and_the_documented_exit_code(
     verb: AddVerb, capsys: pytest.CaptureFixture[str], logs: Path, kind: type[GpuprovError], code: int

@@ -3,16 +3,11 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import check_node_name, expand, fold, node_name, node_number
+from gpuprov.core.names import check_node_name, expand, fold, node_name
 
 
 def test_a_node_is_numbered_with_three_digits_at_least() -> None:
     assert [node_name("c", number) for number in (0, 12, 1000)] == ["c000", "c012", "c1000"]
-
-
-def test_the_number_of_a_name_is_read_back() -> None:
-    assert node_number("c012") == 12
-    assert node_number("web") is None
 
 
 @pytest.mark.parametrize("name", ["c", "c000", "gpu-node-1", "a" * 63])
