@@ -1,10 +1,10 @@
 # make up     four GPU nodes on this machine: packages, Python environment, LXD, networks, image, nodes, Slurm, verify
-# make test   every check and every test, the real engines included
+# make test   every check and every test but the long ones, the real engines included; make test-long: the long ones too
 # make lint   the checks alone        make unit   the tests that need neither root nor an engine
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test lint unit clean
+.PHONY: up test test-long lint unit clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -25,11 +25,12 @@ up: $(BIN)/gpuprov
 	$(BIN)/gpuprov host prepare
 	$(BIN)/gpuprov cluster up -n 4
 
-test: lint
+test-long: TESTS := --long
+test test-long: lint
 	@if [ "$$(id -u)" = 0 ]; then echo $(BIN)/gpuprov host prepare; $(BIN)/gpuprov host prepare; \
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TESTS)
 
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest tests/unit
