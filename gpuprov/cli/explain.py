@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -33,9 +33,20 @@ def command(session: Session, text: tuple[str, ...]) -> None:
     from gpuprov.workflows.explain import explain
 
     entries = explain(" ".join(text))
-    session.show({"entries": [asdict(entry) for entry in entries]}, "\n\n".join(map(_render, entries)))
+    session.show({"entries": [_to_document(entry) for entry in entries]}, "\n\n".join(map(_render, entries)))
+
+
+def _to_document(entry: Entry) -> dict[str, object]:
+    advice = {"fix": entry.advise(), "fixes": {situation: entry.advise(situation) for situation in entry.fixes}}
+    return {**asdict(replace(entry, fixes={})), **advice}
 
 
 def _render(entry: Entry) -> str:
-    lines = [f"{entry.id}: {entry.title}", f"  cause: {entry.cause}", f"  see:   {entry.see}", f"  fix:   {entry.fix}"]
+    lines = [
+        f"{entry.id}: {entry.title}",
+        f"  cause: {entry.cause}",
+        f"  see:   {entry.see}",
+        f"  fix:   {entry.advise()}",
+    ]
+    lines += [f"         {situation}: {entry.advise(situation)}" for situation in entry.fixes if situation != "given"]
     return "\n".join([*lines, f"  also:  {', '.join(entry.also)}"] if entry.also else lines)

@@ -7,15 +7,28 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import cache
 from importlib import resources
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _WORDS_COMPARED = 40
+
+# What a fix may leave open, and what stands there while it is not known
+FIELDS = {
+    "node": "NODE",
+    "uuid": "UUID",
+    "xid": "NUMBER",
+    "given": "what the evidence says",
+    "chain": "DOCKER-USER",
+    "bridge": "gpbr0",
+    "minors": "-c 0",
+}
 
 Kind = Literal["verify", "doctor", "failure", "xid"]
 
@@ -30,7 +43,8 @@ class Entry:
         title: What is checked, or what is wrong; one line.
         cause: Why it is so when it is wrong.
         see: How to see it.
-        fix: What to do; begins with a command wherever one helps.
+        fix: What to do; begins with a command wherever one helps. `{node}` and the like are filled in where known.
+        fixes: What to do in a situation that has a name, instead of `fix`.
         patterns: Regular expressions, case ignored, that find it in a line of a log.
         also: Ids of entries that lie near.
     """
@@ -41,6 +55,7 @@ class Entry:
     cause: str
     see: str
     fix: str
+    fixes: Mapping[str, str] = field(default_factory=dict)
     patterns: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
 
@@ -48,11 +63,22 @@ class Entry:
         """Whether a log says this."""
         return any(re.search(pattern, text, re.IGNORECASE) for pattern in self.patterns)
 
+    def advise(self, situation: str = "", **known: object) -> str:
+        """What to do, with what is known filled in."""
+        return self.fixes.get(situation, self.fix).format(**FIELDS | known)
 
-def load_catalogue() -> dict[str, Entry]:
-    """Every entry by its id."""
+
+@cache
+def load_catalogue() -> Mapping[str, Entry]:
+    """Every entry by its id; read once."""
     text = (resources.files("gpuprov.core") / "catalogue.json").read_text(encoding="utf-8")
-    return {name: _entry(name, fields) for name, fields in json.loads(text).items()}
+    return MappingProxyType({name: _entry(name, fields) for name, fields in json.loads(text).items()})
+
+
+def find_fix(place: str, default_id: str, **known: object) -> str:
+    """What to do about a check: `situation` of its own entry, or `id/situation` of another one's."""
+    owner, _, situation = place.rpartition("/")
+    return load_catalogue()[owner or default_id].advise(situation, **known)
 
 
 def find_entries(text: str, catalogue: Mapping[str, Entry]) -> tuple[Entry, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from gpuprov.core.catalogue import find_fix
 from gpuprov.verify.checks import devices, driver, kernels, limits, links, load, memory, network, node, nvml, slurm
 from gpuprov.verify.finding import not_asked, unknown
 from gpuprov.verify.models import Check, NodeReport
@@ -48,7 +49,7 @@ def judge_node(expected: Expectation, seen: Observation, level: Level = "quick")
             status=status,
             severity=rule.severity,
             evidence=" ".join(finding.evidence.split()),
-            fix=finding.fix,
+            fix=_fix(rule, finding, status, expected.node),
             cause=cause,
         )
     return NodeReport(
@@ -71,15 +72,19 @@ def _cause(rule: Rule, done: dict[str, Check]) -> str:
     return ""
 
 
+def _fix(rule: Rule, finding: Finding, status: Status, node: str) -> str:
+    return find_fix(finding.fix, rule.id, node=node, **finding.known) if status in ("fail", "unknown", "warn") else ""
+
+
 def _ask(rule: Rule, expected: Expectation, seen: Observation) -> Finding:
     if rule.fact and seen.facts is not None:
         part = seen.facts.get(rule.fact)
         if isinstance(part, dict) and set(part) == {"error"}:
-            return unknown(f"it could not be looked at: {part['error']}", f"gpuprov shell {expected.node}")
+            return unknown(f"it could not be looked at: {part['error']}", "node-answers/hangs")
     try:
         return rule.judge(expected, seen)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         # A node may be compromised or run another version of the kernels: what it says is not trusted to have a shape.
         said = cast("object", (seen.facts or {}).get(rule.fact))
         evidence = f"the answer makes no sense ({type(error).__name__}: {error}): {str(said)[:200]}"
-        return unknown(evidence, f"gpuprov verify {expected.node}")
+        return unknown(evidence, "node-answers/nonsense")

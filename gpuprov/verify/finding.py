@@ -10,14 +10,19 @@ def passed(evidence: str) -> Finding:
     return Finding(status="pass", evidence=evidence)
 
 
-def failed(evidence: str, fix: str) -> Finding:
-    """It is not."""
-    return Finding(status="fail", evidence=evidence, fix=fix)
+def failed(evidence: str, fix: str = "", **known: object) -> Finding:
+    """It is not; `fix` names a situation of the catalogue."""
+    return Finding(status="fail", evidence=evidence, fix=fix, known=known)
 
 
-def unknown(evidence: str, fix: str) -> Finding:
+def warned(evidence: str, fix: str = "", **known: object) -> Finding:
+    """It is worth a look, but no failure."""
+    return Finding(status="warn", evidence=evidence, fix=fix, known=known)
+
+
+def unknown(evidence: str, fix: str = "", **known: object) -> Finding:
     """It could not be found out; the node does not pass."""
-    return Finding(status="unknown", evidence=evidence, fix=fix)
+    return Finding(status="unknown", evidence=evidence, fix=fix, known=known)
 
 
 def not_asked(reason: str) -> Finding:

@@ -100,11 +100,18 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What a check says; `fix` is the next command to type."""
+    """What a check says.
+
+    Attributes:
+        fix: Which fix of the catalogue fits: a situation of the check's entry, `id/situation` of another one's, or
+            empty for the entry's own.
+        known: What the fix leaves open besides the node's name.
+    """
 
     status: Status
     evidence: str
     fix: str = ""
+    known: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.host_nodes import find_wrong_nodes
 from gpuprov.gpu.libraries import plan_library_mounts
@@ -27,7 +28,8 @@ def judge_gpus(facts: HostFacts) -> Iterator[Finding]:
     """Driver, device nodes, uvm and libraries; without a driver only that GPUs will be simulated."""
     if facts.gpu_error is not None:
         evidence = f"{facts.gpu_error.what}: {facts.gpu_error.evidence}"
-        yield Finding(id="nvidia-driver", status="fail", evidence=evidence, fix=facts.gpu_error.fix)
+        fix = find_fix("given", "nvidia-driver", given=facts.gpu_error.fix)
+        yield Finding(id="nvidia-driver", status="fail", evidence=evidence, fix=fix)
     if facts.gpus is None:
         return
     if facts.gpus.simulated:
@@ -45,14 +47,15 @@ def judge_nodes(gpus: HostGpus, driver: DriverFiles, found: Mapping[str, NodeSta
     try:
         devices = plan_device_nodes(gpus.units, driver)
     except HostNotReady as error:
-        yield Finding(id="uvm", status="fail", evidence=f"{error.what}: {error.evidence}", fix=error.fix)
+        fix = find_fix("given", "uvm", given=error.fix)
+        yield Finding(id="uvm", status="fail", evidence=f"{error.what}: {error.evidence}", fix=fix)
         return
     minors = " ".join(f"-c {minor}" for minor in sorted({gpu.minor for gpu in gpus.gpus}))
     uvm = [device for device in devices if device.path.startswith(UVM)]
     # MIG's capability nodes are left out: the host's root needs none, and nodes get theirs by number.
     others = [device for device in devices if not device.path.startswith((UVM, CAPABILITIES))]
-    yield _judge_part("gpu-devices", others, found, fix=f"sudo nvidia-modprobe {minors}")
-    yield _judge_part("uvm", uvm, found, fix=f"sudo rm -f {UVM} {UVM}-tools; sudo nvidia-modprobe -u -c0")
+    yield _judge_part("gpu-devices", others, found, fix=find_fix("", "gpu-devices", minors=minors))
+    yield _judge_part("uvm", uvm, found, fix=find_fix("", "uvm"))
 
 
 def judge_libraries(driver: DriverFiles) -> Finding:
@@ -60,15 +63,15 @@ def judge_libraries(driver: DriverFiles) -> Finding:
     try:
         plan_library_mounts(driver)
     except HostNotReady as error:
-        return Finding(id="libraries", status="fail", evidence=f"{error.what}: {error.evidence}", fix=error.fix)
+        fix = find_fix("given", "libraries", given=error.fix)
+        return Finding(id="libraries", status="fail", evidence=f"{error.what}: {error.evidence}", fix=fix)
     return Finding(id="libraries", status="ok", evidence=f"the driver's libraries are of version {driver.version}")
 
 
 def _judge_simulated(gpus: HostGpus, cards: tuple[str, ...]) -> Finding:
     evidence = f"GPUs will be SIMULATED: {gpus.reason}"
     if cards:
-        fix = "install the NVIDIA driver, then check with nvidia-smi"
-        return Finding(id="nvidia-driver", status="warn", evidence=evidence, fix=fix)
+        return Finding(id="nvidia-driver", status="warn", evidence=evidence, fix=find_fix("card", "nvidia-driver"))
     return Finding(id="nvidia-driver", status="info", evidence=evidence)
 
 

@@ -6,6 +6,7 @@ import re
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
+from gpuprov.core.catalogue import find_fix
 from gpuprov.workflows.finding import Finding
 from gpuprov.workflows.gpu_findings import judge_gpus
 
@@ -22,11 +23,6 @@ INOTIFY_LEAST = 1024  # systemd in each node takes about six, and unprivileged n
 ROOM_LEAST_BYTES = 1 * GIB
 ROOM_FOR_IMAGE_BYTES = 4 * GIB
 SUBUID_LEAST = 65536
-
-PREPARE = "sudo gpuprov host prepare"
-OTHER_SUBNETS = (
-    "give the cluster other subnets (network: in a spec, see examples/lab.yaml), then: gpuprov cluster up -f"
-)
 
 
 def judge_host(facts: HostFacts, spec: ClusterSpec) -> tuple[Finding, ...]:
@@ -54,15 +50,15 @@ def judge_kernel(release: str) -> Finding:
         id="kernel",
         status="fail" if old else "ok",
         evidence=f"Linux {release}",
-        fix=f"boot a kernel of {KERNEL_LEAST[0]}.{KERNEL_LEAST[1]} or newer" if old else "",
+        fix=find_fix("", "kernel") if old else "",
     )
 
 
 def judge_cgroup(facts: HostFacts) -> Finding:
     """Nodes need some cgroup hierarchy; both versions will do."""
     if facts.cgroup == "none":
-        fix = "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd"
-        return Finding(id="cgroup", status="fail", evidence="no cgroup file system is mounted", fix=fix)
+        evidence = "no cgroup file system is mounted"
+        return Finding(id="cgroup", status="fail", evidence=evidence, fix=find_fix("", "cgroup"))
     return Finding(id="cgroup", status="ok", evidence=f"cgroup {facts.cgroup}")
 
 
@@ -70,7 +66,7 @@ def judge_programs(missing: tuple[str, ...]) -> Finding:
     """The programs that gpuprov runs on the host."""
     if missing:
         evidence = f"packages that are not installed: {', '.join(missing)}"
-        return Finding(id="programs", status="fail", evidence=evidence, fix=f"{PREPARE}  # installs them")
+        return Finding(id="programs", status="fail", evidence=evidence, fix=find_fix("", "programs"))
     return Finding(id="programs", status="ok", evidence="every program that gpuprov runs is there")
 
 
@@ -79,7 +75,8 @@ def judge_engine(facts: HostFacts) -> Iterator[Finding]:
     seen = facts.engine
     if seen.error is not None:
         evidence = f"{seen.error.what}: {seen.error.evidence}".rstrip(": ")
-        yield Finding(id="engine", status="fail", evidence=evidence, fix=seen.error.fix)
+        fix = find_fix("given", "engine", given=seen.error.fix)
+        yield Finding(id="engine", status="fail", evidence=evidence, fix=fix)
     if seen.facts is None:
         return
     engine = seen.facts
@@ -90,7 +87,7 @@ def judge_engine(facts: HostFacts) -> Iterator[Finding]:
         id="storage",
         status="ok" if engine.copy_on_write else "warn",
         evidence=f"{engine.storage}, {'copy on write' if engine.copy_on_write else 'every node is a full copy'}",
-        fix="" if engine.copy_on_write else f"{PREPARE}  # makes a btrfs pool, where nodes are clones",
+        fix="" if engine.copy_on_write else find_fix("", "storage"),
     )
     if engine.free_bytes is not None:
         yield _judge_room("storage-room", engine.free_bytes, "the engine's storage")
@@ -114,7 +111,7 @@ def judge_subuid(lines: tuple[str, ...] | None) -> Finding:
         id="subuid",
         status="fail",
         evidence=f"/etc/subuid gives root no {SUBUID_LEAST} ids: {', '.join(lines) or 'empty'}",
-        fix="echo root:1000000:1000000000 | sudo tee -a /etc/subuid /etc/subgid, then restart the engine",
+        fix=find_fix("", "subuid"),
     )
 
 
@@ -127,7 +124,7 @@ def judge_inotify(instances: int | None) -> Finding:
         id="inotify",
         status="ok" if enough else "warn",
         evidence=f"fs.inotify.max_user_instances = {instances}, shared by all nodes",
-        fix="" if enough else f"{PREPARE}  # raises it",
+        fix="" if enough else find_fix("", "inotify"),
     )
 
 
@@ -135,7 +132,7 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Find
     """Nothing else on the host may use the subnet, nor the bridge's name."""
     wanted = IPv4Network(subnet)
     if facts.links is None:
-        fix = "sudo apt install iproute2"
+        fix = find_fix("no-ip", check)
         return Finding(id=check, status="fail", evidence="cannot look: the command `ip` is missing or fails", fix=fix)
     ours = bridge in facts.engine.own_networks
     links = [link for link in facts.links if not (ours and link.interface == bridge)]
@@ -148,7 +145,7 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Find
         id=check,
         status="fail" if takes(worst, wanted) else "warn",
         evidence=f"{subnet} meets {worst.address or worst.network} on {worst.interface}",
-        fix=OTHER_SUBNETS,
+        fix=find_fix("", check),
     )
 
 
@@ -156,7 +153,7 @@ def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> Finding:
     """Docker sets the policy of FORWARD to DROP, and then nodes lose the outside."""
     if rules is None:
         evidence = "the FORWARD policy can be read by root only"
-        return Finding(id="forward", status="info", evidence=evidence, fix="sudo gpuprov doctor")
+        return Finding(id="forward", status="info", evidence=evidence, fix=find_fix("not-root", "forward"))
     if not any(rule.split() == ["-P", "FORWARD", "DROP"] for rule in rules):
         return Finding(id="forward", status="ok", evidence="the FORWARD policy lets nodes out")
     if all(any(f"{way} {bridge}" in rule and "-j ACCEPT" in rule for rule in rules) for way in ("-i", "-o")):
@@ -164,9 +161,9 @@ def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> Finding:
             id="forward", status="ok", evidence=f"the FORWARD policy is DROP, with rules that accept {bridge}"
         )
     chain = "DOCKER-USER" if any("DOCKER-USER" in rule for rule in rules) else "FORWARD"
-    commands = " && ".join(f"sudo iptables -I {chain} {way} {bridge} -j ACCEPT" for way in ("-i", "-o"))
     evidence = "the FORWARD policy is DROP (Docker sets it): nodes cannot reach the outside"
-    return Finding(id="forward", status="warn", evidence=evidence, fix=commands)
+    fix = find_fix("", "forward", chain=chain, bridge=bridge)
+    return Finding(id="forward", status="warn", evidence=evidence, fix=fix)
 
 
 def takes(link: Link, wanted: IPv4Network) -> bool:
@@ -184,5 +181,5 @@ def _judge_room(check: str, free_bytes: int, where: str) -> Finding:
         id=check,
         status=status,
         evidence=f"{free_bytes / GIB:.1f} GiB free in {where}",
-        fix="" if status == "ok" else f"make room: building an image takes {ROOM_FOR_IMAGE_BYTES // GIB} GiB",
+        fix="" if status == "ok" else find_fix("", check),
     )

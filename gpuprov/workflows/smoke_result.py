@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import UsageError
 from gpuprov.verify.checks.kernels import judge_kernel, judge_run, read_document
 from gpuprov.verify.models import Observation
@@ -97,15 +98,17 @@ def judge(place: Expectation, wanted: Wanted, answer: Answer) -> SmokeResult:
             error = document["error"]
             fix = f"{again} --size {_SMALL[wanted.kernel]}"
             raise UsageError(str(error["what"]), evidence=str(error["evidence"]), fix=fix)
-        finding = judge_run(place, seen)
+        check, finding = "kernels-run", judge_run(place, seen)
         if finding.status == "pass":
-            finding = judge_kernel(wanted.kernel, place, seen)
+            check, finding = f"kernel-{wanted.kernel}", judge_kernel(wanted.kernel, place, seen)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         evidence = f"the answer makes no sense ({type(error).__name__}: {error}): {answer.stdout[:200]}"
         return no_result(place, evidence, again)
     if answer.exit_code and finding.status == "pass":
         return no_result(place, f"it says that it passed and exits with {answer.exit_code}", again)
-    return _result(place, finding, document, again)
+    # The check's own fix leads into a node.
+    fix = again if place.node == LOCAL else find_fix(finding.fix, check, node=place.node, **finding.known)
+    return _result(place, finding, document, fix)
 
 
 def no_result(place: Expectation, evidence: str, fix: str) -> SmokeResult:
@@ -113,16 +116,13 @@ def no_result(place: Expectation, evidence: str, fix: str) -> SmokeResult:
     return SmokeResult(place=place.node, verdict="unknown", simulated=place.simulated, evidence=evidence, fix=fix)
 
 
-def _result(place: Expectation, finding: Finding, document: Mapping[str, Any] | None, again: str) -> SmokeResult:
+def _result(place: Expectation, finding: Finding, document: Mapping[str, Any] | None, fix: str) -> SmokeResult:
     verdict: Verdict = "unknown" if finding.status == "skip" else finding.status
-    fix = finding.fix
-    if place.node == LOCAL and fix:  # the check's own fix leads into a node
-        fix = again
     return SmokeResult(
         place=place.node,
         verdict=verdict,
         simulated=place.simulated,
         evidence=finding.evidence,
-        fix=fix,
+        fix="" if verdict == "pass" else fix,
         document=document,
     )

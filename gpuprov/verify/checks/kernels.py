@@ -36,27 +36,26 @@ def judge_run(expected: Expectation, seen: Observation) -> Finding:
     if not expected.gpus:
         return not_asked(NO_GPU)
     facts = facts_of(seen, "kernels")
-    again = f"gpuprov exec {expected.node} -- python3 -m smoke_kernels {' '.join(KERNELS)} --quick"
     if facts["timed_out"]:
-        return unknown(f"they did not end within {facts['seconds']:.0f} s", again)
+        return unknown(f"they did not end within {facts['seconds']:.0f} s")
     document = read_document(facts)
     if document is None or document["error"]:
-        return _no_result(document, facts, again)
+        return _no_result(document, facts)
     wrong = _wrong_device(expected, document)
     if wrong:
-        return failed(wrong, again)
+        return failed(wrong)
     where = "SIMULATED, on numba's simulator" if expected.simulated else f"on {document['device']['name']}"
     return passed(f"ran {where} in {facts['seconds']:.1f} s")
 
 
-def _no_result(document: dict[str, Any] | None, facts: Mapping[str, Any], again: str) -> Finding:
+def _no_result(document: dict[str, Any] | None, facts: Mapping[str, Any]) -> Finding:
     """Why they did not come to a result; an image that cannot run them says nothing about the GPU."""
     error = (document or {}).get("error") or {}
     last = facts["stderr"].strip().rpartition("\n")[2] or f"exit status {facts['exit_code']}"
     evidence = f"{error['what']}: {error['evidence']}" if error else f"they printed no result: {last}"
     if any(mark in evidence for mark in _CANNOT_RUN):
-        return unknown(f"the image cannot run them: {evidence[-400:]}", "gpuprov image build; gpuprov cluster up")
-    return failed(evidence[-400:], again)
+        return unknown(f"the image cannot run them: {evidence[-400:]}", "image")
+    return failed(evidence[-400:])
 
 
 def _wrong_device(expected: Expectation, document: Mapping[str, Any]) -> str:
@@ -76,16 +75,15 @@ def judge_kernel(kernel: str, expected: Expectation, seen: Observation) -> Findi
     if not expected.gpus:
         return not_asked(NO_GPU)
     document = cast("dict[str, Any]", read_document(facts_of(seen, "kernels")))
-    again = f"gpuprov exec {expected.node} -- python3 -m smoke_kernels {kernel}"
     result = next((item for item in document["results"] if item["kernel"] == kernel), None)
     if result is None:
-        return unknown("it did not run", again)
+        return unknown("it did not run")
     if result["error"]:
-        return failed(f"{result['error']['what']}: {result['error']['evidence']}", again)
+        return failed(f"{result['error']['what']}: {result['error']['evidence']}")
     proof = result["proof"] or {"checks": []}
     wrong = [f"{check['name']}: {check['evidence']}" for check in proof["checks"] if not check["passed"]]
     if wrong or not proof["checks"] or not result["passed"]:
-        return failed("; ".join(wrong) or "it proved nothing", again)
+        return failed("; ".join(wrong) or "it proved nothing")
     mark = "SIMULATED " if result["simulated"] else ""
     rate = f", {result['rate']['median']:.0f} {result['rate']['unit']}" if result["rate"] else ""
     return passed(f"{mark}digest {proof['digest']}, {len(proof['checks'])} proofs hold{rate}")

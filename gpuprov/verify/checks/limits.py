@@ -21,8 +21,6 @@ _HARMLESS = {0x01: "idle", 0x02: "clocks set by hand", 0x04: "power cap", 0x10: 
 _PROHIBITED = 2
 _MARGIN_LEAST = 10
 _POWER_LEAST = 0.95
-COOL = "nvidia-smi -q -d TEMPERATURE,PERFORMANCE -i {uuid}    # then: air flow, dust, fans, the room"
-_POWER = "nvidia-smi -q -d PERFORMANCE,POWER -i {uuid}    # then: power supply and cables, cooling"
 
 
 def name_bits(reasons: int, table: dict[int, str]) -> str:
@@ -35,7 +33,7 @@ def look_at_reasons(bad: dict[int, str], values: Values) -> Finding:
     reasons = values["clock_reasons"]
     found = name_bits(reasons, bad)
     if found:
-        return failed(f"clocks are held down: {found}", "")
+        return failed(f"clocks are held down: {found}")
     return passed(f"clocks: {name_bits(reasons, {**_HARMLESS, **HARDWARE, **THERMAL}) or 'free'}")
 
 
@@ -43,7 +41,7 @@ def look_at_temperature(values: Values) -> Finding:
     """It is not hotter than its greatest operating temperature."""
     now, most = values["temperature_c"], values["temperature_max_c"]
     text = f"{now} C of at most {most} C"
-    return failed(text, "") if now > most else passed(text)
+    return failed(text) if now > most else passed(text)
 
 
 def look_at_margin(values: Values) -> Finding:
@@ -52,34 +50,32 @@ def look_at_margin(values: Values) -> Finding:
     if margin <= 0:
         margin, how = values["temperature_max_c"] - values["temperature_c"], "from the temperature"
     text = f"margin {margin} C ({how})"
-    return failed(text, "") if margin <= _MARGIN_LEAST else passed(text)
+    return failed(text) if margin <= _MARGIN_LEAST else passed(text)
 
 
 def look_at_power(values: Values) -> Finding:
     """It may draw what it draws by default."""
     now, default = (values[name] / 1000 for name in ("power_limit_mw", "power_default_mw"))
     text = f"{now:.0f} W of {default:.0f} W"
-    return failed(text, "") if now < _POWER_LEAST * default else passed(text)
+    return failed(text) if now < _POWER_LEAST * default else passed(text)
 
 
 def look_at_persistence(values: Values) -> Finding:
     """The driver stays initialised between programs."""
-    return (
-        passed("on") if values["persistence"] else failed("off: every first program waits, and settings get lost", "")
-    )
+    return passed("on") if values["persistence"] else failed("off: every first program waits, and settings get lost")
 
 
 def look_at_compute_mode(values: Values) -> Finding:
     """Programs may use it."""
     mode = values["compute_mode"]
-    return failed("prohibited", "") if mode == _PROHIBITED else passed("exclusive process" if mode else "default")
+    return failed("prohibited") if mode == _PROHIBITED else passed("exclusive process" if mode else "default")
 
 
 def look_at_mig_pending(values: Values) -> Finding:
     """MIG is as it will be after the next reset."""
     current, pending = ("on" if mode else "off" for mode in values["mig_mode"])
     if current != pending:
-        return failed(f"MIG is {current}, and {pending} after the next reset", "")
+        return failed(f"MIG is {current}, and {pending} after the next reset")
     return passed(f"MIG is {current}")
 
 
@@ -87,7 +83,7 @@ def look_at_processes(values: Values) -> Finding:
     """Every process on the GPU is one of this node; another one's number is 0 or unknown to /proc here."""
     foreign = [str(process["pid"]) for process in values["processes"] if not process["here"]]
     if foreign:
-        return failed(f"used from outside this node: process {', '.join(foreign)}", "")
+        return failed(f"used from outside this node: process {', '.join(foreign)}")
     return passed(f"{len(values['processes'])} processes, all of this node")
 
 
@@ -102,28 +98,26 @@ def judge_processes(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(f"{mark}a GPU of which it holds a MIG instance may have other users")
     gpus = gpus_of(seen)
     found = [look_at_readings(("processes",), look_at_processes, gpu["readings"]) for gpu in gpus]
-    return combine(expected, gpus, found, "nvidia-smi -i {uuid}    # on the host: whose process it is")
+    return combine(expected, gpus, found)
 
 
 RULES = (
-    gpu_rule("nvml-clocks-hardware", ("clock_reasons",), partial(look_at_reasons, HARDWARE), _POWER),
-    gpu_rule("nvml-clocks-thermal", ("clock_reasons",), partial(look_at_reasons, THERMAL), COOL, severity="warning"),
-    gpu_rule("nvml-temperature", ("temperature_c", "temperature_max_c"), look_at_temperature, COOL),
-    gpu_rule("nvml-margin", ("temperature_c", "temperature_max_c"), look_at_margin, COOL, severity="warning"),
+    gpu_rule("nvml-clocks-hardware", ("clock_reasons",), partial(look_at_reasons, HARDWARE)),
+    gpu_rule("nvml-clocks-thermal", ("clock_reasons",), partial(look_at_reasons, THERMAL), severity="warning"),
+    gpu_rule("nvml-temperature", ("temperature_c", "temperature_max_c"), look_at_temperature),
+    gpu_rule("nvml-margin", ("temperature_c", "temperature_max_c"), look_at_margin, severity="warning"),
     gpu_rule(
         "nvml-power-limit",
         ("power_limit_mw", "power_default_mw"),
         look_at_power,
-        "nvidia-smi -q -d POWER -i {uuid}    # nvidia-smi -pl WATTS sets it",
         severity="warning",
     ),
-    gpu_rule("nvml-persistence", ("persistence",), look_at_persistence, "nvidia-smi -pm 1", severity="warning"),
-    gpu_rule("nvml-compute-mode", ("compute_mode",), look_at_compute_mode, "nvidia-smi -c DEFAULT -i {uuid}"),
+    gpu_rule("nvml-persistence", ("persistence",), look_at_persistence, severity="warning"),
+    gpu_rule("nvml-compute-mode", ("compute_mode",), look_at_compute_mode),
     gpu_rule(
         "nvml-mig-pending",
         ("mig_mode",),
         look_at_mig_pending,
-        "gpuprov stop {node} && nvidia-smi --gpu-reset -i {uuid} && gpuprov start {node}",
         severity="warning",
     ),
     Rule(

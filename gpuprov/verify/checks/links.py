@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
@@ -22,7 +23,7 @@ _P2P_NEVER = (2, 5)  # a GPU without it, such as a GeForce
 def look_at_width(values: Values) -> Finding:
     """Every PCIe lane is in use."""
     now, most = values["pcie_width"], values["pcie_width_max"]
-    return failed(f"PCIe x{now} of x{most}", "") if now < most else passed(f"PCIe x{now}")
+    return failed(f"PCIe x{now} of x{most}") if now < most else passed(f"PCIe x{now}")
 
 
 def look_at_nvlink(values: Values) -> Finding:
@@ -32,7 +33,7 @@ def look_at_nvlink(values: Values) -> Finding:
     if not links or len(down) == len(links):
         return not_asked("no NVLink is in use")
     if down:
-        return failed(f"NVLink {', '.join(down)} of {len(links)} down", "")
+        return failed(f"NVLink {', '.join(down)} of {len(links)} down")
     return passed(f"{len(links)} NVLinks up")
 
 
@@ -42,7 +43,7 @@ def look_at_fabric(values: Values) -> Finding:
     if state == 0:
         return not_asked("no NVSwitch fabric")
     text = f"fabric {_FABRIC.get(state, state)}, status {status}"
-    return passed(text) if state == _FABRIC_DONE and status == 0 else failed(text, "")
+    return passed(text) if state == _FABRIC_DONE and status == 0 else failed(text)
 
 
 def judge_p2p(expected: Expectation, seen: Observation) -> Finding:
@@ -59,17 +60,14 @@ def judge_p2p(expected: Expectation, seen: Observation) -> Finding:
         if "value" not in item:
             finding = explain_code(name, item)
             if finding.status != "skip":
-                fix = finding.fix.format(node=expected.node, uuid=expected.gpus[0])
-                return failed(finding.evidence, fix) if finding.status == "fail" else finding
+                return replace(finding, known={"uuid": expected.gpus[0]})
             never = finding.evidence
         elif item["value"] in _P2P_NEVER:
             never = f"{name} cannot, by their kind"
         elif item["value"]:
             wrong.append(f"{name}: {_P2P.get(item['value'], item['value'])}")
     if wrong:
-        return failed(
-            f"{mark}{'; '.join(wrong)}", "nvidia-smi topo -p2p r    # on the host; then IOMMU and ACS settings"
-        )
+        return failed(f"{mark}{'; '.join(wrong)}")
     return not_asked(f"{mark}{never}") if never else passed(f"{mark}{len(pairs)} pairs reach each other")
 
 
@@ -78,19 +76,16 @@ RULES = (
         "nvml-pcie-width",
         ("pcie_width", "pcie_width_max"),
         look_at_width,
-        "nvidia-smi -q -i {uuid} | grep -A 12 'GPU Link Info'    # then: slot, riser, BIOS",
     ),
     gpu_rule(
         "nvml-nvlink",
         ("nvlinks",),
         look_at_nvlink,
-        "nvidia-smi nvlink -s -i {uuid}    # on the host; dmesg | grep 'Xid.* 74'",
     ),
     gpu_rule(
         "nvml-fabric",
         ("fabric",),
         look_at_fabric,
-        "systemctl restart nvidia-fabricmanager    # on the host; its version must be the driver's",
     ),
     Rule(id="nvml-p2p", layer="nvml", needs=("nvml-uuids",), judge=judge_p2p, fact="nvml", severity="warning"),
 )

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
-from gpuprov.verify.checks.limits import COOL, HARDWARE, THERMAL, name_bits
-from gpuprov.verify.checks.readings import LOOK, combine, explain_code, gpus_of, values_of
+from gpuprov.verify.checks.limits import HARDWARE, THERMAL, name_bits
+from gpuprov.verify.checks.readings import combine, explain_code, gpus_of, values_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
@@ -31,14 +31,13 @@ def judge_sampled(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(NO_GPU)
     samples = facts_of(seen, "samples")
     mark = "SIMULATED: " if expected.simulated else ""
-    again = f"gpuprov verify {expected.node} --level full"
     if samples["problem"]:
         evidence = f"{mark}while the kernels ran: {samples['problem']}"
         lost = any(mark in samples["problem"] for mark in _LOST)
-        return failed(evidence, "dmesg | grep Xid    # on the host") if lost else unknown(evidence, again)
+        return failed(evidence, "lost") if lost else unknown(evidence)
     counts = {gpu["uuid"]: samples["seen"].get(gpu["uuid"], {}).get("samples", 0) for gpu in gpus_of(seen)}
     if not all(counts.values()):
-        return unknown(f"{mark}no samples of {', '.join(uuid for uuid in counts if not counts[uuid])}", again)
+        return unknown(f"{mark}no samples of {', '.join(uuid for uuid in counts if not counts[uuid])}")
     return passed(f"{mark}{min(counts.values())} samples of each GPU")
 
 
@@ -48,16 +47,15 @@ def judge_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Obser
         return not_asked(NO_GPU)
     reading = facts_of(seen, "samples")["xids"]
     mark = "SIMULATED: " if expected.simulated else ""
-    fix = "gpuprov explain xid-{xid}; dmesg | grep Xid    # on the host"
     if "value" not in reading:
         finding = explain_code("events", reading)
         if finding.status == "skip":
             return not_asked(f"{mark}{finding.evidence}")
-        return unknown(f"{mark}{finding.evidence}", "dmesg | grep Xid    # on the host")
+        return unknown(f"{mark}{finding.evidence}", "unheard")
     found = [event for event in reading["value"] if wanted(event["xid"])]
     if found:
         text = ", ".join(f"Xid {event['xid']} of {event['uuid']}" for event in found)
-        return failed(f"{mark}{text}", fix.format(xid=found[0]["xid"]))
+        return failed(f"{mark}{text}", xid=found[0]["xid"])
     return passed(f"{mark}none while the kernels ran")
 
 
@@ -67,7 +65,7 @@ def look_at_reasons(bad: dict[int, str], total: Mapping[str, Any], _readings: Va
         return not_asked(_UNTOLD)
     found = name_bits(total["throttle"], bad)
     text = f"in {total['samples']} samples"
-    return failed(f"clocks were held down: {found}, {text}", "") if found else passed(f"never, {text}")
+    return failed(f"clocks were held down: {found}, {text}") if found else passed(f"never, {text}")
 
 
 def look_at_temperature(total: Mapping[str, Any], readings: Values) -> Finding:
@@ -76,7 +74,7 @@ def look_at_temperature(total: Mapping[str, Any], readings: Values) -> Finding:
     if now is None or most is None:
         return not_asked(_UNTOLD)
     text = f"at most {now} C of {most} C"
-    return failed(text, "") if now > most else passed(text)
+    return failed(text) if now > most else passed(text)
 
 
 def look_at_generation(total: Mapping[str, Any], readings: Values) -> Finding:
@@ -85,7 +83,7 @@ def look_at_generation(total: Mapping[str, Any], readings: Values) -> Finding:
     if now is None or most is None:
         return not_asked(_UNTOLD)
     text = f"PCIe generation {now} of {most} under load"
-    return failed(text, "") if now < most else passed(text)
+    return failed(text) if now < most else passed(text)
 
 
 def look_at_replay(total: Mapping[str, Any], _readings: Values) -> Finding:
@@ -94,25 +92,25 @@ def look_at_replay(total: Mapping[str, Any], _readings: Values) -> Finding:
     if first is None or last is None:
         return not_asked(_UNTOLD)
     rise = last - first
-    return failed(f"{rise} PCIe replays in the run", "") if rise else passed(f"no PCIe replay, {last} before")
+    return failed(f"{rise} PCIe replays in the run") if rise else passed(f"no PCIe replay, {last} before")
 
 
-def judge_gpus(look: Look, fix: str, expected: Expectation, seen: Observation) -> Finding:
+def judge_gpus(look: Look, expected: Expectation, seen: Observation) -> Finding:
     """Look at what was seen of every GPU."""
     if not expected.gpus:
         return not_asked(NO_GPU)
     gpus = gpus_of(seen)
     totals = cast("Mapping[str, Mapping[str, Any]]", facts_of(seen, "samples")["seen"])
     found = [look(totals[gpu["uuid"]], values_of(gpu["readings"])) for gpu in gpus]
-    return combine(expected, gpus, found, fix)
+    return combine(expected, gpus, found)
 
 
-def _load_rule(check_id: str, look: Look, fix: str, severity: Severity = "critical") -> Rule:
+def _load_rule(check_id: str, look: Look, severity: Severity = "critical") -> Rule:
     return Rule(
         id=check_id,
         layer="kernels",
         needs=("kernels-run", "load-sampled"),
-        judge=partial(judge_gpus, look, fix),
+        judge=partial(judge_gpus, look),
         fact="samples",
         severity=severity,
         level="full",
@@ -140,9 +138,9 @@ WATCH_RULES = (
     ),
 )
 RULES = (
-    _load_rule("load-clocks-hardware", partial(look_at_reasons, HARDWARE), COOL),
-    _load_rule("load-clocks-thermal", partial(look_at_reasons, THERMAL), COOL, "warning"),
-    _load_rule("load-temperature", look_at_temperature, COOL),
-    _load_rule("load-pcie-generation", look_at_generation, LOOK, "warning"),
-    _load_rule("load-pcie-replay", look_at_replay, LOOK, "warning"),
+    _load_rule("load-clocks-hardware", partial(look_at_reasons, HARDWARE)),
+    _load_rule("load-clocks-thermal", partial(look_at_reasons, THERMAL), "warning"),
+    _load_rule("load-temperature", look_at_temperature),
+    _load_rule("load-pcie-generation", look_at_generation, "warning"),
+    _load_rule("load-pcie-replay", look_at_replay, "warning"),
 )

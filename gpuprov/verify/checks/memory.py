@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.verify.checks.readings import LOOK, RESET, gpu_rule
+from gpuprov.verify.checks.readings import LOOK, gpu_rule
 from gpuprov.verify.finding import failed, passed
 
 if TYPE_CHECKING:
     from gpuprov.verify.checks.readings import Values
     from gpuprov.verify.models import Finding
 
-_REPLACE = "nvidia-smi -q -d ROW_REMAPPER -i {uuid}    # no spare rows are left: replace the GPU"
-_FIELD_DIAGNOSTICS = "dcgmi diag -r 3    # on the host; replace the GPU if it fails"
-
-# NVML's recovery actions (field 230), each with what is to be done
+# NVML's recovery actions (field 230), each with the situation of its fix
 _RECOVERY = {
-    1: ("reset the GPU", RESET),
-    2: ("reboot the host", "reboot    # after gpuprov stop of every node"),
-    3: ("drain peer-to-peer work, then reset", RESET),
-    4: ("drain the GPU and reset it", RESET),
-    5: ("recover the IMEX domain", "systemctl restart nvidia-imex    # on every host of the domain"),
-    6: ("reset the bus", "reboot    # a bus reset needs every GPU of the host free"),
-    7: ("reboot the system", "reboot    # after gpuprov stop of every node"),
+    1: ("reset the GPU", ""),
+    2: ("reboot the host", "reboot"),
+    3: ("drain peer-to-peer work, then reset", ""),
+    4: ("drain the GPU and reset it", ""),
+    5: ("recover the IMEX domain", "imex"),
+    6: ("reset the bus", "bus"),
+    7: ("reboot the system", "reboot"),
 }
 
 
@@ -39,44 +36,44 @@ def look_at_ecc_mode(values: Values) -> Finding:
     """ECC is as it will be after the next reset."""
     current, pending = ("on" if mode else "off" for mode in values["ecc_mode"])
     if current != pending:
-        return failed(f"ECC is {current}, and {pending} after the next reset", "")
+        return failed(f"ECC is {current}, and {pending} after the next reset")
     return passed(f"ECC is {current}")
 
 
 def look_at_uncorrected(values: Values) -> Finding:
     """No bit was lost since the driver was loaded."""
     count = values["ecc_uncorrected"]
-    return failed(f"{count} uncorrected ECC errors", "") if count else passed("0 uncorrected ECC errors")
+    return failed(f"{count} uncorrected ECC errors") if count else passed("0 uncorrected ECC errors")
 
 
 def look_at_corrected(values: Values) -> Finding:
     """No bit had to be corrected since the driver was loaded."""
     count = values["ecc_corrected"]
-    return failed(f"{count} corrected ECC errors", "") if count else passed("0 corrected ECC errors")
+    return failed(f"{count} corrected ECC errors") if count else passed("0 corrected ECC errors")
 
 
 def look_at_sram(values: Values) -> Finding:
     """Errors in the caches stay below the GPU's own threshold."""
     if values["ecc_sram_exceeded"]:
-        return failed("ECC errors in SRAM exceed the threshold", "")
+        return failed("ECC errors in SRAM exceed the threshold")
     return passed("ECC errors in SRAM are below the threshold")
 
 
 def look_at_retired(values: Values) -> Finding:
     """No page waits to be retired."""
-    return failed("pages wait to be retired", "") if values["retired_pending"] else passed("no page waits")
+    return failed("pages wait to be retired") if values["retired_pending"] else passed("no page waits")
 
 
 def look_at_remap_failure(values: Values) -> Finding:
     """No row could not be remapped."""
     corrected, uncorrected, _, failure = values["row_remap"]
     rows = f"{corrected + uncorrected} rows remapped"
-    return failed(f"a row could not be remapped; {rows}", "") if failure else passed(rows)
+    return failed(f"a row could not be remapped; {rows}") if failure else passed(rows)
 
 
 def look_at_remap_pending(values: Values) -> Finding:
     """No row waits to be remapped."""
-    return failed("a row waits to be remapped", "") if values["row_remap"][2] else passed("no row waits")
+    return failed("a row waits to be remapped") if values["row_remap"][2] else passed("no row waits")
 
 
 def look_at_inforom(_values: Values) -> Finding:
@@ -85,13 +82,13 @@ def look_at_inforom(_values: Values) -> Finding:
 
 
 RULES = (
-    gpu_rule("nvml-recovery", ("recovery_action",), look_at_recovery, RESET),
-    gpu_rule("nvml-ecc-uncorrected", ("ecc_uncorrected",), look_at_uncorrected, RESET),
-    gpu_rule("nvml-ecc-sram", ("ecc_sram_exceeded",), look_at_sram, _FIELD_DIAGNOSTICS),
-    gpu_rule("nvml-ecc-corrected", ("ecc_corrected",), look_at_corrected, _FIELD_DIAGNOSTICS, severity="warning"),
-    gpu_rule("nvml-ecc-mode", ("ecc_mode",), look_at_ecc_mode, RESET, severity="warning"),
-    gpu_rule("nvml-retired-pages", ("retired_pending",), look_at_retired, RESET),
-    gpu_rule("nvml-remap-failure", ("row_remap",), look_at_remap_failure, _REPLACE),
-    gpu_rule("nvml-remap-pending", ("row_remap",), look_at_remap_pending, RESET),
-    gpu_rule("nvml-inforom", ("inforom",), look_at_inforom, RESET),
+    gpu_rule("nvml-recovery", ("recovery_action",), look_at_recovery),
+    gpu_rule("nvml-ecc-uncorrected", ("ecc_uncorrected",), look_at_uncorrected),
+    gpu_rule("nvml-ecc-sram", ("ecc_sram_exceeded",), look_at_sram),
+    gpu_rule("nvml-ecc-corrected", ("ecc_corrected",), look_at_corrected, severity="warning"),
+    gpu_rule("nvml-ecc-mode", ("ecc_mode",), look_at_ecc_mode, severity="warning"),
+    gpu_rule("nvml-retired-pages", ("retired_pending",), look_at_retired),
+    gpu_rule("nvml-remap-failure", ("row_remap",), look_at_remap_failure),
+    gpu_rule("nvml-remap-pending", ("row_remap",), look_at_remap_pending),
+    gpu_rule("nvml-inforom", ("inforom",), look_at_inforom),
 )

@@ -21,24 +21,21 @@ def judge_gateway(expected: Expectation, seen: Observation) -> Finding:
     facts = facts_of(seen, "network")[PUBLIC]
     if expected.gateway not in facts["reached"]:
         problem = f" ({facts['problem']})" if "problem" in facts else ""
-        return failed(
-            f"the gateway {expected.gateway} does not answer on {PUBLIC}{problem}",
-            f"gpuprov exec {expected.node} -- ip -brief address; gpuprov doctor",
-        )
+        return failed(f"the gateway {expected.gateway} does not answer on {PUBLIC}{problem}")
     return passed(f"the gateway {expected.gateway} answers on {PUBLIC}")
 
 
 def judge_public(expected: Expectation, seen: Observation) -> Finding:
     """Every other running node answers on eth0."""
-    return _judge_peers(expected, seen, PUBLIC, {peer.address: peer.name for peer in expected.peers})
+    return _judge_peers(seen, PUBLIC, {peer.address: peer.name for peer in expected.peers})
 
 
 def judge_private(expected: Expectation, seen: Observation) -> Finding:
     """Every other running node answers on eth1."""
-    return _judge_peers(expected, seen, PRIVATE, {peer.private_address: peer.name for peer in expected.peers})
+    return _judge_peers(seen, PRIVATE, {peer.private_address: peer.name for peer in expected.peers})
 
 
-def _judge_peers(expected: Expectation, seen: Observation, interface: str, peers: dict[str, str]) -> Finding:
+def _judge_peers(seen: Observation, interface: str, peers: dict[str, str]) -> Finding:
     names = {address: name for address, name in peers.items() if address}
     if not names:
         return not_asked("no other node runs")
@@ -46,10 +43,7 @@ def _judge_peers(expected: Expectation, seen: Observation, interface: str, peers
     silent = [f"{name} {address}" for address, name in names.items() if address not in facts["reached"]]
     if silent:
         problem = f" ({facts['problem']})" if "problem" in facts else ""
-        return failed(
-            f"no answer on {interface} from {', '.join(silent)}{problem}",
-            f"gpuprov exec {expected.node} -- ip -brief address; gpuprov cluster up",
-        )
+        return failed(f"no answer on {interface} from {', '.join(silent)}{problem}")
     return passed(f"{len(names)} other node{'s' if len(names) > 1 else ''} answer on {interface}")
 
 

@@ -15,30 +15,30 @@ def judge_running(expected: Expectation, _seen: Observation) -> Finding:
     """The engine runs it."""
     if expected.status == "running":
         return passed("running")
-    return failed(f"the node is {expected.status}", f"gpuprov start {expected.node}")
+    return failed(f"the node is {expected.status}")
 
 
 def judge_complete(expected: Expectation, _seen: Observation) -> Finding:
     """Its creation ran to the end: the last label is there."""
     if expected.complete:
         return passed("created to the end")
-    return failed("its creation was interrupted: the label gpuprov.fingerprint is missing", "gpuprov cluster up")
+    return failed("its creation was interrupted: the label gpuprov.fingerprint is missing")
 
 
 def judge_lease(expected: Expectation, _seen: Observation) -> Finding:
     """The GPUs it holds are GPUs of this host."""
     if expected.host_problem is not None:
-        return failed(expected.host_problem.evidence, expected.host_problem.fix)
+        return failed(expected.host_problem.evidence, "given", given=expected.host_problem.fix)
     mark = "SIMULATED " if expected.simulated else ""
     return passed(f"holds {mark}{', '.join(expected.gpus)}" if expected.gpus else "holds no GPU, as it was made")
 
 
-def judge_answer(expected: Expectation, seen: Observation) -> Finding:
+def judge_answer(_expected: Expectation, seen: Observation) -> Finding:
     """Commands run in it."""
     if seen.timed_out:
-        return unknown(f"no answer in time: {seen.problem}", f"gpuprov shell {expected.node}")
+        return unknown(f"no answer in time: {seen.problem}", "hangs")
     if seen.facts is None:
-        return failed(f"it cannot be examined: {seen.problem}", f"gpuprov exec {expected.node} -- python3 --version")
+        return failed(f"it cannot be examined: {seen.problem}", "broken")
     return passed(f"answered in {seen.seconds:.1f} s")
 
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.verify.checks.driver import NO_GPU, facts_of, real_gpu
-from gpuprov.verify.checks.readings import LOOK, LOST, RESET, combine, explain_code, gpus_of, values_of
+from gpuprov.verify.checks.readings import LOOK, LOST, combine, explain_code, gpus_of, values_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
@@ -16,15 +16,6 @@ if TYPE_CHECKING:
 
     from gpuprov.verify.models import Expectation, Finding, Observation
 
-_FIXES = {
-    4: "gpuprov cluster up    # NVML may not open /dev/nvidiactl",
-    9: "modprobe nvidia && nvidia-smi",
-    12: "gpuprov cluster up    # mounts the driver's libraries into the node",
-    15: "nvidia-smi --gpu-reset -i INDEX, or reboot",
-    18: "gpuprov cluster up; if it stays: reboot    # library and kernel module differ",
-    999: "gpuprov stop NODE && gpuprov start NODE    # a daemon-reload may have taken the device away",
-}
-
 
 def judge_init(expected: Expectation, seen: Observation) -> Finding:
     """NVML answers; a missing library where a GPU is expected is a failure, never healthy."""
@@ -32,11 +23,10 @@ def judge_init(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(NO_GPU)
     facts = facts_of(seen, "nvml")
     if "missing" in facts:
-        return unknown(f"the image lacks {facts['missing']}", "gpuprov image build; gpuprov cluster up")
+        return unknown(f"the image lacks {facts['missing']}", "missing")
     if "failed" in facts:
         failure = facts["failed"]
-        fix = _FIXES.get(failure["code"], "nvidia-smi; dmesg | grep NVRM").replace("NODE", expected.node)
-        return failed(f"{failure['call']}: {failure['text']} (code {failure['code']})", fix)
+        return failed(f"{failure['call']}: {failure['text']} (code {failure['code']})", f"code-{failure['code']}")
     mark = " SIMULATED" if expected.simulated else ""
     return passed(f"answers: {len(facts['gpus'])}{mark} GPU{'s' if len(facts['gpus']) != 1 else ''}")
 
@@ -59,8 +49,7 @@ def look_at_mig(whole: set[str], gpu: Mapping[str, Any]) -> Finding:
         return explain_code("mig_mode", reading)
     current, _ = reading["value"]
     if current and gpu["uuid"] in whole:
-        fix = "gpuprov stop {node} && nvidia-smi -mig 0 -i {uuid} && gpuprov start {node}"
-        return failed("MIG is on, the lease is of the whole GPU", fix)
+        return failed("MIG is on, the lease is of the whole GPU")
     return passed("MIG is on, as leased" if current else "MIG is off")
 
 
@@ -69,7 +58,7 @@ def judge_responds(expected: Expectation, seen: Observation) -> Finding:
     if not expected.gpus:
         return not_asked(NO_GPU)
     gpus = gpus_of(seen)
-    return combine(expected, gpus, [look_at_readings(gpu["readings"]) for gpu in gpus], RESET)
+    return combine(expected, gpus, [look_at_readings(gpu["readings"]) for gpu in gpus])
 
 
 def judge_mig(expected: Expectation, seen: Observation) -> Finding:
@@ -78,7 +67,7 @@ def judge_mig(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(NO_GPU)
     gpus = gpus_of(seen)
     look = partial(look_at_mig, set(expected.gpus))
-    return combine(expected, gpus, [look(gpu) for gpu in gpus], LOOK)
+    return combine(expected, gpus, [look(gpu) for gpu in gpus])
 
 
 def judge_uuids(expected: Expectation, seen: Observation) -> Finding:
@@ -94,7 +83,7 @@ def judge_uuids(expected: Expectation, seen: Observation) -> Finding:
         for what, uuids in (("missing", leased - units), ("not held", units - leased))
         if uuids
     ]
-    return failed("; ".join(parts), "gpuprov cluster up    # gives each node the GPUs of its lease")
+    return failed("; ".join(parts))
 
 
 def judge_cuda(expected: Expectation, seen: Observation) -> Finding:
@@ -104,10 +93,9 @@ def judge_cuda(expected: Expectation, seen: Observation) -> Finding:
         return skip
     facts = facts_of(seen, "cuda")
     if "missing" in facts:
-        return failed(f"libcuda.so.1: {facts['missing']}", "gpuprov cluster up    # mounts the driver's libraries")
+        return failed(f"libcuda.so.1: {facts['missing']}", "missing")
     if facts["code"]:
-        fix = "nvidia-modprobe -u -c0; gpuprov cluster up    # passes the present major of nvidia-uvm"
-        return failed(f"cuInit says {facts['code']}", fix)
+        return failed(f"cuInit says {facts['code']}")
     return passed("cuInit says 0")
 
 

@@ -21,9 +21,9 @@ Look = Callable[[Values], Finding]
 NO_ANSWER = (3, 13, 25, 26)  # not supported, function not found, struct version not known, deprecated
 LOST = (15, 16, 999)  # GPU is lost, reset required, unknown error
 CORRUPTED_INFOROM = 14
-RESET = "gpuprov stop {node} && nvidia-smi --gpu-reset -i {uuid} && gpuprov start {node}"
-LOOK = "nvidia-smi -q -i {uuid}    # on the host"
-_WORST: tuple[Status, ...] = ("fail", "unknown", "pass", "skip")
+RESET = "nvml-responds/"
+LOOK = "nvml-responds/look"
+_WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass", "skip")
 
 
 def explain_code(name: str, reading: Mapping[str, Any]) -> Finding:
@@ -33,7 +33,7 @@ def explain_code(name: str, reading: Mapping[str, Any]) -> Finding:
     if code in NO_ANSWER:
         return not_asked(said)
     if code in LOST or code == CORRUPTED_INFOROM:
-        return failed(said, f"{RESET}    # if it stays so: reboot")
+        return failed(said, RESET)
     return unknown(said, LOOK)
 
 
@@ -50,7 +50,7 @@ def look_at_readings(names: Sequence[str], look: Look, readings: Mapping[str, An
     return look(values_of(readings))
 
 
-def combine(expected: Expectation, gpus: Sequence[Mapping[str, Any]], found: Sequence[Finding], fix: str) -> Finding:
+def combine(expected: Expectation, gpus: Sequence[Mapping[str, Any]], found: Sequence[Finding]) -> Finding:
     """The worst of all GPUs, with the numbers of those that say so."""
     mark = "SIMULATED " if expected.simulated else ""
     if not found:
@@ -64,8 +64,8 @@ def combine(expected: Expectation, gpus: Sequence[Mapping[str, Any]], found: Seq
     if worst in ("pass", "skip"):
         return Finding(status=worst, evidence=evidence)
     position = next(number for number, finding in enumerate(found) if finding.status == worst)
-    command = found[position].fix or fix
-    return Finding(status=worst, evidence=evidence, fix=command.format(node=expected.node, uuid=gpus[position]["uuid"]))
+    known = {**found[position].known, "uuid": gpus[position]["uuid"]}
+    return Finding(status=worst, evidence=evidence, fix=found[position].fix, known=known)
 
 
 def gpus_of(seen: Observation) -> list[Mapping[str, Any]]:
@@ -73,22 +73,22 @@ def gpus_of(seen: Observation) -> list[Mapping[str, Any]]:
     return cast("list[Mapping[str, Any]]", facts_of(seen, "nvml")["gpus"])
 
 
-def judge_gpus(names: Sequence[str], look: Look, fix: str, expected: Expectation, seen: Observation) -> Finding:
+def judge_gpus(names: Sequence[str], look: Look, expected: Expectation, seen: Observation) -> Finding:
     """Look at every GPU of the node."""
     if not expected.gpus:
         return not_asked(NO_GPU)
     gpus = gpus_of(seen)
     found = [look_at_readings(names, look, gpu["readings"]) for gpu in gpus]
-    return combine(expected, gpus, found, fix)
+    return combine(expected, gpus, found)
 
 
-def gpu_rule(check_id: str, names: Sequence[str], look: Look, fix: str, *, severity: Severity = "critical") -> Rule:
+def gpu_rule(check_id: str, names: Sequence[str], look: Look, *, severity: Severity = "critical") -> Rule:
     """A check of each GPU by itself, from readings of NVML."""
     return Rule(
         id=check_id,
         layer="nvml",
         needs=("nvml-uuids",),
-        judge=partial(judge_gpus, tuple(names), look, fix),
+        judge=partial(judge_gpus, tuple(names), look),
         fact="nvml",
         severity=severity,
     )

@@ -35,17 +35,16 @@ def judge_state(expected: Expectation, seen: Observation) -> Finding:
     if expected.role != "slurm":
         return not_asked(_NO_SLURM)
     show = facts_of(seen, "slurm")["show"]
-    fix = f"gpuprov exec {expected.node} -- scontrol show node {expected.node}; gpuprov cluster up"
     if show["timed_out"]:
-        return unknown(f"no answer from the controller in {show['seconds']:.0f} s", fix)
+        return unknown(f"no answer from the controller in {show['seconds']:.0f} s")
     if show["exit_code"]:
-        return failed(f"scontrol: {(show['stderr'] or show['stdout']).strip()[-300:]}", fix)
+        return failed(f"scontrol: {(show['stderr'] or show['stdout']).strip()[-300:]}")
     values = parse_node(show["stdout"])
     state = values.get("State", "")
     base, *flags = state.split("+")
     if base not in USABLE or any(flag not in HARMLESS for flag in flags):
         reason = f", because: {values['Reason']}" if "Reason" in values else ""
-        return failed(f"Slurm says {state or 'nothing'}{reason}", fix)
+        return failed(f"Slurm says {state or 'nothing'}{reason}")
     return passed(state.lower())
 
 
@@ -55,8 +54,7 @@ def judge_gres(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(_NO_SLURM)
     counted = parse_gpus(parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""))
     if counted != len(expected.gpu_paths):
-        fix = "gpuprov cluster up    # writes slurm.conf and gres.conf from the leases"
-        return failed(f"Slurm counts {counted} GPUs, the node has {len(expected.gpu_paths)}", fix)
+        return failed(f"Slurm counts {counted} GPUs, the node has {len(expected.gpu_paths)}")
     return passed(f"gpu:{counted}")
 
 
@@ -65,22 +63,21 @@ def judge_job(expected: Expectation, seen: Observation) -> Finding:
     if expected.role != "slurm" or not expected.gpu_paths:
         return not_asked(NO_GPU if expected.role == "slurm" else _NO_SLURM)
     job = facts_of(seen, "slurm")["job"]
-    again = f"gpuprov exec {expected.node} -- srun -w {expected.node} --gres=gpu:1 hostname"
     if job["timed_out"]:
-        return unknown(f"the job did not end within {job['seconds']:.0f} s", again)
+        return unknown(f"the job did not end within {job['seconds']:.0f} s")
     if job["exit_code"]:
         said = job["stderr"].strip()[-300:] or f"exit status {job['exit_code']}"
         state = parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("State", "")
         busy = state.startswith(("MIXED", "ALLOCATED")) and any(word in said for word in _BUSY)
-        return not_asked(f"busy with other jobs: {said}") if busy else failed(f"srun: {said}", again)
+        return not_asked(f"busy with other jobs: {said}") if busy else failed(f"srun: {said}")
     name, _, visible = job["stdout"].strip().partition(" ")
     if name != expected.node or not visible[:1].isdigit():
         evidence = f"the job ran on {name or 'nothing'} with CUDA_VISIBLE_DEVICES={visible or '(not set)'}"
-        return failed(evidence, "gpuprov cluster up    # writes gres.conf from the leases")
+        return failed(evidence, "wrong")
     given = name_given(visible, seen)
     if "" in given:
         evidence = f"the job has CUDA_VISIBLE_DEVICES={visible}, NVML counts {len(facts_of(seen, 'nvml')['gpus'])} GPUs"
-        return failed(evidence, "gpuprov cluster up    # writes gres.conf from the leases")
+        return failed(evidence, "wrong")
     mark = "SIMULATED " if expected.simulated else ""
     which = f": {mark}{', '.join(given)}" if given else ""
     return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}{which}")

@@ -36,7 +36,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "xid 79", "--json"]) == 0
     (entry,) = json.loads(capsys.readouterr().out)["entries"]
     assert (entry["id"], entry["kind"]) == ("xid-79", "xid")
-    assert set(entry) == {"id", "kind", "title", "cause", "see", "fix", "patterns", "also"}
+    assert set(entry) == {"id", "kind", "title", "cause", "see", "fix", "fixes", "patterns", "also"}
 
 
 def test_what_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:

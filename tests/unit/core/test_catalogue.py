@@ -5,14 +5,16 @@ import inspect
 import json
 import re
 from pathlib import Path
+from string import Formatter
 from typing import TYPE_CHECKING
 
 import pytest
 
+import gpuprov.verify
 from gpuprov.cli.verbs import VERBS
-from gpuprov.core.catalogue import find_entries, load_catalogue, nearest_ids
+from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogue, nearest_ids
 from gpuprov.verify.chain import CHAIN
-from gpuprov.workflows import gpu_findings, host_findings
+from gpuprov.workflows import doctor, gpu_findings, host_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +22,24 @@ if TYPE_CHECKING:
 CATALOGUE = load_catalogue()
 LINES: dict[str, list[str]] = json.loads((Path(__file__).parent / "data" / "log_lines.json").read_text())
 TROUBLES = (Path(__file__).parents[3] / "docs" / "troubleshooting.md").read_text()
-FAILURES_KNOWN = 15
+# What goes wrong for people who run GPUs in LXD or Docker with Slurm, and the entry that knows it
+FAILURES = {
+    "NVML: Unknown Error after a while": "gpu-taken-away",
+    "driver and library of different versions": "driver-mismatch",
+    "cuInit 999 while nvidia-smi works": "cuda-999",
+    "gres.conf, slurm.conf and the devices disagree": "slurm-gres-count",
+    "slurmd will not start: cgroup, D-Bus": "slurmd-cgroup",
+    "a node down or drained": "slurm-node-drained",
+    "munge: expired, rewound or invalid credential": "munge-credential",
+    "mount hooks of the container toolkit": "gpu-hook",
+    "Docker in an unprivileged container": "nested-docker",
+    "wrong or too many GPUs": "wrong-gpus",
+    "no range of ids, nobody:nogroup": "id-range",
+    "FORWARD DROP, subnets that clash, macvlan": "network-cut",
+    "half-built images": "half-built-image",
+    "the daemon does not run, or not for this user": "engine-unreachable",
+    "leftovers after power loss": "leftovers",
+}
 XIDS = {13, 31, 43, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120}
 
 
@@ -62,8 +81,40 @@ def test_every_finding_of_doctor_is_in_it_and_no_other() -> None:
     assert ids_of("doctor") == emitted
 
 
+def test_fixes_are_in_it_and_not_in_the_code_of_checks() -> None:
+    """A check names a situation, and that has a text; every text is of a situation that some check names."""
+    folders = [Path(module.__file__).parent for module in (gpuprov.verify, doctor) if module.__file__]
+    trees = [ast.parse(path.read_text()) for folder in folders for path in folder.rglob("*.py")]
+    named = {word for tree in trees for word in situations(tree)}
+    assert {word for word in named if " " in word} == set(), "a fix is written in code"
+    known = {situation for entry in CATALOGUE.values() for situation in entry.fixes}
+    elsewhere = {f"{name}/{situation}" for name, entry in CATALOGUE.items() for situation in ("", *entry.fixes)}
+    assert {word for word in named if "/" in word} <= elsewhere
+    assert {word for word in named if "/" not in word} - {""} <= known
+    constants = {str(node.value) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    used = {word.rpartition("/")[2] for word in constants} | {f"code-{number}" for number in (4, 9, 12, 15, 18, 999)}
+    assert known <= used
+
+
+def situations(tree: ast.Module) -> Iterator[str]:
+    """The situations that calls of failed, unknown, warned and find_fix name as constants."""
+    places = {"failed": 1, "unknown": 1, "warned": 1, "find_fix": 0}
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in places:
+            for given in call.args[places[call.func.id] : places[call.func.id] + 1]:
+                if not isinstance(given, ast.JoinedStr):
+                    yield from (str(node.value) for node in ast.walk(given) if isinstance(node, ast.Constant))
+
+
+def test_a_fix_is_filled_in_where_it_is_known() -> None:
+    assert find_fix("", "node-running", node="c001") == "gpuprov start c001"
+    assert find_fix("node-answers/hangs", "device-open", node="c001") == "gpuprov shell c001"
+    assert CATALOGUE["node-running"].advise() == "gpuprov start NODE"
+    assert find_fix("code-77", "nvml-answers") == CATALOGUE["nvml-answers"].advise()
+
+
 def test_every_failure_and_error_number_has_a_line_that_it_is_found_by() -> None:
-    assert len(ids_of("failure")) >= FAILURES_KNOWN
+    assert set(FAILURES.values()) <= ids_of("failure")
     assert ids_of("xid") == {f"xid-{number}" for number in XIDS} | {"xid-other"}
     assert ids_of("failure") | ids_of("xid") <= set(LINES)
 
@@ -91,6 +142,9 @@ def test_an_entry_says_everything(name: str) -> None:
     assert re.fullmatch(r"[a-z0-9-]+", name)
     assert all((entry.title, entry.cause, entry.see, entry.fix))
     assert "\n" not in entry.title
+    assert all(entry.fixes.values())
+    for template in (entry.fix, *entry.fixes.values()):
+        assert {field for _, field, _, _ in Formatter().parse(template) if field is not None} <= set(FIELDS)
     assert set(entry.also) <= set(CATALOGUE) - {name}
     for pattern in entry.patterns:
         assert re.compile(pattern).search("") is None, f"{pattern} fits everything"
@@ -100,7 +154,7 @@ def test_an_entry_says_everything(name: str) -> None:
 def test_an_entry_names_only_verbs_that_exist(name: str) -> None:
     entry = CATALOGUE[name]
     groups = {path for path, verb in VERBS.items() if verb.module is None}
-    for text in (entry.cause, entry.see, entry.fix):
+    for text in (entry.cause, entry.see, entry.fix, *entry.fixes.values()):
         for first, second in re.findall(r"gpuprov ([a-z-]+)(?: ([a-z]+))?", text):
             assert (f"{first} {second}" if first in groups else first) in VERBS, f"{name}: {text}"
 

@@ -168,7 +168,7 @@ def test_a_subnet_in_use_is_refused_and_its_holder_named(link: Link) -> None:
     finding = subnet(address("lo", "127.0.0.1/8"), link)
     assert finding.status == "fail"
     assert link.interface in finding.evidence
-    assert "network:" in finding.fix
+    assert "network.subnet in a spec" in finding.fix
 
 
 @pytest.mark.parametrize("link", [route("tun0", "10.0.0.0/8"), address("eth0", "10.9.9.9/8")])
