@@ -11,9 +11,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from gpuprov.core.errors import EngineError
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gpuprov.gpu.access import EngineAccess
     from gpuprov.spec.devices import CharDevice, Mount
 
 LABEL_CLUSTER = "gpuprov.cluster"
@@ -32,8 +35,33 @@ LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - reaching the node from outside is what exposing means
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 
-Capability = Literal["snapshot", "privileged", "expose-live", "systemd"]
+Capability = Literal["snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs"]
 Status = Literal["running", "stopped", "frozen", "error"]
+Stream = Literal["stdout", "stderr"]
+
+_LACKS: dict[Capability, tuple[str, str]] = {
+    "snapshot": ("keeps no snapshots of nodes", "copy the node with: gpuprov clone NODE NEW"),
+    "privileged": ("makes no privileged nodes", "leave out `privileged: true` and --privileged, or use --engine lxd"),
+    "expose-live": (
+        "cannot forward a port into a running node",
+        "stop it first: gpuprov stop NODE; then expose the port and start it again",
+    ),
+    "devices-live": ("cannot change the devices of a running node", "stop it first: gpuprov stop NODE"),
+    "systemd": ("runs no systemd in its nodes", "use --engine lxd"),
+    "jobs": ("runs no command as a node of its own", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
+}
+
+
+class NotCapable(EngineError):
+    """The engine's driver has not got the capability that is asked for."""
+
+
+def require_capability(driver: Driver, capability: Capability) -> None:
+    """Raise NotCapable, with the way round, if the driver has not got it."""
+    if capability not in driver.capabilities:
+        lack, fix = _LACKS[capability]
+        has = ", ".join(sorted(driver.capabilities)) or "none"
+        raise NotCapable(f"{driver.name} {lack}", evidence=f"its capabilities: {has}", fix=fix)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +97,21 @@ class File:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EngineGpus:
+    """GPUs that the engine hands into a node itself, by a way that its facts offer."""
+
+    access: EngineAccess
+    uuids: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeRequest:
     """Everything the engine must know to make a node.
 
     Attributes:
         image: Identity of the image, as `find_image` or `list_images` gave it.
+        environment: Variables of the node's processes, of its init and of commands that run in it.
+        engine_gpus: GPUs that come neither by `devices` nor by `mounts`.
     """
 
     name: str
@@ -86,6 +124,8 @@ class NodeRequest:
     privileged: bool = False
     cpus: int | None = None
     memory_bytes: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    engine_gpus: EngineGpus | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +137,8 @@ class NodeState:
         addresses: IPv4 addresses that its configuration fixes, also while it is stopped; interface to `address/prefix`.
         devices: Character devices passed into it.
         exposed: Host ports forwarded into it.
+        environment: Variables that its configuration sets, without those of its image; empty where the engine does
+            not list them.
     """
 
     name: str
@@ -108,6 +150,7 @@ class NodeState:
     exposed: tuple[Exposure, ...] = ()
     snapshots: tuple[str, ...] = ()
     privileged: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ours(self) -> bool:
@@ -131,11 +174,17 @@ class Exposure:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkRequest:
-    """A bridge. With an `address` (`10.0.3.1/24`) the host is on it and it has NAT; without, nodes only."""
+    """A bridge. With an `address` (`10.0.3.1/24`) the host is on it and it has NAT; without, nodes only.
+
+    Attributes:
+        subnet: Where the nodes' addresses are (`10.0.5.0/24`), for engines that must know it of a network without
+            address.
+    """
 
     name: str
     labels: Mapping[str, str]
     address: str | None = None
+    subnet: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +224,11 @@ class ExecResult:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineFacts:
-    """What the engine says of itself and of the machine it runs on."""
+    """What the engine says of itself and of the machine it runs on.
+
+    Attributes:
+        gpu_access: Ways by which it can hand GPUs in itself, the preferred one first, and how that was seen.
+    """
 
     name: str
     version: str
@@ -185,13 +238,19 @@ class EngineFacts:
     cpus: int
     memory_bytes: int
     free_bytes: int | None = None
+    gpu_access: Mapping[EngineAccess, str] = field(default_factory=dict)
 
 
 class Driver(Protocol):
-    """One engine."""
+    """One engine.
+
+    Attributes:
+        nameserver: Address at which nodes find a resolver; None for the host's address on their bridge.
+    """
 
     name: str
     capabilities: frozenset[Capability]
+    nameserver: str | None
 
     def facts(self) -> EngineFacts:
         """Describe the engine; raises HostNotReady when it has no storage to put nodes on."""
@@ -228,7 +287,10 @@ class Driver(Protocol):
         """Add or change labels of a node."""
 
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
-        """Replace the device and mount set of a node; networks and exposures stay."""
+        """Replace the device and mount set of a node; networks and exposures stay.
+
+        A running node goes on running; without the capability `devices-live` it is started anew.
+        """
 
     def push(self, name: str, files: Sequence[File]) -> None:
         """Write files into a node, running or stopped; missing parent folders are made."""
@@ -247,6 +309,30 @@ class Driver(Protocol):
     ) -> ExecResult:
         """Run a command as root in a running node and wait; the exit status is not judged. Raises TimedOut."""
 
+    def run_job(
+        self,
+        request: NodeRequest,
+        argv: Sequence[str],
+        *,
+        started: Callable[[], object],
+        write: Callable[[Stream, bytes], object],
+    ) -> int:
+        """Run a command as the main process of a node of its own, and return its exit status; capability `jobs`.
+
+        The engine itself removes the node when the command ends, also when this process is gone by then. Until the
+        command runs, the node is not `complete`. An exception in this process, as by an interruption, ends the
+        command (SIGTERM, then SIGKILL) and removes the node before it goes on.
+
+        Args:
+            request: The node, as for `create_node`, which must not exist.
+            argv: The command; it is not looked up in a shell.
+            started: Called once the command runs.
+            write: Gets what the command writes, as it comes, and which stream it is.
+
+        Raises:
+            NotCapable: the engine has no jobs.
+        """
+
     def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
         """The command line that runs `argv` in the node with this terminal attached (the engine's own client)."""
 
@@ -260,10 +346,10 @@ class Driver(Protocol):
         """Bring a snapshot back; EngineError if there is none of that name."""
 
     def expose(self, name: str, exposure: Exposure) -> None:
-        """Forward a port of the host into the node."""
+        """Forward a port of the host into the node; into a running one with the capability `expose-live` only."""
 
     def unexpose(self, name: str, host_port: int) -> None:
-        """Undo `expose`; EngineError if that port is not exposed by this node."""
+        """Undo `expose`, with its capability; EngineError if that port is not exposed by this node."""
 
     def list_networks(self) -> list[NetworkState]:
         """Every network the engine knows, foreign ones too."""

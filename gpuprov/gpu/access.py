@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import HostNotReady
@@ -10,12 +11,13 @@ from gpuprov.gpu.libraries import plan_library_mounts
 from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.devices import CharDevice, Mount
 
 EngineAccess = Literal["cdi", "nvidia-runtime"]
+NO_OFFERS: Mapping[EngineAccess, str] = MappingProxyType({})
 AccessKind = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 
 
@@ -29,13 +31,13 @@ class Access:
     mounts: tuple[Mount, ...] = ()
 
 
-def decide_access(host: HostGpus, gpus: Sequence[Gpu], *, offers: Sequence[EngineAccess] = ()) -> Access:
+def decide_access(host: HostGpus, gpus: Sequence[Gpu], *, offers: Mapping[EngineAccess, str] = NO_OFFERS) -> Access:
     """Choose the way in: simulated if the host is, raw wherever it can serve, else what engine and host offer.
 
     Args:
         host: Its GPUs and driver.
         gpus: The units leased to the node.
-        offers: Ways that engine and host have beside raw, the preferred one first.
+        offers: Ways that engine and host have beside raw, the preferred one first, and how that is known.
 
     Raises:
         HostNotReady: No way can serve; it says what raw lacks.
@@ -53,6 +55,7 @@ def decide_access(host: HostGpus, gpus: Sequence[Gpu], *, offers: Sequence[Engin
     except HostNotReady as lack:
         if not offers:
             raise
-        return Access(kind=offers[0], reason=f"raw cannot serve: {lack.what}")
+        kind, known = next(iter(offers.items()))
+        return Access(kind=kind, reason=f"{known}; raw cannot serve: {lack.what}")
     reason = f"driver {host.driver.version} on the host is all it needs"
     return Access(kind="raw", reason=reason, devices=devices, mounts=mounts)

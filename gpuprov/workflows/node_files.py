@@ -77,7 +77,8 @@ def plan_files(
         secret = (File(path="/etc/munge/munge.key", content=key, mode=0o400, uid=uid, gid=gid),)
     seed: tuple[File, ...] = ()
     if images:
-        seed = seed_files(nameserver=str(gateway(spec.network).ip), public_key=ensure_ssh_key(spec.name))
+        nameserver = driver.nameserver or str(gateway(spec.network).ip)
+        seed = seed_files(nameserver=nameserver, public_key=ensure_ssh_key(spec.name))
     return FileSet(shared=shared, seed=seed, secret=secret, controller=controller)
 
 

@@ -35,7 +35,12 @@ def ensure_node_image(
 ) -> ImageState:
     """The image for nodes of a role; the cluster's networks must be there."""
     with reporter.phase("image"):
-        return ensure_image(driver, node_recipe(spec, role, host), site=build_site(spec), reporter=reporter).image
+        return ensure_image(
+            driver,
+            node_recipe(spec, role, host),
+            site=build_site(spec, nameserver=driver.nameserver),
+            reporter=reporter,
+        ).image
 
 
 def node_recipe(spec: ClusterSpec, role: Role, host: HostGpus) -> Recipe:
@@ -56,12 +61,12 @@ def cuda_wheels(host: HostGpus) -> CudaWheels:
     return "cu13" if host.cuda_driver_version >= _CUDA_13 else "cu12"
 
 
-def build_site(spec: ClusterSpec) -> BuildSite:
+def build_site(spec: ClusterSpec, *, nameserver: str | None) -> BuildSite:
     """The builder's place on the NAT bridge: the last address, which a cluster of full size alone would use."""
     from ipaddress import IPv4Network
 
     last = capacity(IPv4Network(spec.network.subnet)) - 1
-    nameserver = str(gateway(spec.network).ip)
+    router = str(gateway(spec.network).ip)
     return BuildSite(
         attachments=(
             Attachment(
@@ -70,11 +75,11 @@ def build_site(spec: ClusterSpec) -> BuildSite:
                 kind="veth",
                 address=str(public_address(last, spec.network)),
                 mac=mac(spec.name, BUILDER, "eth0"),
-                gateway=nameserver,
+                gateway=router,
             ),
         ),
         files=(
-            File(path="/etc/resolv.conf", content=f"nameserver {nameserver}\n".encode()),
+            File(path="/etc/resolv.conf", content=f"nameserver {nameserver or router}\n".encode()),
             File(path="/etc/hosts", content=b"127.0.0.1 localhost\n"),
         ),
     )

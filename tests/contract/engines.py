@@ -182,7 +182,7 @@ class Bench:
         self._numbers = count(10)
         self.labels = {LABEL_CLUSTER: CLUSTER, LABEL_VERSION: "test"}
         self.driver.create_network(NetworkRequest(name=NAT, labels=self.labels, address="10.77.0.1/24"))
-        self.driver.create_network(NetworkRequest(name=PRIVATE, labels=self.labels))
+        self.driver.create_network(NetworkRequest(name=PRIVATE, labels=self.labels, subnet="10.77.1.0/24"))
         self.base = site.base_image()
         self.image = self.publish("gpt-base")
 
@@ -247,7 +247,7 @@ class Bench:
 
     def await_boot(self, name: str) -> None:
         """Wait until the node's init listens: before that, it does not hear that it shall stop."""
-        if self.real:
+        if self.real and "systemd" in self.driver.capabilities:
             Wait(what=f"{name} to boot", timeout_s=60, fix="look at its console").until(
                 lambda: self.driver.run(name, ["systemctl", "is-system-running"]).stdout.strip(),  # noqa: PLW0108 - asks anew
                 lambda state: state in {"running", "degraded"},

@@ -61,6 +61,19 @@ def test_environment_and_folder(driver: Driver, node: str) -> None:
     assert result.stdout.splitlines()[1] == "/usr"
 
 
+def test_a_node_s_environment_is_its_commands(bench: Bench) -> None:
+    environment = {"NVIDIA_VISIBLE_DEVICES": "GPU-1,GPU-2", "GPT_ODD": "a=b 'c' \"d\" ü $HOME"}
+    name = bench.create(start=True, environment=environment)
+    state = bench.driver.find_node(name)
+    assert state
+    assert dict(state.environment) == environment
+    line = "import os; print(ascii([os.environ['GPT_ODD'], os.environ['NVIDIA_VISIBLE_DEVICES']]))"
+    assert bench.python(name, line) == ascii([environment["GPT_ODD"], environment["NVIDIA_VISIBLE_DEVICES"]])
+    assert bench.driver.run(name, ["sh", "-c", "echo $GPT_ODD"], environment={"GPT_ODD": "own"}).stdout == "own\n"
+    listed = next(node for node in bench.driver.list_nodes() if node.name == name)
+    assert dict(listed.environment) in ({}, environment)
+
+
 @pytest.mark.parametrize("line", ["sleep {0}", "sleep {0} & wait", "trap '' TERM INT HUP; sleep {0}"])
 def test_a_command_that_takes_too_long_is_killed_in_the_node(bench: Bench, node: str, line: str) -> None:
     seconds = f"42{abs(hash(line)) % 10_000}.5"

@@ -128,7 +128,10 @@ def test_a_privileged_node_cannot_open_what_it_was_not_given(bench: Bench) -> No
 @pytest.mark.usefixtures("real")
 def test_a_running_node_gets_and_loses_devices(bench: Bench) -> None:
     name = bench.create(start=True, devices=(LEASED,))
+    bench.sh(name, "nohup sleep 4712.5 >/dev/null 2>&1 </dev/null &")
     bench.driver.set_devices(name, [OTHER], [])
+    if "devices-live" in bench.driver.capabilities:
+        bench.sh(name, "grep -lz 4712.5 /proc/[0-9]*/cmdline")
     assert bench.python(name, TRY_OPEN.format("/dev/gpt0")) == ENOENT
     assert bench.python(name, TRY_OPEN.format("/dev/gpt1")) == ENXIO
     assert bench.status(name) == "running"

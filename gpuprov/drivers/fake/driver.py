@@ -20,7 +20,7 @@ from gpuprov.drivers.fake.engine import Command, FakeImage, FakeNode
 from gpuprov.drivers.fake.faults import Killed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from gpuprov.drivers.base import (
         Capability,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         NetworkRequest,
         NodeRequest,
         NodeState,
+        Stream,
     )
     from gpuprov.drivers.fake.engine import FakeEngine
     from gpuprov.spec.devices import CharDevice, Mount
@@ -43,7 +44,10 @@ class FakeDriver:
     """One process's view of a FakeEngine; after `Killed` it does nothing any more, and a new one goes on."""
 
     name = "fake"
-    capabilities: frozenset[Capability] = frozenset({"snapshot", "privileged", "expose-live", "systemd"})
+    capabilities: frozenset[Capability] = frozenset(
+        {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs"}
+    )
+    nameserver: str | None = None
 
     def __init__(self, engine: FakeEngine) -> None:
         self.engine = engine
@@ -124,6 +128,7 @@ class FakeDriver:
             privileged=request.privileged,
             cpus=request.cpus,
             memory_bytes=request.memory_bytes,
+            environment=dict(request.environment),
         )
         self.engine.nodes[request.name] = node
         try:
@@ -219,20 +224,62 @@ class FakeDriver:
     ) -> ExecResult:
         """Ask the engine's `answer`, side by side with other commands."""
         self._reach("run", name)
+        command = self._command(name, argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s)
+        result = self.engine.answer(command)
+        self._reach("run:done", name)
+        return result
+
+    def _command(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        cwd: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Command:
         with self.engine.lock:
             node = self._ours(name)
             if node.status != "running":
                 raise _error(f"{name} does not run", f"it is {node.status}")
-            command = Command(
+            return Command(
                 node=copy.deepcopy(node),
                 argv=tuple(argv),
-                environment=dict(environment or {}),
+                environment={**node.environment, **environment},
                 cwd=cwd,
                 timeout_s=timeout_s,
             )
-        result = self.engine.answer(command)
-        self._reach("run:done", name)
-        return result
+
+    def run_job(
+        self,
+        request: NodeRequest,
+        argv: Sequence[str],
+        *,
+        started: Callable[[], object],
+        write: Callable[[Stream, bytes], object],
+    ) -> int:
+        """Ask the engine's `answer`; the node goes with the command, also when this process was killed meanwhile."""
+        labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
+        self.create_node(replace(request, labels=labels))
+        try:
+            self._reach("run_job", request.name)
+            with self.engine.lock:
+                node = self.engine.nodes[request.name]
+                node.job, node.status, node.labels = True, "running", dict(request.labels)
+            self._reach("run_job:started", request.name)
+            started()
+            result = self.engine.answer(self._command(request.name, argv, environment={}))
+            write("stdout", result.stdout.encode())
+            write("stderr", result.stderr.encode())
+        except Killed:  # what runs goes on, until `FakeEngine.end_jobs`
+            raise
+        except BaseException:
+            self.delete_node(request.name)
+            raise
+        with self.engine.lock:
+            self.engine.nodes.pop(request.name, None)
+        self._reach("run_job:done", request.name)
+        return result.exit_code
 
     def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
         """A command line that only shows what it would run."""

@@ -28,7 +28,7 @@ _GIB = 1024**3
 
 @dataclass(kw_only=True)
 class FakeNode:
-    """An instance; one without the label gpuprov.cluster is foreign."""
+    """An instance; one without the label gpuprov.cluster is foreign, and a `job` goes when its command ends."""
 
     name: str
     status: Status = "stopped"
@@ -42,6 +42,8 @@ class FakeNode:
     privileged: bool = False
     cpus: int | None = None
     memory_bytes: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    job: bool = False
 
     @property
     def builder(self) -> bool:
@@ -60,6 +62,7 @@ class FakeNode:
             exposed=self.exposed,
             snapshots=tuple(self.snapshots),
             privileged=self.privileged,
+            environment=self.environment,
         )
 
 
@@ -125,6 +128,11 @@ class FakeEngine:
                     "images": {key: asdict(image) for key, image in sorted(self.images.items())},
                 }
             )
+
+    def end_jobs(self) -> None:
+        """Let the commands end whose callers were killed, and their nodes go."""
+        with self.lock:
+            self.nodes = {name: node for name, node in self.nodes.items() if not node.job}
 
     def add_foreign_node(self, name: str, *, status: Status = "stopped") -> None:
         """An instance that gpuprov did not make."""

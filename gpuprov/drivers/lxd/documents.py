@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _PREFIX = "user."
+_ENVIRONMENT = "environment."
 KIND = "user.gpuprov.kind"  # `image` on the stopped instance that nodes are copied from
 IMAGE_LABELS = "user.gpuprov.image-labels"  # JSON: one key to blank out in a copy, not one a label
 IMAGE_INSTANCE = "gpuprov-image-"
@@ -49,6 +50,7 @@ def render_instance(request: NodeRequest, *, pool: str, shift: bool) -> dict[str
         KIND: "",
         IMAGE_LABELS: "",
     }
+    config |= {_ENVIRONMENT + key: value for key, value in request.environment.items()}
     if request.cpus:
         config["limits.cpu"] = str(request.cpus)
     if request.memory_bytes:
@@ -170,6 +172,9 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
         exposed=tuple(_exposures(devices)),
         snapshots=tuple(snapshot["name"] for snapshot in document.get("snapshots") or ()),
         privileged=config.get("security.privileged") == "true",
+        environment={
+            key.removeprefix(_ENVIRONMENT): value for key, value in config.items() if key.startswith(_ENVIRONMENT)
+        },
     )
 
 

@@ -22,13 +22,15 @@ from gpuprov.drivers.base import (
     NetworkState,
     NodeRequest,
     NodeState,
+    Stream,
+    require_capability,
 )
 from gpuprov.drivers.lxd import documents, images
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.execute import run_recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.drivers.lxd.api import LxdApi
     from gpuprov.spec.devices import CharDevice, Mount
@@ -39,7 +41,10 @@ _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 class LxdDriver:
     """One LXD or Incus server."""
 
-    capabilities: frozenset[Capability] = frozenset({"snapshot", "privileged", "expose-live", "systemd"})
+    capabilities: frozenset[Capability] = frozenset(
+        {"snapshot", "privileged", "expose-live", "devices-live", "systemd"}
+    )
+    nameserver: str | None = None
 
     def __init__(self, api: LxdApi, *, name: str) -> None:
         self.name = name
@@ -276,6 +281,18 @@ class LxdDriver:
         """Run a command as root in a running node and wait."""
         self._ours(name)
         return run_recorded(self._api, name, argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s)
+
+    def run_job(
+        self,
+        request: NodeRequest,  # noqa: ARG002 - LXD starts the image's init and nothing else
+        argv: Sequence[str],  # noqa: ARG002
+        *,
+        started: Callable[[], object],  # noqa: ARG002
+        write: Callable[[Stream, bytes], object],  # noqa: ARG002
+    ) -> int:
+        """LXD has no such thing."""
+        require_capability(self, "jobs")
+        raise AssertionError  # pragma: no cover - it has not got it
 
     def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
         """The engine's own client, with this terminal attached."""

@@ -32,6 +32,7 @@ REQUEST = NodeRequest(
     mounts=(Mount(source="/srv", target="/mnt/in"), Mount(source="/data", target="/mnt/out", read_only=False)),
     cpus=2,
     memory_bytes=1 << 30,
+    environment={"NVIDIA_VISIBLE_DEVICES": "all"},
 )
 
 
@@ -55,6 +56,7 @@ def test_a_rendered_request_comes_back_as_its_state() -> None:
     assert dict(state.addresses) == {"eth0": "10.0.3.2/24", "eth1": "10.0.5.1/24"}
     assert state.devices == REQUEST.devices
     assert set(state.mounts) == set(REQUEST.mounts)
+    assert dict(state.environment) == dict(REQUEST.environment)
     assert state.snapshots == ("one",)
     assert not state.privileged
 
