@@ -42,6 +42,7 @@ VERBS: dict[str, Verb] = {
     "doctor": Verb("gpuprov.cli.doctor", "Look at the host and say what is missing; changes nothing."),
     "explain": Verb("gpuprov.cli.explain", "Say what a log line or a check means, and the fix."),
     "record": Verb("gpuprov.cli.record", "Print this host's GPU facts, to replay or to report a bug."),
+    "bundle": Verb("gpuprov.cli.bundle", "Collect logs, facts and versions for a bug report, without secrets."),
     "host": Verb(None, "Prepare this machine for nodes, or undo that."),
     "host prepare": Verb("gpuprov.cli.host_prepare", "Install and start the engine and make its storage; needs root."),
     "host undo": Verb("gpuprov.cli.host_undo", "Take back what `host prepare` did; needs root."),

@@ -21,14 +21,18 @@ class ReportFile:
     Args:
         path: As the user gave it.
         option: The option it came with, for the error.
+        kind: What is written, in a word.
+        new: Nothing may be there yet, and only this user may read what is written.
 
     Raises:
         UsageError: A file cannot be made there, or something is there that is no file.
     """
 
-    def __init__(self, path: str, *, option: str) -> None:
+    def __init__(self, path: str, *, option: str, kind: str = "report", new: bool = False) -> None:
         self.path = path
         self._option = option
+        self._kind = kind
+        self._new = new
         try:
             self._target = Path(path).resolve()  # a link stays one, and what it leads to is replaced
             self._draft = self._target.parent / f".gpuprov-{secrets.token_hex(6)}.part"
@@ -39,23 +43,27 @@ class ReportFile:
         except (OSError, ValueError, RuntimeError) as error:  # a NUL in it; links in a circle
             raise self._refusal(str(error)) from error
 
-    def write(self, text: str) -> None:
-        """Replace the file in one step; a reader sees the old text or the new one.
+    def write(self, content: str | bytes) -> None:
+        """Make or replace the file in one step; a reader sees the old content or the new one.
 
         Raises:
-            HostNotReady: The disk is full, or the folder has gone since.
+            HostNotReady: The disk is full, the folder has gone, or a file that must be new is there since.
         """
         try:
             with self._open_draft() as file:
-                file.write(text.encode())
+                file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
                 os.fsync(file.fileno())
-            self._draft.replace(self._target)
+            if self._new:
+                os.link(self._draft, self._target)  # unlike a rename, refuses where something is
+                self._draft.unlink()
+            else:
+                self._draft.replace(self._target)
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._draft.unlink()
             raise HostNotReady(
-                f"the report could not be written to {self.path}",
+                f"the {self._kind} could not be written to {self.path}",
                 evidence=str(error),
                 fix=f"df -h {self._target.parent}",
             ) from error
@@ -67,6 +75,8 @@ class ReportFile:
     def _refuse_what_is_no_file(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             mode = self._target.stat().st_mode
+            if self._new:
+                raise self._refusal(f"{self._target} exists, and nothing is overwritten")
             if not stat.S_ISREG(mode):
                 kind = "a folder" if stat.S_ISDIR(mode) else "no regular file, and would be replaced by one"
                 raise self._refusal(f"{self._target} is {kind}")
@@ -74,12 +84,14 @@ class ReportFile:
                 raise self._refusal(f"{self._target} may not be written")
 
     def _open_draft(self) -> BufferedWriter:
-        return os.fdopen(os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666), "wb")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        return os.fdopen(os.open(self._draft, flags, 0o600 if self._new else 0o666), "wb")
 
     def _refusal(self, evidence: str) -> UsageError:
-        name = Path(self.path).name or "report"
+        name = Path(self.path).name or self._kind
+        instead = f"gpuprov {self._kind} ./another-{name}" if self._new else f"{self._option} ./{name}"
         return UsageError(
-            f"{self._option}: a report cannot be written to {self.path!r}",
+            f"{self._option}: a {self._kind} cannot be written to {self.path!r}",
             evidence=evidence,
-            fix=f"choose a file in a folder that may be written: {self._option} ./{name}",
+            fix=f"choose a file in a folder that may be written: {instead}",
         )

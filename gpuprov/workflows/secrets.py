@@ -14,7 +14,7 @@ from gpuprov.core.execution import run
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
-_MUNGE_KEY = "/etc/munge/munge.key"
+MUNGE_KEY = "/etc/munge/munge.key"
 _MUNGE_KEY_BYTES = 128
 _PRIVATE_MODE = 0o700
 _KEYGEN_BUDGET_S = 30.0
@@ -24,11 +24,11 @@ def munge_key(driver: Driver, controller: str | None) -> bytes:
     """The cluster's munge key: read from its controller, or a new one for a cluster that has none yet."""
     if controller is None:
         return secrets.token_bytes(_MUNGE_KEY_BYTES)
-    key = driver.pull(controller, _MUNGE_KEY)
+    key = driver.pull(controller, MUNGE_KEY)
     if len(key) < 32:  # noqa: PLR2004 - munge's own least size
         raise EngineError(
             f"{controller} has no usable munge key",
-            evidence=f"{_MUNGE_KEY} has {len(key)} bytes",
+            evidence=f"{MUNGE_KEY} has {len(key)} bytes",
             fix="gpuprov cluster down, then up: the nodes cannot trust each other",
         )
     return key
@@ -36,8 +36,17 @@ def munge_key(driver: Driver, controller: str | None) -> bytes:
 
 def key_folder(cluster: str) -> Path:
     """This user's folder for the keys of a cluster."""
+    return _keys() / cluster
+
+
+def private_keys() -> list[bytes]:
+    """This user's private ssh keys, of all clusters."""
+    return [path.read_bytes() for path in sorted(_keys().glob("*/id_ed25519")) if os.access(path, os.R_OK)]
+
+
+def _keys() -> Path:
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "gpuprov" / cluster
+    return Path(data) / "gpuprov"
 
 
 def ensure_ssh_key(cluster: str) -> str:

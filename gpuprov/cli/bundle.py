@@ -1,0 +1,49 @@
+"""`gpuprov bundle`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from gpuprov.cli.engine import engine_option, observe_gpus, open_engine
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.spec.models import Engine
+
+
+@click.command()
+@click.argument("file", required=False)
+@engine_option
+@click.pass_obj
+def command(session: Session, file: str | None, engine: str) -> None:
+    """Collect logs, facts, findings, plans, versions and the engine's state in one tar.gz, without secrets.
+
+    FILE is made, and never overwritten; without it, gpuprov-bundle-TIME.tar.gz in the present folder. What cannot be
+    had, such as the nodes' logs while the engine is dead, is named in it.
+    """
+    from datetime import datetime, timezone
+
+    from gpuprov.cli.runlog import log_folder
+    from gpuprov.workflows.bundle import Sources, make_bundle
+    from gpuprov.workflows.report_files import ReportFile
+
+    path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
+    sources = Sources(
+        engine=cast("Engine", engine),
+        open_engine=lambda: open_engine(engine),
+        observe_gpus=observe_gpus,
+        root=Path("/"),
+        run_logs=log_folder(os.environ, uid=os.getuid()),
+        environment=os.environ,
+    )
+    collected = make_bundle(
+        ReportFile(path, option="FILE", kind="bundle", new=True), sources, reporter=session.reporter
+    )
+    missing = [f"missing: {name}: {reason}" for name, reason in sorted(collected.missing.items())]
+    session.show(
+        {"bundle": path, "parts": sorted(collected.parts), "missing": collected.missing}, "\n".join([path, *missing])
+    )

@@ -1,0 +1,173 @@
+"""`bundle`: what a bug report needs, in one archive without secrets; whatever is missing is named in it."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpuprov import __version__
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.redact import hide_secrets, secret_values
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE
+from gpuprov.workflows.bundle_host import host_parts
+from gpuprov.workflows.bundle_nodes import cluster_parts, engine_parts, node_parts
+from gpuprov.workflows.bundle_text import MOST_BYTES
+from gpuprov.workflows.secrets import MUNGE_KEY, private_keys
+from gpuprov.workflows.side_by_side import ask_side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import Engine, GpuMode
+    from gpuprov.workflows.report_files import ReportFile
+
+    Parts = Mapping[str, Callable[[], str]]
+
+FOLDER = "gpuprov-bundle"
+_WORKERS = 8
+_README = """\
+gpuprov {version}, {when} UTC. Made by `gpuprov bundle`; secrets are replaced by (hidden).
+Look it through before you hand it on: names, addresses and paths of this machine are in it.
+
+Parts:
+{parts}
+
+Missing:
+{missing}
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where the parts come from.
+
+    Attributes:
+        open_engine: Connects; may fail, and then the parts that need the engine are missing.
+        observe_gpus: The host's GPUs, for plans.
+        root: Where the host's files are looked up.
+        run_logs: Folder of the logs of gpuprov's runs.
+        environment: Whose secret values are taken out.
+    """
+
+    engine: Engine
+    open_engine: Callable[[], Driver]
+    observe_gpus: Callable[[GpuMode], HostGpus]
+    root: Path
+    run_logs: Path
+    environment: Mapping[str, str]
+
+
+@dataclass(kw_only=True)
+class Collected:
+    """Text by part, and for each part that is missing the reason."""
+
+    parts: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def take(self, parts: Parts) -> None:
+        """Collect each part, side by side; none of them stops the others."""
+        names = list(parts)
+        for name, (text, reason) in zip(
+            names, ask_side_by_side([_careful(parts[name]) for name in names], workers=_WORKERS), strict=True
+        ):
+            if text is None:
+                self.missing[name] = reason
+            else:
+                self.parts[name] = text
+
+
+def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Collected:
+    """Collect everything there is, take secrets out, write one archive in one step.
+
+    Raises:
+        HostNotReady: The file cannot be written.
+    """
+    collected = Collected()
+    secrets = [*secret_values(sources.environment), *private_keys()]
+    with reporter.phase("host"):
+        collected.take(host_parts(sources.engine, root=sources.root, run_logs=sources.run_logs))
+    with reporter.phase("engine"):
+        nodes, driver = _ask_engine(collected, sources)
+    if driver is not None:
+        with reporter.phase("nodes"):
+            secrets += _munge_keys(driver, nodes)
+            collected.take({name: collect for node in nodes for name, collect in node_parts(driver, node).items()})
+    collected.parts = {name: hide_secrets(text, secrets) for name, text in collected.parts.items()}
+    collected.missing = {name: hide_secrets(reason, secrets) for name, reason in collected.missing.items()}
+    with reporter.phase("write"):
+        file.write(pack(collected, now_s=time.time()))
+    return collected
+
+
+def pack(collected: Collected, *, now_s: float) -> bytes:
+    """The archive, with a list of what is in it and what is missing first; `now_s` is seconds since 1970."""
+    readme = _README.format(
+        version=__version__,
+        when=time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now_s)),
+        parts="\n".join(sorted(collected.parts)) or "none",
+        missing="\n".join(f"{name}: {reason}" for name, reason in sorted(collected.missing.items())) or "nothing",
+    )
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        for name, text in [("README.txt", readme), *sorted(collected.parts.items())]:
+            content = text.encode("utf-8", "replace")
+            member = tarfile.TarInfo(f"{FOLDER}/{name}")
+            member.size, member.mtime, member.mode = len(content), int(now_s), 0o600
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def _careful(collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]:
+    def attempt() -> tuple[str | None, str]:
+        try:
+            return collect()[-MOST_BYTES:], ""
+        except GpuprovError as error:
+            return None, f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
+        except Exception as error:  # noqa: BLE001 - a fault of ours is what a bug report may be about
+            return None, f"unexpected {type(error).__name__}: {error}".replace("\n", " ")
+
+    return attempt
+
+
+def _ask_engine(collected: Collected, sources: Sources) -> tuple[list[NodeState], Driver | None]:
+    """Parts of the engine and its clusters; the nodes of ours, and the driver if the engine answers."""
+    try:
+        driver = sources.open_engine()
+        nodes = sorted(driver.list_nodes(), key=lambda node: node.name)
+        networks = driver.list_networks()
+    except GpuprovError as error:
+        reason = f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
+        collected.missing |= dict.fromkeys(("engine", "clusters", "nodes"), reason)
+        return [], None
+    collected.take(engine_parts(driver, nodes, networks))
+    ours = [node for node in nodes if node.ours]
+    clusters = {labels[LABEL_CLUSTER] for labels in _labels(ours, networks)}
+    if not clusters:
+        collected.missing |= dict.fromkeys(("clusters", "nodes"), f"{driver.name} has no cluster of gpuprov")
+    for cluster in sorted(clusters):
+        collected.take(cluster_parts(driver, cluster, sources.observe_gpus))
+    return ours, driver
+
+
+def _labels(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> Iterator[Mapping[str, str]]:
+    """The labels of all that is ours."""
+    yield from (node.labels for node in nodes if node.ours)
+    yield from (network.labels for network in networks if network.ours)
+
+
+def _munge_keys(driver: Driver, nodes: Iterable[NodeState]) -> list[bytes]:
+    """The clusters' keys, to be looked for and taken out; a node that cannot be read shows none of its own either."""
+    keys = set()
+    for node in nodes:
+        if node.labels.get(LABEL_ROLE) == "slurm":
+            with suppress(GpuprovError):
+                keys.add(driver.pull(node.name, MUNGE_KEY))
+    return sorted(keys)

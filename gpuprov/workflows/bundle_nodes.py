@@ -1,0 +1,108 @@
+"""The parts of a bundle that come through the engine: its state, its clusters' plans, and its nodes' logs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.spec.models import ClusterSpec
+from gpuprov.workflows.bundle_text import as_json
+from gpuprov.workflows.cluster_state import observe_cluster
+from gpuprov.workflows.cluster_status import cluster_status
+from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.slurm import controller_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import GpuMode
+    from gpuprov.workflows.cluster_state import ClusterState
+
+    Parts = dict[str, Callable[[], str]]
+
+_COMMAND_S = 20.0
+# Part of any running node, and of one that is in Slurm, to the command that tells it.
+COMMANDS = {
+    "journal.txt": "journalctl --no-pager --lines=2000 --output=short-iso",
+    "units.txt": "systemctl is-system-running; systemctl list-units --failed --no-pager --plain",
+    "devices.txt": "ls -l /dev/nvidia* /dev/nvidia-caps/* 2>&1 || true",
+    "network.txt": "ip address; ip route; cat /etc/hosts",
+}
+SLURM_COMMANDS = {
+    "slurm.conf": "cat /etc/slurm/slurm.conf",
+    "gres.conf": "cat /etc/slurm/gres.conf",
+    "slurm-logs.txt": "tail -n 2000 /var/log/slurm/*.log",
+}
+CONTROLLER_COMMAND = "sinfo --Node --long; sinfo --list-reasons; scontrol show nodes; squeue --long"
+
+
+def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[NetworkState]) -> Parts:
+    """The engine's facts, and its objects by their labels and configuration."""
+    return {
+        "engine/facts.json": lambda: as_json(asdict(driver.facts())),
+        "engine/nodes.json": lambda: as_json([asdict(node) for node in nodes]),
+        "engine/networks.json": lambda: as_json([asdict(network) for network in networks]),
+        "engine/images.json": lambda: as_json([asdict(image) for image in driver.list_images()]),
+    }
+
+
+def cluster_parts(driver: Driver, cluster: str, observe_gpus: Callable[[GpuMode], HostGpus]) -> Parts:
+    """A cluster's spec and status, and what `cluster up` would change in it."""
+
+    def plan() -> str:
+        spec = observe_cluster(driver, cluster).spec
+        if spec is None:
+            raise EngineError(
+                f"cluster {cluster} has no recorded spec",
+                evidence="its first `cluster up` did not end",
+                fix="gpuprov cluster up",
+            )
+        lines = plan_up(driver, spec, observe_gpus(spec.gpus.mode))
+        return "".join(f"{line}\n" for line in lines) or "nothing to do: the cluster is as asked\n"
+
+    def slurm() -> str:
+        state = observe_cluster(driver, cluster)
+        if not state.slurm_nodes:
+            return "no node of the cluster is in Slurm\n"
+        name = controller_name(state.spec or ClusterSpec(name=cluster))
+        controller = next((node for node in state.slurm_nodes if node.name == name), None)
+        if controller is None:
+            raise EngineError(
+                f"cluster {cluster} has no Slurm controller",
+                evidence=f"it would be {name}, which is not there",
+                fix="gpuprov cluster up",
+            )
+        return _tell(driver, controller, CONTROLLER_COMMAND)
+
+    return {
+        f"clusters/{cluster}/spec.json": lambda: as_json(_spec_document(observe_cluster(driver, cluster))),
+        f"clusters/{cluster}/status.json": lambda: as_json([asdict(row) for row in cluster_status(driver, cluster)]),
+        f"clusters/{cluster}/plan.txt": plan,
+        f"clusters/{cluster}/slurm.txt": slurm,
+    }
+
+
+def node_parts(driver: Driver, node: NodeState) -> Parts:
+    """A node's console, and where it runs its journal, units and Slurm."""
+    parts: Parts = {"console.txt": partial(driver.logs, node.name)}
+    commands = COMMANDS if node.labels.get(LABEL_ROLE) != "slurm" else {**COMMANDS, **SLURM_COMMANDS}
+    parts |= {part: partial(_tell, driver, node, line) for part, line in commands.items()}
+    return {f"nodes/{node.name}/{part}": collect for part, collect in parts.items()}
+
+
+def _spec_document(state: ClusterState) -> dict[str, object] | None:
+    return asdict(state.spec) if state.spec else None
+
+
+def _tell(driver: Driver, node: NodeState, line: str) -> str:
+    if node.status != "running":
+        raise EngineError(
+            f"node {node.name} does not run", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
+        )
+    result = driver.run(node.name, ["sh", "-c", line], timeout_s=_COMMAND_S)
+    return f"$ {line}\n{result.stdout}{result.stderr}"

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuprov.core.redact import HIDDEN, hide_secrets, secret_values
+
+CASES = json.loads((Path(__file__).parent / "data" / "secrets.json").read_text())
+KEY = bytes(range(120, 248))
+
+
+@pytest.mark.parametrize(("text", "secret"), CASES["hidden"].values(), ids=CASES["hidden"].keys())
+def test_what_looks_like_a_secret_is_hidden(text: str, secret: str) -> None:
+    assert secret in text
+    hidden = hide_secrets(text)
+    assert secret not in hidden
+    assert HIDDEN in hidden
+
+
+@pytest.mark.parametrize("text", CASES["kept"])
+def test_what_is_none_stays(text: str) -> None:
+    assert hide_secrets(text) == text
+
+
+def test_a_document_stays_one() -> None:
+    document = {"token": 'a "b" \\ c', "list": [{"api_key": "x" * 9, "name": "c000"}], "passwords": "p1, p2"}
+    hidden = json.loads(hide_secrets(json.dumps(document, indent=2)))
+    assert hidden == {"token": HIDDEN, "list": [{"api_key": HIDDEN, "name": "c000"}], "passwords": HIDDEN}
+
+
+@pytest.mark.parametrize(
+    "form", [KEY.hex(), KEY.hex().upper(), base64.b64encode(KEY).decode(), KEY.decode("utf-8", "replace")]
+)
+def test_a_known_secret_is_hidden_in_every_form(form: str) -> None:
+    assert hide_secrets(f"before {form} after", [KEY]) == f"before {HIDDEN} after"
+
+
+def test_a_line_of_a_known_key_is_hidden_without_its_frame() -> None:
+    key = (
+        b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nQyNTUxOQ\n-----END OPENSSH PRIVATE KEY-----\n"
+    )
+    assert "b3BlbnNzaC1rZXktdjEAAAAA" not in hide_secrets("log: b3BlbnNzaC1rZXktdjEAAAAA", [key])
+
+
+def test_short_values_would_be_found_in_innocent_words() -> None:
+    assert hide_secrets("the lab is up", [b"lab"]) == "the lab is up"
+
+
+def test_variables_are_judged_by_their_names() -> None:
+    environment = {"GITHUB_TOKEN": "abc", "AWS_SECRET_ACCESS_KEY": "def", "PATH": "/bin", "EMPTY_PASSWORD": ""}
+    assert secret_values(environment) == (b"abc", b"def")

@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError, HostNotReady, UsageError
+from gpuprov.drivers.base import ExecResult
+from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack
+from gpuprov.workflows.bundle_host import pick_kernel_lines
+from gpuprov.workflows.report_files import ReportFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.fake.engine import Command
+    from tests.unit.workflows.conftest import World
+
+TOKEN = "tok-1234567890"
+
+
+@pytest.fixture
+def sources(world: World, tmp_path: Path) -> Sources:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/os-release").write_text('PRETTY_NAME="Debian 12"\n')
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "one.log").write_text(f"gpuprov: exec c000 -- curl -H {TOKEN}\n")
+    return Sources(
+        engine="lxd",
+        open_engine=lambda: world.driver,
+        observe_gpus=lambda _mode: world.host,
+        root=tmp_path,
+        run_logs=logs,
+        environment={"CI_TOKEN": TOKEN, "PATH": "/bin"},
+    )
+
+
+def new_file(folder: Path, name: str = "b.tar.gz") -> ReportFile:
+    return ReportFile(str(folder / name), option="FILE", kind="bundle", new=True)
+
+
+def unpack(path: Path) -> dict[str, str]:
+    with tarfile.open(path) as archive:
+        files = {member.name.removeprefix(f"{FOLDER}/"): archive.extractfile(member) for member in archive}
+        return {name: file.read().decode() for name, file in files.items() if file}
+
+
+def test_everything_of_a_cluster_is_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
+    world.up(2)
+    collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    parts = unpack(tmp_path / "b.tar.gz")
+    assert parts.pop("README.txt")
+    assert parts == collected.parts
+    expected = {"versions.json", "record.json", "doctor.json", "engine/facts.json", "engine/nodes.json", "runs/one.log"}
+    expected |= {
+        "clusters/lab/spec.json",
+        "clusters/lab/plan.txt",
+        "clusters/lab/status.json",
+        "clusters/lab/slurm.txt",
+    }
+    expected |= {f"nodes/{name}/{part}" for name in ("c000", "c001") for part in ("journal.txt", "slurm-logs.txt")}
+    assert expected <= set(parts)
+    assert parts["clusters/lab/plan.txt"].startswith("nothing to do")
+    assert json.loads(parts["clusters/lab/spec.json"])["nodes"]["count"] == 2
+    assert json.loads(parts["versions.json"])["system"] == "Debian 12"
+
+
+def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Sources, tmp_path: Path) -> None:
+    world.up(1)
+    key = world.engine.nodes["c000"].files["/etc/munge/munge.key"].content
+    answer = world.engine.answer
+
+    def leak(command: Command) -> ExecResult:
+        if "journalctl" in command.argv[-1]:
+            text = f"{key.hex()} {base64.b64encode(key).decode()} {TOKEN} password=hunter2hunter2 private"
+            return ExecResult(exit_code=0, stdout=text, stderr="")
+        return answer(command)
+
+    world.engine.answer = leak
+    make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    parts = unpack(tmp_path / "b.tar.gz")
+    assert "password=(hidden)" in parts["nodes/c000/journal.txt"]
+    whole = "".join(parts.values())
+    for secret in (key.hex(), base64.b64encode(key).decode(), TOKEN, "hunter2"):
+        assert secret not in whole
+
+
+def test_an_engine_that_is_dead_is_named_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
+    def dead() -> Driver:
+        raise HostNotReady("the lxd daemon does not answer", evidence="refused", fix="gpuprov host prepare")
+
+    asked = Sources(**{**vars(sources), "open_engine": dead})
+    collected = make_bundle(new_file(tmp_path), asked, reporter=world.reporter)
+    assert set(collected.missing) >= {"engine", "clusters", "nodes"}
+    parts = unpack(tmp_path / "b.tar.gz")
+    assert "engine: the lxd daemon does not answer: refused (fix: gpuprov host prepare)" in parts["README.txt"]
+    assert "versions.json" in parts
+
+
+def test_no_cluster_is_named_too(world: World, sources: Sources, tmp_path: Path) -> None:
+    collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    assert "no cluster" in collected.missing["nodes"]
+    assert "engine/nodes.json" in collected.parts
+
+
+def test_a_part_that_fails_stops_no_other(world: World, sources: Sources, tmp_path: Path) -> None:
+    world.up(2)
+    world.engine.nodes["c001"].status = "stopped"
+    broken = EngineError("no log", evidence="gone", fix="x")
+    world.engine.faults.raise_at(broken, "logs", subject="c000")
+    collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    assert "no log" in collected.missing["nodes/c000/console.txt"]
+    assert "gpuprov start c001" in collected.missing["nodes/c001/journal.txt"]
+    assert "nodes/c001/console.txt" in collected.parts
+
+
+def test_a_fault_of_ours_is_named_and_stops_nothing() -> None:
+    collected = Collected()
+    collected.take({"bad": lambda: str(1 // 0), "good": lambda: "text"})
+    assert collected.parts == {"good": "text"}
+    assert collected.missing == {"bad": "unexpected ZeroDivisionError: integer division or modulo by zero"}
+
+
+def test_it_is_for_its_owner_only_and_overwrites_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "b.tar.gz"
+    file = new_file(tmp_path)
+    path.write_text("somebody was faster")
+    with pytest.raises(HostNotReady, match="the bundle could not be written"):
+        file.write(b"x")
+    assert path.read_text() == "somebody was faster"
+    with pytest.raises(UsageError, match="nothing is overwritten") as caught:
+        new_file(tmp_path)
+    assert caught.value.fix.endswith("gpuprov bundle ./another-b.tar.gz")
+    new_file(tmp_path, "c").write(b"y")
+    assert (tmp_path / "c").stat().st_mode & 0o777 == 0o600
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["b.tar.gz", "c"]
+
+
+def test_members_have_no_owner_and_stay_below_one_folder() -> None:
+    packed = pack(Collected(parts={"a/b": "c"}), now_s=1e9)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        assert archive.getnames() == [f"{FOLDER}/README.txt", f"{FOLDER}/a/b"]
+        assert {(member.uid, member.mode, member.isfile()) for member in archive.getmembers()} == {(0, 0o600, True)}
+
+
+def test_the_kernels_log_is_only_what_concerns_nodes() -> None:
+    text = "[1] NVRM: Xid (PCI:0000:01:00): 79\n[2] usb 1-1: new device of somebody\n[3] neighbour: table overflow!\n"
+    assert pick_kernel_lines(text).splitlines() == [text.splitlines()[0], text.splitlines()[2]]
