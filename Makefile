@@ -41,7 +41,7 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/yamllint --strict .
-	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*')
+	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*') $$(find roles/*/files/runit -type f)
 	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline roles
 
 clean:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ImageSpec, Role
 
 CudaWheels = Literal["none", "cu12", "cu13"]
+Init = Literal["systemd", "runit"]
 
 ENGINE_IMAGE = "image:"  # a base that the engine already has
 NUMBA = "numba-cuda{}>=0.30,<0.31"
@@ -41,6 +42,7 @@ class Recipe:
         requirements: Python packages, as pip writes them.
         roles_path: The folder with the roles.
         smoke_kernels: The folder of that package.
+        init: What starts the services of a node.
     """
 
     base: str
@@ -49,6 +51,7 @@ class Recipe:
     requirements: tuple[str, ...]
     roles_path: Path
     smoke_kernels: Path
+    init: Init = "systemd"
 
     @property
     def engine_image(self) -> str | None:
@@ -62,6 +65,7 @@ class Recipe:
         return fingerprint(
             {
                 "base": self.base,
+                "init": self.init,
                 "rootfs": ROOTFS_PACKAGES,
                 "packages": self.packages,
                 "requirements": self.requirements,
@@ -70,13 +74,16 @@ class Recipe:
         )
 
 
-def image_recipe(spec: ImageSpec, *, role: Role, wheels: CudaWheels, roles_path: Path, smoke_kernels: Path) -> Recipe:
+def image_recipe(
+    spec: ImageSpec, *, role: Role, wheels: CudaWheels, init: Init, roles_path: Path, smoke_kernels: Path
+) -> Recipe:
     """The recipe of the image for nodes of this role.
 
     Args:
         spec: Base and packages.
         role: What the nodes are for.
         wheels: CUDA's Python packages by the major version of the host's driver; `none` for simulated GPUs.
+        init: What starts the services of a node: `systemd` where the engine can run it.
         roles_path: The folder with the roles.
         smoke_kernels: The folder of that package.
 
@@ -97,6 +104,7 @@ def image_recipe(spec: ImageSpec, *, role: Role, wheels: CudaWheels, roles_path:
         requirements=REQUIREMENTS[wheels],
         roles_path=roles_path,
         smoke_kernels=smoke_kernels,
+        init=init,
     )
 
 

@@ -27,7 +27,7 @@ from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
-from gpuprov.workflows import node_transport
+from gpuprov.workflows import node_transport, services
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -196,13 +196,9 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
     wait = Wait(
         what="the builder node to boot",
         timeout_s=BOOT_TIMEOUT_S,
-        fix="use a base with systemd, such as bookworm; the host's room and load: gpuprov doctor",
+        fix="use a base that boots, such as bookworm; the host's room and load: gpuprov doctor",
     )
-    wait.until(partial(_system_state, driver), lambda state: state in {"running", "degraded"})
-
-
-def _system_state(driver: Driver) -> str:
-    return driver.run(BUILDER, ["systemctl", "is-system-running"]).stdout.strip()
+    wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted)
 
 
 def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
@@ -220,8 +216,9 @@ def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
 
 def _play(driver: Driver, recipe: Recipe) -> Play:
     variables: dict[str, dict[str, object]] = {
-        "base": {"base_extra_packages": list(recipe.packages)},
+        "base": {"base_init": recipe.init, "base_extra_packages": list(recipe.packages)},
         "cuda": {"cuda_requirements": list(recipe.requirements)},
+        "slurm": {"slurm_init": recipe.init},
     }
     roles = [RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles]
     return Play(
@@ -251,6 +248,6 @@ def _ask(driver: Driver, line: str) -> str:
         raise EngineError(
             "the builder node does not hold what an image needs",
             evidence=f"{line}: exit status {result.exit_code}, {result.stderr.strip() or 'no output'}",
-            fix="use a Debian or Ubuntu image with systemd and python3 as the base, or a suite such as bookworm",
+            fix="use a Debian or Ubuntu image with python3 (in LXD: and systemd) as the base, or a suite",
         )
     return result.stdout.strip()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import File
+from gpuprov.workflows import services
 from gpuprov.workflows.side_by_side import each
 
 if TYPE_CHECKING:
@@ -15,15 +16,6 @@ if TYPE_CHECKING:
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.workflows.node_design import NodeDesign
-
-_IDENTITY_BUDGET_S = 30.0
-_NEW_IDENTITY = """
-rm -f /etc/ssh/ssh_host_* /etc/machine-id /etc/slurm/controller
-systemd-machine-id-setup
-systemctl restart gpuprov-host-key.service
-systemctl stop slurmctld.service
-systemctl reset-failed
-"""
 
 
 def seed_files(*, nameserver: str, public_key: str) -> tuple[File, ...]:
@@ -68,23 +60,10 @@ def create_nodes(
         reporter.node(design.name, "starting")
         driver.start_node(design.name)
         if source is not None:
-            _give_identity(driver, design.name)
+            services.give_identity(driver, design.name)
         reporter.node(design.name, "started")
 
     each(create, designs)
-
-
-def _give_identity(driver: Driver, name: str) -> None:
-    """Give a copy an ssh host key and a machine id of its own, and take the source's part in Slurm from it."""
-    driver.run(
-        name,
-        [
-            "sh",
-            "-c",
-            _NEW_IDENTITY,
-        ],
-        timeout_s=_IDENTITY_BUDGET_S,
-    )
 
 
 def repair_nodes(driver: Driver, designs: Sequence[NodeDesign], *, reporter: Reporter) -> None:

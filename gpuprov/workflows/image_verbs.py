@@ -14,6 +14,7 @@ from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.networks import ensure_networks, plan_networks
 from gpuprov.workflows.node_image import ensure_node_image, node_recipe
+from gpuprov.workflows.services import init_of
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -31,7 +32,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: HostGpus, *, reporter: 
     check_spec(spec)
     role = spec.nodes.role
     with host_lock(reporter):
-        found = find_built(driver, node_recipe(spec, role, host))
+        found = find_built(driver, node_recipe(spec, role, host, init=init_of(driver)))
         if found is not None:
             return EnsuredImage(image=found, built=False)
         state = observe_cluster(driver, spec.name)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
 from gpuprov.drivers.base import Attachment, File
-from gpuprov.provision.recipe import CudaWheels, Recipe, image_recipe
+from gpuprov.provision.recipe import CudaWheels, Init, Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 from gpuprov.workflows.build_image import BUILDER, BuildSite, ensure_image
+from gpuprov.workflows.services import init_of
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -35,20 +36,18 @@ def ensure_node_image(
 ) -> ImageState:
     """The image for nodes of a role; the cluster's networks must be there."""
     with reporter.phase("image"):
-        return ensure_image(
-            driver,
-            node_recipe(spec, role, host),
-            site=build_site(spec, nameserver=driver.nameserver),
-            reporter=reporter,
-        ).image
+        recipe = node_recipe(spec, role, host, init=init_of(driver))
+        site = build_site(spec, nameserver=driver.nameserver)
+        return ensure_image(driver, recipe, site=site, reporter=reporter).image
 
 
-def node_recipe(spec: ClusterSpec, role: Role, host: HostGpus) -> Recipe:
+def node_recipe(spec: ClusterSpec, role: Role, host: HostGpus, *, init: Init) -> Recipe:
     """What goes into the image."""
     return image_recipe(
         spec.image,
         role=role,
         wheels=cuda_wheels(host),
+        init=init,
         roles_path=find_asset("roles"),
         smoke_kernels=find_asset("smoke_kernels"),
     )

@@ -11,6 +11,7 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.waiting import Wait
 from gpuprov.spec.addressing import node_name
+from gpuprov.workflows import services
 from gpuprov.workflows.side_by_side import each
 from gpuprov.workflows.slurm_files import APPLIED
 
@@ -58,7 +59,7 @@ def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: 
     Wait(
         what=f"Slurm to be ready on {len(names)} nodes",
         timeout_s=_READY_BUDGET_S,
-        fix=f"gpuprov exec {controller} -- sinfo -R; gpuprov exec {controller} -- journalctl -u slurmctld -u slurmd",
+        fix=f"gpuprov exec {controller} -- sinfo -R; {services.log_command(driver, controller)}",
     ).until(observe, lambda states: all(is_ready(state) for state in states.values()))
 
 
@@ -152,12 +153,12 @@ def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> No
     each(lambda name: _restart(driver, name, "slurmd"), list(names))
 
 
-def _restart(driver: Driver, name: str, unit: str) -> None:
-    result = driver.run(name, ["systemctl", "restart", unit], timeout_s=_COMMAND_BUDGET_S)
+def _restart(driver: Driver, name: str, service: services.Service) -> None:
+    result = services.restart(driver, name, service)
     if result.exit_code:
-        log = driver.run(name, ["journalctl", "-u", unit, "-n", "10", "--no-pager"], timeout_s=_COMMAND_BUDGET_S)
+        log = services.read_log(driver, name, service)
         raise EngineError(
-            f"{unit} did not restart on {name}",
-            evidence=json.dumps((result.stderr + log.stdout)[-1500:]),
-            fix=f"gpuprov exec {name} -- systemctl status {unit}",
+            f"{service} did not restart on {name}",
+            evidence=json.dumps((result.stdout + result.stderr + log)[-1500:]),
+            fix=services.status_command(driver, name, service),
         )

@@ -12,6 +12,8 @@ from gpuprov.spec.models import ImageSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.spec.models import Role
+
 
 @pytest.fixture
 def recipe(tmp_path: Path) -> Recipe:
@@ -24,8 +26,20 @@ def recipe(tmp_path: Path) -> Recipe:
         ImageSpec(packages=("vim", "git", "vim")),
         role="slurm",
         wheels="none",
+        init="systemd",
         roles_path=tmp_path / "roles",
         smoke_kernels=tmp_path / "kernels",
+    )
+
+
+def image_of(role: Role, like: Recipe) -> Recipe:
+    return image_recipe(
+        ImageSpec(),
+        role=role,
+        wheels="none",
+        init="systemd",
+        roles_path=like.roles_path,
+        smoke_kernels=like.smoke_kernels,
     )
 
 
@@ -62,9 +76,7 @@ def test_what_is_in_a_role_or_a_kernel_counts(recipe: Recipe) -> None:
 
 def test_a_role_that_does_not_exist_is_refused(recipe: Recipe) -> None:
     with pytest.raises(UsageError, match="worker") as caught:
-        image_recipe(
-            ImageSpec(), role="worker", wheels="none", roles_path=recipe.roles_path, smoke_kernels=recipe.smoke_kernels
-        )
+        image_of("worker", recipe)
     assert "base, cuda, slurm" in caught.value.evidence
 
 
@@ -83,9 +95,7 @@ def test_packages_have_no_order_and_no_doubles(recipe: Recipe) -> None:
 
 
 def test_a_plain_node_has_no_slurm(recipe: Recipe) -> None:
-    plain = image_recipe(
-        ImageSpec(), role="plain", wheels="none", roles_path=recipe.roles_path, smoke_kernels=recipe.smoke_kernels
-    )
+    plain = image_of("plain", recipe)
     assert plain.roles == ("base", "cuda")
     assert recipe.roles == ("base", "cuda", "slurm")
 
@@ -93,3 +103,7 @@ def test_a_plain_node_has_no_slurm(recipe: Recipe) -> None:
 def test_a_base_of_the_engine_is_told_from_a_suite(recipe: Recipe) -> None:
     assert recipe.engine_image is None
     assert replace(recipe, base="image:my/image").engine_image == "my/image"
+
+
+def test_another_init_makes_another_image(recipe: Recipe) -> None:
+    assert replace(recipe, init="runit").fingerprint != recipe.fingerprint

@@ -109,7 +109,7 @@ class World:
                 id=role,
                 name=f"gpuprov-image-{role}",
                 labels={
-                    LABEL_FINGERPRINT: node_recipe(ClusterSpec(), role, self.host).fingerprint,
+                    LABEL_FINGERPRINT: node_recipe(ClusterSpec(), role, self.host, init="systemd").fingerprint,
                     LABEL_MUNGE_OWNER: "101:102",
                 },
             )
