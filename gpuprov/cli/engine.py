@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, cast
 
 import click
-
-from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +16,6 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import GpuMode
 
 DEFAULT_CLUSTER = "lab"
-SIMULATED_COUNT = 4
-_COUNT_VARIABLE = "GPUPROV_SIMULATED_GPUS"
 
 engine_option: Callable[[Any], Any] = click.option(
     "--engine", type=click.Choice(["lxd", "incus"]), default="lxd", show_default=True, help="The engine nodes live in."
@@ -44,9 +39,9 @@ def open_engine(engine: str) -> Driver:
 
 def observe_gpus(mode: GpuMode) -> HostGpus:
     """The host's GPUs; GPUPROV_SIMULATED_GPUS says how many there are where they are simulated."""
-    from gpuprov.gpu.inventory import observe
+    from gpuprov.workflows import host_gpus
 
-    return observe(mode=mode, simulated_count=_simulated_count())
+    return host_gpus.observe_gpus(mode)
 
 
 def host_gpus(session: Session, mode: str | None) -> HostGpus:
@@ -55,19 +50,6 @@ def host_gpus(session: Session, mode: str | None) -> HostGpus:
     if host.simulated:
         session.reporter.warn(f"GPUs are SIMULATED: {host.reason}")
     return host
-
-
-def _simulated_count() -> int:
-    text = os.environ.get(_COUNT_VARIABLE, "")
-    if not text:
-        return SIMULATED_COUNT
-    if not text.isdecimal():
-        raise UsageError(
-            f"{_COUNT_VARIABLE}={text!r} is not a number of GPUs",
-            evidence="a whole number is needed",
-            fix=f"unset {_COUNT_VARIABLE}",
-        )
-    return int(text)
 
 
 def show_outcome(session: Session, outcome: Outcome) -> None:

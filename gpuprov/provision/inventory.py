@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+CONNECTION = "gpuprov.cluster.gpuprov"  # of the collection that ships with gpuprov
 LOCALHOST = "localhost"
 # Debian's own Python, for it has the apt module's library; gpuprov's venv has not.
 INTERPRETER = "/usr/bin/python3"
@@ -30,4 +31,4 @@ def _variables(target: Target) -> Mapping[str, str]:
     common = {"ansible_python_interpreter": INTERPRETER}
     if target.engine is None:
         return common | {"ansible_connection": "local"}
-    return common | {"ansible_connection": "gpuprov", "ansible_user": "root", "gpuprov_engine": target.engine}
+    return common | {"ansible_connection": CONNECTION, "ansible_user": "root", "gpuprov_engine": target.engine}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpuprov.provision.events import TaskEvent
     from gpuprov.provision.inventory import Target
 
-PLUGINS = Path(__file__).parent / "ansible" / "connection"
+COLLECTIONS = Path(gpuprov.__file__).parent.parent  # in a checkout and in site-packages alike
 IDENT = "run"
 LOG = f"artifacts/{IDENT}/stdout"
 CONFIG = "ansible.cfg"  # an empty one: a user's own must not change what gpuprov does
@@ -136,14 +136,14 @@ def render_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]
     """Ansible's settings, none of them the user's own, and the way to programs of the environment gpuprov runs in."""
     return {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{path}",
-        "PYTHONPATH": str(Path(gpuprov.__file__).parent.parent),
+        "PYTHONPATH": str(COLLECTIONS),
         "LC_ALL": "C.UTF-8",
         "ANSIBLE_CONFIG": str(folder / CONFIG),
         "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
         "ANSIBLE_REMOTE_TMP": "/tmp/.gpuprov-ansible",  # noqa: S108 - made by Ansible with mode 0700, inside the node
         "ANSIBLE_ROLES_PATH": str(play.roles_path),
-        "ANSIBLE_CONNECTION_PLUGINS": str(PLUGINS),
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
         "ANSIBLE_PIPELINING": "1",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_RETRY_FILES_ENABLED": "0",

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from gpuprov.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ENTRY_VARIABLE = "GPUPROV_OPEN_TRANSPORT"
 OWNER_VARIABLE = "GPUPROV_PROCESS"  # the process that runs the play
@@ -19,7 +22,7 @@ OWNER_VARIABLE = "GPUPROV_PROCESS"  # the process that runs the play
 class Transport(Protocol):
     """What the connection plugin needs of an engine."""
 
-    def run(self, node: str, argv: list[str]) -> tuple[int, bytes, bytes]:
+    def run(self, node: str, argv: list[str], environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
         """Run a command as root in a running node; exit status, standard output, standard error."""
 
     def put(self, node: str, path: str, content: bytes) -> None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from gpuprov.drivers.base import File
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.drivers.base import Driver
     from gpuprov.provision.transport import Transport
 
@@ -20,9 +22,9 @@ class DriverTransport:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def run(self, node: str, argv: list[str]) -> tuple[int, bytes, bytes]:
+    def run(self, node: str, argv: list[str], environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
         """Run a command as root in a running node."""
-        result = self._driver.run(node, argv)
+        result = self._driver.run(node, argv, environment=environment)
         return result.exit_code, result.stdout.encode(), result.stderr.encode()
 
     def put(self, node: str, path: str, content: bytes) -> None:

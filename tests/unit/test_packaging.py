@@ -19,7 +19,8 @@ from gpuprov.core.errors import HostNotReady
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSETS = ("roles", "smoke_kernels", "templates")
-SOURCES = ("LICENSE", "README.md", "gpuprov", "pyproject.toml", "setup.cfg", *ASSETS)
+COLLECTION = "ansible_collections/gpuprov/cluster"
+SOURCES = ("LICENSE", "README.md", "ansible_collections", "gpuprov", "pyproject.toml", "setup.cfg", *ASSETS)
 LOOK_UP = """
 import json
 from gpuprov.assets import find_asset
@@ -84,15 +85,28 @@ def test_the_wheel_holds_every_file_of_the_package_and_of_its_assets(wheel: Path
     wanted = {f"gpuprov/{name}" for name in files_below(ROOT / "gpuprov")}
     for asset in ASSETS:
         wanted |= {f"gpuprov/_assets/{asset}/{name}" for name in files_below(ROOT / asset)}
+    wanted |= {f"{COLLECTION}/{name}" for name in files_below(ROOT / COLLECTION)}
     packed = {name for name in shipped if ".dist-info/" not in name}
     assert packed == wanted
     assert not [name for name in shipped if "__pycache__" in name]
 
 
 @pytest.mark.slow
-def test_the_wheel_puts_nothing_but_gpuprov_into_site_packages(wheel: Path) -> None:
+def test_the_wheel_puts_gpuprov_and_its_collection_into_site_packages_and_nothing_else(wheel: Path) -> None:
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"gpuprov"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"ansible_collections", "gpuprov"}
+
+
+@pytest.mark.slow
+def test_installed_ansible_finds_the_collection(installed: Path) -> None:
+    listed = call(installed / "venv/bin/ansible-galaxy", "collection", "list", "--format", "json", cwd=installed)
+    (place,) = [path for path, there in json.loads(listed).items() if "gpuprov.cluster" in there]
+    assert Path(place).is_relative_to(installed / "venv"), "the copy in the wheel, not the checkout"
+    assert json.loads(listed)[place]["gpuprov.cluster"]["version"] == __version__
+    shown = call(
+        installed / "venv/bin/ansible-doc", "--json", "-t", "inventory", "gpuprov.cluster.gpuprov", cwd=installed
+    )
+    assert "gpuprov.cluster.gpuprov" in json.loads(shown)
 
 
 @pytest.mark.slow
@@ -139,4 +153,4 @@ def test_the_list_of_packages_in_setup_cfg_is_complete() -> None:
     listed = set(config["options"]["packages"].split())
     folders = {path.parent for path in (ROOT / "gpuprov").rglob("*.py")}
     wanted = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert listed == wanted | {f"gpuprov._assets.{asset}" for asset in ASSETS}
+    assert listed == wanted | {COLLECTION.replace("/", ".")} | {f"gpuprov._assets.{asset}" for asset in ASSETS}

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class LocalTransport:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def run(self, node: str, argv: list[str]) -> tuple[int, bytes, bytes]:
+    def run(self, node: str, argv: list[str], environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+        assert not environment
         if node == "gone":
             raise EngineError("there is no node gone", evidence="asked", fix="make it")
         with (self._root / "commands").open("a", encoding="utf-8") as log:

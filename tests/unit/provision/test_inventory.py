@@ -5,7 +5,7 @@ from gpuprov.provision.inventory import Target, render_inventory
 
 def test_a_node_is_reached_through_its_engine() -> None:
     hosts = render_inventory([Target(name="c000", engine="incus")])["all"]["hosts"]  # type: ignore[index]
-    assert hosts["c000"]["ansible_connection"] == "gpuprov"
+    assert hosts["c000"]["ansible_connection"] == "gpuprov.cluster.gpuprov"
     assert hosts["c000"]["gpuprov_engine"] == "incus"
 
 

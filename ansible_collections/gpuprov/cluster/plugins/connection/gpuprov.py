@@ -1,0 +1,144 @@
+"""Ansible connection plugin: runs a module in a node through the engine, without ssh.
+
+An engine's exec has no standard input. A pipelined module is therefore written to a file of the node, which the
+shell opens and removes before the interpreter reads it: one write and one command for each task.
+"""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+    name: gpuprov
+    short_description: Reach a node of gpuprov through its container engine
+    description:
+        - Runs commands and moves files through the API of the engine that runs the node. The node needs no ssh.
+        - For whoever may use the engine (root, or its group). It is root in the node; C(become) goes on from there.
+        - Pipelining is on by default.
+    author: gpuprov (@gpuprov)
+    options:
+        node:
+            description: Name of the node.
+            type: str
+            vars:
+                - name: inventory_hostname
+                - name: gpuprov_node
+        engine:
+            description: The engine that runs it.
+            type: str
+            default: lxd
+            vars:
+                - name: gpuprov_engine
+        simulated:
+            description:
+                - Whether the node's GPUs are simulated.
+                - Commands then run with E(NUMBA_ENABLE_CUDASIM=1), as C(gpuprov exec) runs them.
+            type: bool
+            default: false
+            vars:
+                - name: gpuprov_simulated
+        pipelining:
+            description: Hand a module to the node's Python directly, without a file for each.
+            type: bool
+            default: true
+            env:
+                - name: ANSIBLE_PIPELINING
+            ini:
+                - section: defaults
+                  key: pipelining
+                - section: connection
+                  key: pipelining
+            vars:
+                - name: ansible_pipelining
+"""
+
+import functools
+import os
+import sys
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.connection import ConnectionBase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.provision.transport import Transport
+
+Answer = TypeVar("Answer")
+NO_GPUPROV = """gpuprov is not installed for the Python that runs Ansible
+evidence: {python}: {error}
+fix: {python} -m pip install gpuprov"""
+
+
+@functools.cache
+def _transport(engine: str) -> Transport:
+    from gpuprov.provision.transport import ENTRY_VARIABLE, load_entry
+    from gpuprov.workflows.node_transport import ENTRY
+
+    return load_entry(os.environ.get(ENTRY_VARIABLE) or ENTRY)(engine)
+
+
+class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type information
+    """One node."""
+
+    transport = "gpuprov.cluster.gpuprov"
+    has_pipelining = True
+
+    def _connect(self) -> Connection:
+        try:
+            from gpuprov.provision.transport import OWNER_VARIABLE, owner_lives
+        except ImportError as error:
+            raise AnsibleConnectionFailure(NO_GPUPROV.format(python=sys.executable, error=error)) from error
+        if not owner_lives(os.environ.get(OWNER_VARIABLE, "self")):
+            raise AnsibleConnectionFailure("the gpuprov that started this play is gone")
+        self._connected = True
+        return self
+
+    def exec_command(
+        self,
+        cmd: str,
+        in_data: bytes | None = None,
+        sudoable: bool = True,  # noqa: FBT001, FBT002 - Ansible's signature
+    ) -> tuple[int, bytes, bytes]:
+        """Run a shell line in the node, with `in_data` as its standard input."""
+        super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
+
+        def run(engine: Transport, node: str) -> tuple[int, bytes, bytes]:
+            line = cmd
+            if in_data:
+                path = f"/run/gpuprov-stdin-{uuid.uuid4().hex}"
+                engine.put(node, path, in_data)
+                line = f"exec <{path} && rm -f {path} && {cmd}"
+            environment = {"NUMBA_ENABLE_CUDASIM": "1"} if self.get_option("simulated") else {}
+            return engine.run(node, ["/bin/sh", "-c", line], environment)
+
+        return self._ask(run)
+
+    def put_file(self, in_path: str, out_path: str) -> None:
+        """Write a file of this machine into the node."""
+        super().put_file(in_path, out_path)
+        self._ask(lambda engine, node: engine.put(node, out_path, Path(in_path).read_bytes()))
+
+    def fetch_file(self, in_path: str, out_path: str) -> None:
+        """Read a file of the node into this machine."""
+        super().fetch_file(in_path, out_path)
+        content = self._ask(lambda engine, node: engine.get(node, in_path))
+        try:
+            Path(out_path).write_bytes(content)
+        except OSError as error:
+            raise AnsibleConnectionFailure(str(error)) from error
+
+    def close(self) -> None:
+        """Nothing is held open."""
+        self._connected = False
+
+    def _ask(self, question: Callable[[Transport, str], Answer]) -> Answer:
+        """Ask the node's engine; what it refuses is a connection that failed."""
+        from gpuprov.core.errors import GpuprovError
+
+        self._connect()
+        try:
+            return question(_transport(self.get_option("engine")), self.get_option("node"))
+        except (GpuprovError, OSError) as error:
+            raise AnsibleConnectionFailure(str(error)) from error

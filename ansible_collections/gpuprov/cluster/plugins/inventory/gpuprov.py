@@ -1,0 +1,120 @@
+"""Ansible inventory plugin: every node of every engine that answers, read from the engines' own labels."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+    name: gpuprov
+    short_description: Nodes made by gpuprov
+    description:
+        - Lists the nodes of every container engine of this machine that answers, of every cluster.
+        - Groups are made for clusters, roles, engines and GPU models, as C(cluster_lab), C(role_slurm), C(engine_lxd)
+          and C(gpu_nvidia_geforce_gtx_1080).
+        - A name that nodes of two engines have is left out, with a warning.
+        - The file's name must end in C(gpuprov.yml) or C(gpuprov.yaml).
+    author: gpuprov (@gpuprov)
+    requirements:
+        - gpuprov, installed for the Python that runs Ansible
+    options:
+        plugin:
+            description: Says that the file is for this plugin.
+            type: str
+            required: true
+            choices: [gpuprov.cluster.gpuprov]
+    extends_documentation_fragment:
+        - constructed
+        - inventory_cache
+    notes:
+        - Host variables are RV(ignore:ansible_host), RV(ignore:gpuprov_address), RV(ignore:gpuprov_private_address),
+          RV(ignore:gpuprov_engine), RV(ignore:gpuprov_role), RV(ignore:gpuprov_cluster), RV(ignore:gpuprov_status),
+          RV(ignore:gpuprov_gpus) (a list of uuid, index, minor, model, memory_bytes, compute_capability),
+          RV(ignore:gpuprov_driver), RV(ignore:gpuprov_sharing), RV(ignore:gpuprov_simulated), RV(ignore:gpuprov_image).
+"""
+
+EXAMPLES = """
+# Everything there is:
+plugin: gpuprov.cluster.gpuprov
+
+---
+# Groups of one's own, and the answer kept for ten minutes:
+plugin: gpuprov.cluster.gpuprov
+strict: true
+cache: true
+cache_plugin: ansible.builtin.jsonfile
+cache_connection: /tmp/gpuprov-inventory
+cache_timeout: 600
+compose:
+    gpu_count: gpuprov_gpus | length
+groups:
+    on_real_gpus: not gpuprov_simulated
+keyed_groups:
+    - prefix: status
+      key: gpuprov_status
+"""
+
+import sys
+from typing import Any
+
+from ansible.errors import AnsibleParserError
+from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+
+NO_GPUPROV = """gpuprov is not installed for the Python that runs Ansible
+evidence: {python}: {error}
+fix: {python} -m pip install gpuprov"""
+
+
+class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: ignore[misc]  # Ansible has no type information
+    """Reads the engines, or Ansible's cache of what they said."""
+
+    NAME = "gpuprov.cluster.gpuprov"
+
+    def verify_file(self, path: str) -> bool:
+        """Whether this file is for this plugin."""
+        return bool(super().verify_file(path)) and path.endswith(("gpuprov.yml", "gpuprov.yaml"))
+
+    def parse(self, inventory: Any, loader: Any, path: str, cache: bool = True) -> None:  # noqa: ANN401, FBT001, FBT002 - Ansible's signature
+        """Add hosts, variables and groups."""
+        super().parse(inventory, loader, path, cache=cache)
+        self._read_config_data(path)
+        key = self.get_cache_key(path)
+        use_cache = self.get_option("cache")
+        found = self._cache.get(key) if use_cache and cache else None
+        if found is None:
+            found = self._ask()
+            if use_cache:
+                self._cache[key] = found
+        for warning in found["warnings"]:
+            self.display.warning(warning)
+        self._add(found)
+
+    def _ask(self) -> dict[str, Any]:
+        try:
+            from gpuprov.core.errors import GpuprovError
+        except ImportError as error:
+            raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
+        from gpuprov.drivers.registry import open_answering
+        from gpuprov.workflows.inventory import read_inventory
+
+        try:
+            inventory = read_inventory(open_answering())
+        except GpuprovError as error:
+            raise AnsibleParserError(str(error)) from error
+        return {
+            "hosts": {name: dict(variables) for name, variables in inventory.hosts.items()},
+            "groups": {group: list(names) for group, names in inventory.groups.items()},
+            "warnings": list(inventory.warnings),
+        }
+
+    def _add(self, found: dict[str, Any]) -> None:
+        strict = self.get_option("strict")
+        for group in found["groups"]:
+            self.inventory.add_group(group)
+        for name, variables in found["hosts"].items():
+            self.inventory.add_host(name)
+            for key, value in variables.items():
+                self.inventory.set_variable(name, key, value)
+            self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
+            self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)
+            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)
+        for group, names in found["groups"].items():
+            for name in names:
+                self.inventory.add_child(group, name)

@@ -1,0 +1,50 @@
+"""`gpuprov inventory`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.workflows.inventory import Inventory
+
+
+@click.command()
+@click.option("--list", "wanted", flag_value="list", default=True, help="All groups and hosts, as JSON; the default.")
+@click.option("--graph", "wanted", flag_value="graph", help="Groups and their hosts, drawn as a tree.")
+@click.option("--host", metavar="NODE", help="The variables of one host, as JSON.")
+@click.pass_obj
+def command(session: Session, wanted: str, host: str | None) -> None:
+    """Show the nodes of every engine as an inventory of Ansible's; it is an inventory script as well."""
+    from gpuprov.drivers.registry import open_answering
+    from gpuprov.workflows.inventory import read_inventory, render_graph, render_script
+
+    inventory = read_inventory(open_answering())
+    for warning in inventory.warnings:
+        session.reporter.warn(warning)
+    if host is not None:
+        variables = dict(_host(inventory, host))
+        session.show({"host": variables}, json.dumps(variables, indent=2))
+    elif wanted == "graph":
+        document = {"groups": {group: list(names) for group, names in inventory.groups.items()}}
+        session.show(document, render_graph(inventory))
+    else:
+        script = render_script(inventory)
+        session.show({"inventory": script}, json.dumps(script, indent=2))
+
+
+def _host(inventory: Inventory, name: str) -> dict[str, object]:
+    if name not in inventory.hosts:
+        from gpuprov.core.names import fold
+
+        raise UsageError(
+            f"the inventory has no host {name}",
+            evidence=f"hosts: {fold(list(inventory.hosts)) or 'none'}",
+            fix="gpuprov inventory --graph",
+        )
+    return dict(inventory.hosts[name])

@@ -1,1 +1,0 @@
-"""What Ansible itself loads: our connection plugin."""

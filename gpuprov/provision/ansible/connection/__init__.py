@@ -1,1 +1,0 @@
-"""Connection plugins; the folder is on ANSIBLE_CONNECTION_PLUGINS."""
