@@ -40,9 +40,11 @@ def command(session: Session, /, **wanted: object) -> int:
     if wanted["verify"] and not outcome.unchanged:
         from gpuprov.cli.verify_table import render_report
         from gpuprov.verify.report import to_document
-        from gpuprov.workflows.verify import verify_cluster
+        from gpuprov.workflows.verify import HostSight, verify_cluster
 
-        report = verify_cluster(driver, spec.name, observe_gpus=observe_gpus, nodes=None, reporter=session.reporter)
+        report = verify_cluster(
+            driver, spec.name, host=HostSight(observe_gpus=observe_gpus), nodes=None, reporter=session.reporter
+        )
         document["verify"] = to_document(report)
         text += ["", render_report(report, colour=session.colour)]
         passed = report.passed

@@ -78,10 +78,12 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
 
 
 def _verifier(cluster: str, work: Work) -> Callable[[Driver, Sequence[str] | None, Reporter], Report]:
-    from gpuprov.workflows.verify import verify_cluster
+    from gpuprov.workflows.verify import HostSight, verify_cluster
 
     def verify(driver: Driver, nodes: Sequence[str] | None, reporter: Reporter) -> Report:
-        return verify_cluster(driver, cluster, observe_gpus=observe_gpus, nodes=nodes, reporter=reporter, work=work)
+        return verify_cluster(
+            driver, cluster, host=HostSight(observe_gpus=observe_gpus), nodes=nodes, reporter=reporter, work=work
+        )
 
     return verify
 

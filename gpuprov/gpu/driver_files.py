@@ -51,6 +51,13 @@ def find_nvidia_cards(root: Path) -> tuple[str, ...]:
     return tuple(cards)
 
 
+def find_card_drivers(root: Path) -> dict[str, str | None]:
+    """PCI address of each NVIDIA GPU to the name of the kernel driver that has taken it; None where none has."""
+    folder = root / "sys/bus/pci/devices"
+    links = {card: folder / card / "driver" for card in find_nvidia_cards(root)}
+    return {card: link.readlink().name if link.is_symlink() else None for card, link in links.items()}
+
+
 def parse_version(text: str) -> str:
     """The module's version, from /proc/driver/nvidia/version; the proprietary and the open module write it differently.
 

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.catalogue import find_fix
-from gpuprov.verify.checks import devices, driver, kernels, limits, links, load, memory, network, node, nvml, slurm
+from gpuprov.verify.checks import (
+    devices,
+    driver,
+    host,
+    kernels,
+    limits,
+    links,
+    load,
+    memory,
+    network,
+    node,
+    nvml,
+    slurm,
+)
 from gpuprov.verify.finding import not_asked, unknown
 from gpuprov.verify.models import Check, NodeReport
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from gpuprov.verify.models import Expectation, Finding, Level, Observation, Rule, Status
+
+    Judge = Callable[[Expectation, Observation], Finding]
 
 CHAIN: tuple[Rule, ...] = (
     *node.RULES,
@@ -29,16 +48,45 @@ CHAIN: tuple[Rule, ...] = (
 )
 
 
+def _judge_unlooked(judge: Judge, expected: Expectation, seen: Observation) -> Finding:
+    """Ask about those GPUs only that the expectation names."""
+    nvml = (seen.facts or {})["nvml"]
+    gpus = [gpu for gpu in nvml["gpus"] if gpu["uuid"] in expected.gpus]
+    return judge(expected, replace(seen, facts={"nvml": {**nvml, "gpus": gpus}}))
+
+
+HOST_CHAIN: tuple[Rule, ...] = host.RULES
+# Of a GPU that no node is asked about, on the host. What depends on a lease is left out.
+_UNLOOKED: tuple[Rule, ...] = tuple(
+    replace(rule, needs=("host-nvml",), judge=partial(_judge_unlooked, rule.judge))
+    for rule in (*nvml.HEALTH_RULES, *memory.RULES, *limits.RULES, *links.RULES)
+    if rule.id not in ("nvml-processes", "nvml-p2p")
+)
+
+
 def rules_of(level: Level) -> tuple[Rule, ...]:
     """The checks that a level asks; the quick ones are asked at every level."""
     return tuple(rule for rule in CHAIN if rule.level == "quick" or level == "full")
 
 
-def judge_node(expected: Expectation, seen: Observation, level: Level = "quick") -> NodeReport:
-    """Ask every check of that level about one node."""
+def judge_host(expected: Expectation, seen: Observation) -> NodeReport:
+    """Ask every check of the host; `expected.gpus` are those that no node is asked about."""
+    return _judge((*HOST_CHAIN, *(_UNLOOKED if expected.gpus else ())), expected, seen, below=())
+
+
+def judge_node(
+    expected: Expectation, seen: Observation, level: Level = "quick", *, host: NodeReport | None = None
+) -> NodeReport:
+    """Ask every check of that level about one node; what fails because of the host is skipped."""
+    return _judge(rules_of(level), expected, seen, below=host.checks if host else ())
+
+
+def _judge(rules: Iterable[Rule], expected: Expectation, seen: Observation, below: Iterable[Check]) -> NodeReport:
     done: dict[str, Check] = {}
-    for rule in rules_of(level):
-        cause = _cause(rule, done)
+    under = {check.id for check in below if check.status in ("fail", "unknown") and check.severity == "critical"}
+    for rule in rules:
+        leans = rule.layer == "network" or (expected.gpus and not expected.simulated)
+        cause = next((name for name in rule.host if name in under and leans), "") or _cause(rule, done)
         finding = not_asked(f"because of {cause}") if cause else _ask(rule, expected, seen)
         status: Status = finding.status
         if status == "fail" and rule.severity == "warning":

@@ -32,7 +32,7 @@ def render_html(report: Report, *, made_at: datetime) -> str:
         layers=LAYERS,
         marks=MARKS,
         layout=LAYOUT,
-        nodes=[_node(node) for node in report.nodes],
+        nodes=[_node(node) for node in report.places],
         rates=[(kernel, bars, _sources(bars)) for kernel in KERNELS if (bars := _bars(report, kernel))],
         pass_fraction=charts.PASS_FRACTION,
     )

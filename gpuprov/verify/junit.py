@@ -1,4 +1,4 @@
-"""A report as JUnit XML, as CI systems read it: one suite for each node, one case for each check."""
+"""A report as JUnit XML, as CI systems read it: one suite for the host and for each node, one case for each check."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def render_junit(report: Report) -> str:
     A check that fails is a failure, one that is unknown an error, one that warns a pass that says so. A node that does
     not pass although no check failed or is unknown (all were skipped) has an error of its own, so that it is not green.
     """
-    suites = [_suite(report, node) for node in report.nodes]
+    suites = [_suite(report, node) for node in report.places]
     root = ET.Element("testsuites", name=_clean(f"gpuprov verify {report.cluster}"), time=f"{report.seconds:.3f}")
     for count in ("tests", "failures", "errors", "skipped"):
         root.set(count, str(sum(int(suite.get(count, 0)) for suite in suites)))
@@ -69,8 +69,9 @@ def _case(report: Report, node: NodeReport, check: Check) -> ET.Element:
 
 def _nothing_passed(report: Report, node: NodeReport) -> ET.Element:
     case = _named(report, node, "node", "verdict")
-    problem = ET.SubElement(case, "error", message="nothing was proven", type="critical")
-    problem.text = "every check was skipped"
+    problem = ET.SubElement(case, "error", message="it was not proven", type="critical")
+    causes = sorted({check.cause for check in node.checks if check.cause})
+    problem.text = f"skipped because of {', '.join(causes)}" if causes else "every check was skipped"
     return case
 
 

@@ -120,6 +120,7 @@ class Rule:
 
     Attributes:
         needs: Ids of the checks whose failure is the cause of this one's, so that it is then skipped.
+        host: The same, for checks of the host.
         fact: The part of the facts that it reads; where the probe could not gather it, the check is unknown.
         level: The least level that asks it; `full` means that it looks at the GPU under load.
     """
@@ -131,6 +132,7 @@ class Rule:
     fact: str = ""
     severity: Severity = "critical"
     level: Level = "quick"
+    host: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +150,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeReport:
-    """All checks of one node; `measured` is there where its kernels ran."""
+    """All checks of one node, or of the host; `measured` is there where a node's kernels ran."""
 
     node: str
     access: str
@@ -164,11 +166,11 @@ class NodeReport:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of its checks; a node where nothing passed is `unknown`, never `pass`."""
+        """The worst of its checks; a node where nothing passed, or that the host stands in the way of, is `unknown`."""
         statuses = {check.status for check in self.checks}
         if "fail" in statuses:
             return "fail"
-        if "unknown" in statuses or not statuses & {"pass", "warn"}:
+        if "unknown" in statuses or not statuses & {"pass", "warn"} or any(check.cause for check in self.checks):
             return "unknown"
         return "warn" if "warn" in statuses else "pass"
 
@@ -189,22 +191,28 @@ class NodeReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All nodes that were asked for."""
+    """The host, and all nodes that were asked for."""
 
     cluster: str
     nodes: tuple[NodeReport, ...]
     seconds: float
     level: str = field(default="quick")
+    host: NodeReport | None = None
+
+    @property
+    def places(self) -> tuple[NodeReport, ...]:
+        """The host where it was looked at, then the nodes."""
+        return (*((self.host,) if self.host else ()), *self.nodes)
 
     @property
     def simulated(self) -> bool:
         """Whether the GPUs of any node are."""
-        return any(node.simulated for node in self.nodes)
+        return any(node.simulated for node in self.places)
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of its nodes; a report about no node at all is `unknown`."""
-        verdicts = {node.verdict for node in self.nodes}
+        """The worst of host and nodes; a report about no node at all is `unknown`."""
+        verdicts = {node.verdict for node in self.places} if self.nodes else set()
         order: tuple[Verdict, ...] = ("fail", "unknown", "warn", "pass")
         return next((verdict for verdict in order if verdict in verdicts), "unknown")
 

@@ -165,13 +165,18 @@ def ask_nvml(simulation: Facts | None) -> Facts:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             call = f"nvmlDeviceGetUUID({index})"
             uuid = text(pynvml.nvmlDeviceGetUUID(handle))
-            gpus.append({"uuid": uuid, "name": text(pynvml.nvmlDeviceGetName(handle)), "mig": list_mig(pynvml, handle)})
+            name = text(pynvml.nvmlDeviceGetName(handle))
+            gpus.append({"index": index, "uuid": uuid, "name": name, "mig": list_mig(pynvml, handle)})
             handles.append(handle)
     except pynvml.NVMLError as error:
         return {"failed": {"call": call, "code": int(error.value), "text": str(error)}}
     for gpu, handle in zip(gpus, handles, strict=True):
         gpu["readings"] = {name: answer(pynvml, question) for name, question in questions(pynvml, handle).items()}
-    return {"gpus": gpus, "p2p": ask_p2p(pynvml, handles)}
+    versions = {
+        "cuda": answer(pynvml, pynvml.nvmlSystemGetCudaDriverVersion),
+        "driver": answer(pynvml, lambda: text(pynvml.nvmlSystemGetDriverVersion())),
+    }
+    return {"gpus": gpus, "p2p": ask_p2p(pynvml, handles), "versions": versions}
 
 
 class Sampler:

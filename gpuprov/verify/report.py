@@ -17,7 +17,7 @@ _WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass", "skip")
 
 
 def table_rows(report: Report) -> list[tuple[str, ...]]:
-    """One row for each node, under HEADERS; a layer shows the worst of its checks."""
+    """One row for the host and for each node, under HEADERS; a layer shows the worst of its checks."""
     return [
         (
             node.node,
@@ -26,7 +26,7 @@ def table_rows(report: Report) -> list[tuple[str, ...]]:
             *(layer_status(node, layer) for layer in LAYERS),
             _describe(node.first_problem),
         )
-        for node in report.nodes
+        for node in report.places
     ]
 
 
@@ -54,9 +54,9 @@ def first_lines(check: Check) -> list[str]:
 
 
 def problem_lines(report: Report) -> list[str]:
-    """For each node that has a problem: the first failing check, its evidence, and the next command to type."""
+    """For the host and each node with a problem: the first failing check, its evidence, and the next command."""
     lines = []
-    for node in report.nodes:
+    for node in report.places:
         problem = node.first_problem
         if problem is not None:
             lines += [f"{node.node}: {problem.layer}: {problem.id}: {problem.evidence}", f"  fix: {problem.fix}"]
@@ -64,11 +64,13 @@ def problem_lines(report: Report) -> list[str]:
 
 
 def summary(report: Report) -> str:
-    """One line: how many nodes have which verdict."""
+    """One line: how many nodes have which verdict, and the host's."""
     verdicts = Counter(node.verdict for node in report.nodes)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
     mark = f" ({SIMULATED}: this says nothing about any real GPU)" if report.simulated else ""
-    return f"{len(report.nodes)} node{'s' if len(report.nodes) != 1 else ''}: {counts or 'none checked'}{mark}"
+    nodes = f"{len(report.nodes)} node{'s' if len(report.nodes) != 1 else ''}: {counts or 'none checked'}"
+    host = f"; host: {report.host.verdict}" if report.host else ""
+    return f"{nodes}{host}{mark}"
 
 
 def to_document(report: Report) -> dict[str, Any]:
@@ -81,6 +83,7 @@ def to_document(report: Report) -> dict[str, Any]:
         "passed": report.passed,
         "simulated": report.simulated,
         "duration_s": round(report.seconds, 3),
+        "host": _node_document(report.host) if report.host else None,
         "nodes": [_node_document(node) for node in report.nodes],
     }
 

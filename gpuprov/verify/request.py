@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.verify.checks.kernels import KERNELS
 from gpuprov.verify.checks.network import PRIVATE, PUBLIC
@@ -13,6 +13,8 @@ from gpuprov.verify.models import Observation
 from gpuprov.verify.program import probe_program
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.verify.models import Expectation, Level
 
 FULL_SECONDS = 10.0
@@ -59,7 +61,7 @@ def probe_argv(expected: Expectation, *, part_timeout_s: float, work: Work) -> l
     parameters = {
         "devices": [[device.path, device.major, device.minor] for device in expected.devices],
         "denied": list(expected.denied),
-        "nvml": _simulation(expected),
+        "nvml": _simulated(expected.simulation),
         "cuda": bool(expected.gpus) and not expected.simulated,
         "kernels": _kernels(expected, part_timeout_s, work) if expected.gpus else None,
         "sampling": {"interval_s": _SAMPLE_INTERVAL_S} if expected.gpus and work.level == "full" else None,
@@ -67,6 +69,18 @@ def probe_argv(expected: Expectation, *, part_timeout_s: float, work: Work) -> l
         "slurm": _slurm(expected, part_timeout_s) if expected.role == "slurm" else None,
     }
     return ["python3", "-I", "-c", probe_program(), json.dumps(parameters)]
+
+
+def host_probe_argv(python: str, simulation: Mapping[str, Any] | None) -> list[str]:
+    """The command that asks the host's own NVML, or its simulation: the questions are those that nodes are asked."""
+    parameters: dict[str, object] = {
+        "devices": [],
+        "denied": [],
+        "nvml": _simulated(simulation),
+        "cuda": False,
+        "network": {},
+    }
+    return [python, "-I", "-c", probe_program(), json.dumps(parameters)]
 
 
 def _kernels(expected: Expectation, timeout_s: float, work: Work) -> dict[str, object]:
@@ -78,11 +92,11 @@ def _kernels(expected: Expectation, timeout_s: float, work: Work) -> dict[str, o
     return {"names": KERNELS, "options": options, "simulated": expected.simulated, "timeout_s": timeout_s}
 
 
-def _simulation(expected: Expectation) -> dict[str, object] | None:
-    if expected.simulation is None:
+def _simulated(document: Mapping[str, Any] | None) -> dict[str, object] | None:
+    if document is None:
         return None
     source = (resources.files("gpuprov.gpu") / "simulate.py").read_text(encoding="utf-8")
-    return {"source": source, "document": expected.simulation}
+    return {"source": source, "document": document}
 
 
 def _network(expected: Expectation) -> dict[str, list[str]]:

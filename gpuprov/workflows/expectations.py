@@ -9,6 +9,7 @@ from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ADDRESS, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
 from gpuprov.gpu.simulate import node_document
+from gpuprov.verify.checks.host import HOST
 from gpuprov.verify.models import Expectation, HostProblem, Peer
 from gpuprov.workflows.leases import leased_uuids
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.devices import CharDevice
+    from gpuprov.verify.models import Observation
     from gpuprov.workflows.cluster_state import ClusterState
 
 # A rule that opens every GPU opens this one too, on a host of one GPU as well; 254 and 255 are modeset and control.
@@ -62,8 +64,25 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         host_problem=gpus.problem,
         simulation=gpus.simulation,
         peers=_peers(node, state.nodes),
-        gateway=_gateway(state),
+        gateway=gateway_of(state),
     )
+
+
+def expect_host(nodes: Sequence[Expectation], seen: Observation, *, gateway: str | None) -> Expectation:
+    """What the host must be for these nodes; the GPUs that none of them is asked about are asked about here."""
+    accesses = {node.access for node in nodes}
+    driver = (seen.facts or {}).get("driver", {})
+    real = driver.get("version") is not None or bool(accesses - {"none", "simulated"})
+    access = "raw" if real else "simulated" if "simulated" in accesses else "none"
+    looked_at = {uuid for node in nodes if node.status == "running" for uuid in node.gpus}
+    gpus = ((seen.facts or {}).get("nvml") or {}).get("gpus", [])
+    unlooked = tuple(gpu["uuid"] for gpu in gpus if not looked_at & {gpu["uuid"], *gpu["mig"]})
+    return Expectation(node=HOST, status="running", access=access, gpus=unlooked, gateway=gateway)
+
+
+def listed_gpus(seen: Observation) -> tuple[str, ...]:
+    """UUIDs that NVML lists on the host."""
+    return tuple(gpu["uuid"] for gpu in ((seen.facts or {}).get("nvml") or {}).get("gpus", []))
 
 
 def _expect_gpus(uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovError | None) -> _Gpus:
@@ -116,7 +135,7 @@ def _peers(node: NodeState, nodes: Sequence[NodeState]) -> tuple[Peer, ...]:
     )
 
 
-def _gateway(state: ClusterState) -> str | None:
+def gateway_of(state: ClusterState) -> str | None:
     """The host's address on the cluster's NAT network; a private one has none."""
     addresses = [network.address for network in state.own_networks if network.address]
     return addresses[0].partition("/")[0] if addresses else None

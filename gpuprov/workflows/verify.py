@@ -4,54 +4,70 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ACCESS
-from gpuprov.verify.chain import judge_node
+from gpuprov.gpu.models import HostGpus
+from gpuprov.verify.chain import judge_host, judge_node
 from gpuprov.verify.measured import measure_node
 from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 from gpuprov.workflows.cluster_state import observe_cluster
-from gpuprov.workflows.expectations import expect_node
+from gpuprov.workflows.expectations import expect_host, expect_node, gateway_of, listed_gpus
+from gpuprov.workflows.host_look import look_at_host
 from gpuprov.workflows.leases import leased_uuids
 from gpuprov.workflows.side_by_side import ask_side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Expectation, NodeReport
     from gpuprov.workflows.cluster_state import ClusterState
 
     ObserveGpus = Callable[[GpuMode], HostGpus]
+    LookAtHost = Callable[[Mapping[str, Any] | None], Observation]
 
 QUICK = Work()
 _WORKERS_MIN = 4
 _PART_SHARE = 0.8  # what is left of a node's time is for the rest of the probe
 
 
+@dataclass(frozen=True, kw_only=True)
+class HostSight:
+    """How the host is looked at.
+
+    Attributes:
+        observe_gpus: Tells its GPUs, `real` or `simulated`; asked once for each mode that a node has.
+        look: Looks at its driver, devices and logs; handed what its simulated NVML answers.
+    """
+
+    observe_gpus: ObserveGpus
+    look: LookAtHost = look_at_host
+
+
 def verify_cluster(
     driver: Driver,
     cluster: str,
     *,
-    observe_gpus: ObserveGpus,
+    host: HostSight,
     nodes: Sequence[str] | None,
     reporter: Reporter,
     work: Work = QUICK,
 ) -> Report:
-    """Check nodes side by side; changes nothing.
+    """Check the host and nodes side by side; changes nothing.
 
     Args:
         driver: The engine.
         cluster: Name of the cluster.
-        observe_gpus: Tells the host's GPUs, `real` or `simulated`; asked once for each mode that a node has.
+        host: How the host is looked at.
         nodes: Names of those to check; None for all.
         reporter: Is told when a node begins and ends.
         work: How hard the kernels work, and the limit for each node; one that takes longer is `unknown`, and the
@@ -68,10 +84,12 @@ def verify_cluster(
     with reporter.phase("verify"):
         state = observe_cluster(driver, cluster)
         chosen = _choose(state, nodes)
-        hosts = _observe_hosts(chosen, observe_gpus)
+        hosts = _observe_hosts(chosen, host.observe_gpus)
         expected = [expect_node(node, state, hosts.get(_mode(node))) for node in chosen]
-        reports = _check_all(driver, expected, reporter, work)
-    return Report(cluster=cluster, nodes=tuple(reports), seconds=time.monotonic() - started, level=work.level)
+        first = partial(_check_host, state, expected, hosts.get("simulated"), host.look)
+        first_report, *reports = _check_all(driver, expected, first, reporter, work)
+    seconds = time.monotonic() - started
+    return Report(cluster=cluster, nodes=tuple(reports), seconds=seconds, level=work.level, host=first_report)
 
 
 def _choose(state: ClusterState, names: Sequence[str] | None) -> list[NodeState]:
@@ -108,17 +126,49 @@ def _try_observe(mode: GpuMode, observe: ObserveGpus) -> HostGpus | GpuprovError
         return error
 
 
-def _check_all(driver: Driver, expected: Sequence[Expectation], reporter: Reporter, work: Work) -> list[NodeReport]:
+def _check_host(
+    state: ClusterState, expected: Sequence[Expectation], simulated: HostGpus | GpuprovError | None, look: LookAtHost
+) -> NodeReport:
+    document = simulated.document if isinstance(simulated, HostGpus) else None
+    seen = look(document)
+    expectation = expect_host(expected, seen, gateway=gateway_of(state))
+    report = judge_host(expectation, seen)
+    return replace(report, gpus=listed_gpus(seen))
+
+
+def _check_all(
+    driver: Driver,
+    expected: Sequence[Expectation],
+    check_host: Callable[[], NodeReport],
+    reporter: Reporter,
+    work: Work,
+) -> list[NodeReport]:
+    """The host's report, then those of the nodes, which wait for it when they are judged."""
+    judged: Future[NodeReport] = Future()
+
+    def check_first() -> NodeReport:
+        try:
+            judged.set_result(check_host())
+        except BaseException as error:
+            judged.set_exception(error)
+            raise
+        return judged.result()
+
     def check(expectation: Expectation) -> NodeReport:
         reporter.node(expectation.node, "checking")
         seen = _look(driver, expectation, work)
-        report = replace(judge_node(expectation, seen, work.level), measured=measure_node(expectation, seen))
+        report = judge_node(expectation, seen, work.level, host=judged.result())
+        report = replace(report, measured=measure_node(expectation, seen))
         reporter.node(expectation.node, f"{report.verdict}{' (SIMULATED)' if report.simulated else ''}")
         return report
 
     # More at once would only take the processor from each other, and time from each other's limit.
     workers = max(_WORKERS_MIN, 2 * (os.cpu_count() or 1))
-    return ask_side_by_side([partial(check, expectation) for expectation in expected], workers=workers)
+    questions: list[Callable[[], NodeReport]] = [
+        check_first,
+        *(partial(check, expectation) for expectation in expected),
+    ]
+    return ask_side_by_side(questions, workers=workers + 1)
 
 
 def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:

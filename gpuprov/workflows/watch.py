@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import GpuprovError
+from gpuprov.verify.checks.host import HOST
 from gpuprov.verify.models import Report
 from gpuprov.workflows.cluster_state import observe_cluster
 
@@ -25,7 +26,7 @@ class Change:
     """What is other than in the round before.
 
     Attributes:
-        node: Its name; empty for the cluster as a whole.
+        node: Its name, or `host`; empty for the cluster as a whole.
         before: Verdict in the round before, `absent` where the node was not there; of the cluster `ok` or `error`.
         after: The same for this round.
         simulated: Whether this says nothing about any real GPU.
@@ -48,6 +49,7 @@ class Seen:
     """What is kept of the rounds so far; it replaces what was kept before, and so never grows."""
 
     nodes: Mapping[str, NodeReport] = field(default_factory=dict)
+    host: NodeReport | None = None
     error: str = ""
 
 
@@ -60,7 +62,7 @@ def watch(
     rounds: Iterable[None],
     tell: Callable[[Sequence[Change]], None],
 ) -> None:
-    """Look once in each round; the first round tells every node.
+    """Look once in each round; the first round tells the host and every node.
 
     A node that goes away is told and no longer asked for until it is back. An engine that goes away is told once, and
     once more when it answers again.
@@ -85,12 +87,13 @@ def watch(
             report = Report(cluster=cluster, nodes=(), seconds=0.0)
             if there is None or there:
                 report = verify(driver, there)
-            now = Seen(nodes={node.node: node for node in report.nodes})
+            host = report.host or (seen.host if seen else None)  # without a node there is no reason to look at it
+            now = Seen(nodes={node.node: node for node in report.nodes}, host=host)
         except Exception as error:  # what nobody foresaw must not end a watch of days either
             if seen is None:
                 raise
             driver = None  # the next round connects anew
-            now = Seen(nodes=seen.nodes, error=_describe(error))
+            now = Seen(nodes=seen.nodes, host=seen.host, error=_describe(error))
         changes = compare(seen or Seen(), now)
         seen = now
         if changes:
@@ -111,8 +114,10 @@ def compare(before: Seen, now: Seen) -> tuple[Change, ...]:
     if bool(before.error) != bool(now.error):
         words = ("error" if seen.error else "ok" for seen in (before, now))
         changes.append(Change(node="", before=next(words), after=next(words), error=now.error))
-    for name in sorted({*before.nodes, *now.nodes}):
-        change = _compare_node(name, before.nodes.get(name), now.nodes.get(name))
+    places = [(HOST, before.host, now.host)] if before.host or now.host else []
+    places += [(name, before.nodes.get(name), now.nodes.get(name)) for name in sorted({*before.nodes, *now.nodes})]
+    for name, was, is_now in places:
+        change = _compare_node(name, was, is_now)
         if change.before != change.after or change.problems or change.well:
             changes.append(change)
     return tuple(changes)

@@ -56,6 +56,20 @@ def judge_libraries(expected: Expectation, seen: Observation) -> Finding:
 
 
 RULES = (
-    Rule(id="driver-module", layer="driver", needs=("node-answers",), judge=judge_module, fact="driver"),
-    Rule(id="driver-libraries", layer="driver", needs=("driver-module",), judge=judge_libraries, fact="driver"),
+    Rule(
+        id="driver-module",
+        layer="driver",
+        needs=("node-answers",),
+        judge=judge_module,
+        fact="driver",
+        host=("host-module",),
+    ),
+    Rule(
+        id="driver-libraries",
+        layer="driver",
+        needs=("driver-module",),
+        judge=judge_libraries,
+        fact="driver",
+        host=("host-libraries",),
+    ),
 )

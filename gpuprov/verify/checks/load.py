@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from gpuprov.gpu.kernel_log import PROGRAMS_XIDS
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.checks.limits import HARDWARE, THERMAL, name_bits
 from gpuprov.verify.checks.readings import combine, explain_code, gpus_of, values_of
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     Look = Callable[[Mapping[str, Any], Values], Finding]
 
-# The program's own doing: an exception in a kernel, a bad address, a kernel that was stopped
-XIDS_OF_PROGRAMS = (13, 31, 43)
 _LOST = ("GpuIsLost", "ResetRequired", "NVMLError_Unknown")
 _UNTOLD = "not told by this GPU"
 
@@ -123,7 +122,7 @@ WATCH_RULES = (
         id="load-xid",
         layer="nvml",
         needs=("nvml-uuids",),
-        judge=partial(judge_xids, lambda xid: xid not in XIDS_OF_PROGRAMS),
+        judge=partial(judge_xids, lambda xid: xid not in PROGRAMS_XIDS),
         fact="samples",
         level="full",
     ),
@@ -131,7 +130,7 @@ WATCH_RULES = (
         id="load-xid-program",
         layer="nvml",
         needs=("nvml-uuids",),
-        judge=partial(judge_xids, lambda xid: xid in XIDS_OF_PROGRAMS),
+        judge=partial(judge_xids, lambda xid: xid in PROGRAMS_XIDS),
         fact="samples",
         severity="warning",
         level="full",

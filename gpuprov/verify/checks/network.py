@@ -48,7 +48,14 @@ def _judge_peers(seen: Observation, interface: str, peers: dict[str, str]) -> Fi
 
 
 RULES = (
-    Rule(id="network-gateway", layer="network", needs=("node-answers",), judge=judge_gateway, fact="network"),
+    Rule(
+        id="network-gateway",
+        layer="network",
+        needs=("node-answers",),
+        judge=judge_gateway,
+        fact="network",
+        host=("host-network",),
+    ),
     Rule(id="network-public", layer="network", needs=("node-answers",), judge=judge_public, fact="network"),
     Rule(id="network-private", layer="network", needs=("node-answers",), judge=judge_private, fact="network"),
 )

@@ -45,6 +45,6 @@ def judge_answer(_expected: Expectation, seen: Observation) -> Finding:
 RULES = (
     Rule(id="node-running", layer="node", needs=(), judge=judge_running),
     Rule(id="node-complete", layer="node", needs=(), judge=judge_complete),
-    Rule(id="node-lease", layer="node", needs=(), judge=judge_lease),
+    Rule(id="node-lease", layer="node", needs=(), judge=judge_lease, host=("host-module", "host-nvml", "host-uvm")),
     Rule(id="node-answers", layer="node", needs=("node-running",), judge=judge_answer),
 )

@@ -100,11 +100,20 @@ def judge_cuda(expected: Expectation, seen: Observation) -> Finding:
 
 
 RULES = (
-    Rule(id="nvml-answers", layer="nvml", needs=("device-open", "driver-libraries"), judge=judge_init, fact="nvml"),
+    Rule(
+        id="nvml-answers",
+        layer="nvml",
+        needs=("device-open", "driver-libraries"),
+        judge=judge_init,
+        fact="nvml",
+        host=("host-nvml",),
+    ),
     Rule(id="nvml-responds", layer="nvml", needs=("nvml-answers",), judge=judge_responds, fact="nvml"),
     Rule(id="nvml-mig", layer="nvml", needs=("nvml-responds",), judge=judge_mig, fact="nvml"),
     Rule(id="nvml-uuids", layer="nvml", needs=("nvml-mig",), judge=judge_uuids, fact="nvml"),
 )
+
+HEALTH_RULES = tuple(rule for rule in RULES if rule.id == "nvml-responds")
 
 CUDA_RULES = (
     Rule(
@@ -113,5 +122,6 @@ CUDA_RULES = (
         needs=("device-open", "driver-libraries", "nvml-fabric"),
         judge=judge_cuda,
         fact="cuda",
+        host=("host-uvm",),
     ),
 )

@@ -59,7 +59,7 @@ def combine(expected: Expectation, gpus: Sequence[Mapping[str, Any]], found: Seq
     said: dict[str, list[str]] = {}
     for number, finding in enumerate(found):
         if finding.status == worst:
-            said.setdefault(finding.evidence, []).append(str(number))
+            said.setdefault(finding.evidence, []).append(str(gpus[number].get("index", number)))
     evidence = mark + "; ".join(f"GPU {', '.join(numbers)}: {text}" for text, numbers in said.items())
     if worst in ("pass", "skip"):
         return Finding(status=worst, evidence=evidence)

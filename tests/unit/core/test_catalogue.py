@@ -13,7 +13,7 @@ import pytest
 import gpuprov.verify
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogue, nearest_ids
-from gpuprov.verify.chain import CHAIN
+from gpuprov.verify.chain import CHAIN, HOST_CHAIN
 from gpuprov.workflows import doctor, gpu_findings, host_findings
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def emitted_ids(source: str) -> Iterator[str]:
 
 
 def test_every_check_of_verify_is_in_it_and_no_other() -> None:
-    assert ids_of("verify") == {rule.id for rule in CHAIN}
+    assert ids_of("verify") == {rule.id for rule in (*HOST_CHAIN, *CHAIN)}
 
 
 def test_every_finding_of_doctor_is_in_it_and_no_other() -> None:

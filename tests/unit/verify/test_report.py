@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.verify.chain import CHAIN, judge_node, rules_of
+from gpuprov.verify.chain import CHAIN, HOST_CHAIN, judge_node, rules_of
 from gpuprov.verify.models import LAYERS, Report
 from gpuprov.verify.report import HEADERS, problem_lines, summary, table_rows, to_document
 
@@ -82,7 +82,11 @@ def test_every_check_and_every_key_is_documented(report: Report) -> None:
     text = (ROOT / "docs" / "verify.md").read_text()
     rows = re.findall(r"^\| `([a-z0-9-]+)` \| ([a-z]+) \| [^|]+ \| ([^|]*)\|$", text, re.MULTILINE)
     found = [(check_id, layer, tuple(re.findall(r"`(.*?)`", needs))) for check_id, layer, needs in rows]
-    assert found == [(rule.id, rule.layer, rule.needs) for rule in CHAIN]
+    below = {rule.id: tuple(other.id for other in CHAIN if rule.id in other.host) for rule in HOST_CHAIN}
+    assert found == [
+        *((rule.id, rule.layer, below[rule.id]) for rule in HOST_CHAIN),
+        *((rule.id, rule.layer, rule.needs) for rule in CHAIN),
+    ]
     assert {rule.layer for rule in CHAIN} == set(LAYERS)
     document = to_document(report)
     for keys in (document, document["nodes"][0], document["nodes"][0]["checks"][0]):

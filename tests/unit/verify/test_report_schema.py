@@ -47,6 +47,23 @@ def real(build_case: Build) -> dict[str, Any]:
     return one(NodeReport(**{**vars(node), "measured": MEASURED}), "full")
 
 
+def test_the_host_is_in_the_form_of_a_node(build_case: Build) -> None:
+    from gpuprov.verify.chain import judge_host
+    from tests.unit.workflows.hosts import GATEWAY, see_host, see_real_host
+
+    node = judge_node(*build_case({"base": "real"}))
+    expected = models.Expectation(node="host", status="running", access="raw", gateway=GATEWAY)
+    for seen in (see_real_host(), see_real_host(addresses={}), see_host(None)):
+        host = judge_host(expected, seen)
+        document = to_document(Report(cluster="lab", nodes=(node,), seconds=1.0, host=host))
+        validate(document)
+        assert document["host"]["node"] == "host"
+        assert document["verdict"] == host.verdict
+    del document["host"]
+    with pytest.raises(jsonschema.ValidationError, match="'host' is a required property"):
+        validate(document)
+
+
 def test_the_schema_is_one() -> None:
     jsonschema.Draft202012Validator.check_schema(DESCRIPTION)
 

@@ -13,7 +13,8 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
 from gpuprov.gpu.inventory import observe
 from gpuprov.verify.request import Work
-from gpuprov.workflows.verify import QUICK, verify_cluster
+from gpuprov.workflows.verify import QUICK, HostSight, verify_cluster
+from tests.unit.workflows.hosts import see_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
-    from gpuprov.verify.models import Report
+    from gpuprov.verify.models import Observation, Report
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"
 UUID = "GPU-51515151-5151-4151-8151-000000000000"
@@ -85,9 +86,11 @@ def verify(
     nodes: Sequence[str] | None = None,
     observe_gpus: Callable[[GpuMode], HostGpus] = simulate,
     work: Work = QUICK,
+    look: Callable[[Any], Observation] | None = None,
 ) -> Report:
     driver = cast("Driver", engine)
-    return verify_cluster(driver, "lab", observe_gpus=observe_gpus, nodes=nodes, reporter=Silent(), work=work)
+    host = HostSight(observe_gpus=observe_gpus, look=look or see_host)
+    return verify_cluster(driver, "lab", host=host, nodes=nodes, reporter=Silent(), work=work)
 
 
 def verdicts(report: Report) -> dict[str, str]:
@@ -224,6 +227,40 @@ def test_a_real_node_is_compared_with_the_real_host() -> None:
     engine.nodes[0] = NodeState(name="c000", status="running", labels=labels(0, **{"gpuprov.access": "raw"}))
     assert verdicts(verify(engine, observe_gpus=no_gpu)) == {"c000": "fail"}
     assert modes == ["real"]
+
+
+def test_the_host_is_looked_at_once_and_comes_first() -> None:
+    looked: list[Any] = []
+
+    def look(simulation: Any) -> Observation:
+        looked.append(simulation)
+        return see_host(simulation)
+
+    report = verify(cluster(), look=look)
+    (document,) = looked
+    assert document["simulated"]
+    assert report.host is not None
+    assert (report.host.node, report.host.verdict, report.host.simulated) == ("host", "pass", True)
+    assert [place.node for place in report.places] == ["host", "c000", "c001", "c002"]
+    assert report.host.gpus == tuple(gpu["uuid"] for gpu in document["gpus"])
+
+
+def test_a_host_that_fails_fails_the_report_and_is_told_once() -> None:
+    report = verify(cluster(), look=lambda simulation: see_host(simulation, addresses={}))
+    assert not report.passed
+    assert set(verdicts(report).values()) == {"unknown"}
+    gateway = [check for node in report.nodes for check in node.checks if check.id == "network-gateway"]
+    assert {(check.status, check.cause) for check in gateway} == {("skip", "host-network")}
+    problems = [check.id for place in report.places for check in place.checks if check.status in ("fail", "unknown")]
+    assert problems == ["host-network"]
+
+
+def test_a_look_at_the_host_that_breaks_ends_the_run() -> None:
+    def broken(_simulation: Any) -> Observation:
+        raise HostNotReady("no")
+
+    with pytest.raises(HostNotReady):
+        verify(cluster(), look=broken)
 
 
 def test_nodes_are_checked_side_by_side() -> None:

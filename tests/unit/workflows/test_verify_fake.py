@@ -17,8 +17,9 @@ from gpuprov.drivers.fake.driver import FakeDriver
 from gpuprov.drivers.fake.engine import FakeEngine, FakeNode
 from gpuprov.gpu.inventory import observe
 from gpuprov.verify.request import Work
-from gpuprov.workflows.verify import QUICK, verify_cluster
+from gpuprov.workflows.verify import QUICK, HostSight, verify_cluster
 from gpuprov.workflows.watch import watch
+from tests.unit.workflows.hosts import see_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +71,8 @@ class Nodes:
         def simulate(mode: GpuMode) -> HostGpus:
             return observe(mode=mode)
 
-        return verify_cluster(driver, "lab", observe_gpus=simulate, nodes=nodes, reporter=Silent(), work=work)
+        host = HostSight(observe_gpus=simulate, look=see_host)
+        return verify_cluster(driver, "lab", host=host, nodes=nodes, reporter=Silent(), work=work)
 
     def follow(self, *happenings: Callable[[], object]) -> list[tuple[int, str, str, str]]:
         told: list[tuple[int, str, str, str]] = []

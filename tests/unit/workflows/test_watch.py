@@ -33,6 +33,7 @@ class World:
     """An engine whose nodes, and what is wrong with them, change from round to round."""
 
     nodes: dict[str, NodeReport]
+    host: NodeReport | None = None
     broken: Exception | None = None
     asked: list[Sequence[str] | None] = field(default_factory=list)
     verified: int = 0
@@ -60,7 +61,7 @@ class World:
         chosen = [node for name, node in self.nodes.items() if nodes is None or name in nodes]
         if nodes is not None and len(chosen) < len(nodes):
             raise UsageError("there is no such node")
-        return Report(cluster="lab", nodes=tuple(chosen), seconds=1.0)
+        return Report(cluster="lab", nodes=tuple(chosen), seconds=1.0, host=self.host)
 
 
 def follow(
@@ -103,6 +104,25 @@ def test_the_first_round_tells_every_node_and_then_only_changes_are_told() -> No
         (0, "c000", "absent", "pass"),
         (0, "c001", "absent", "pass"),
     ]
+
+
+def test_a_change_of_the_host_is_told_before_those_of_nodes() -> None:
+    world = two()
+    world.host = report("host")
+    told = follow(
+        world,
+        nothing,
+        lambda: setattr(world, "host", report("host", second="fail")),
+        world.nodes.clear,
+        lambda: world.nodes.update(c000=report("c000")),
+        lambda: setattr(world, "host", report("host")),
+    )
+    assert [(n, c.node, c.before, c.after) for n, c in told if c.node == "host"] == [
+        (0, "host", "absent", "pass"),
+        (2, "host", "pass", "fail"),
+        (5, "host", "fail", "pass"),
+    ]
+    assert told[0][1].node == "host"
 
 
 def test_other_evidence_is_no_change() -> None:

@@ -1,0 +1,164 @@
+"""The host's own part of the chain: what lies below all nodes, so that its failure is told once."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpuprov.core.requirements import load_requirements, older
+from gpuprov.gpu.kernel_log import PROGRAMS_XIDS
+from gpuprov.verify.checks.driver import facts_of
+from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
+from gpuprov.verify.models import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from gpuprov.verify.models import Expectation, Finding, Observation
+
+    Judge = Callable[[Expectation, Observation], Finding]
+
+HOST = "host"
+_MOST_NAMED = 4
+
+
+def judge_kernel(_expected: Expectation, seen: Observation) -> Finding:
+    """Linux is new enough for nodes."""
+    release = str((seen.facts or {})["kernel"])
+    least = load_requirements()["plain"].kernel or "0"
+    return failed(f"Linux {release}, older than {least}") if older(release, least) else passed(f"Linux {release}")
+
+
+def judge_module(expected: Expectation, seen: Observation) -> Finding:
+    """The NVIDIA kernel module is loaded, where a node holds a real GPU."""
+    driver = facts_of(seen, "driver")
+    cards = ", ".join(driver["cards"])
+    if driver["problem"]:
+        return failed(driver["problem"], "given", given=driver["fix"])
+    if driver["version"]:
+        return passed(f"module {driver['version']}, {len(driver['gpus'])} GPUs")
+    if expected.access == "raw":
+        there = f"a GPU is at {cards}" if cards else "no NVIDIA GPU is on the PCI bus"
+        return failed(f"nodes hold real GPUs and no NVIDIA module is loaded; {there}")
+    unused = f"; the GPU at {cards} is not used" if cards else ""
+    if expected.access == "simulated":
+        return not_asked(f"SIMULATED: no NVIDIA driver on this host{unused}")
+    return not_asked(f"no node holds a GPU, and no NVIDIA driver is loaded{unused}")
+
+
+def judge_nouveau(expected: Expectation, seen: Observation) -> Finding:
+    """No other driver has taken a GPU."""
+    cards = facts_of(seen, "driver")["cards"]
+    taken = [f"{card} by {name}" for card, name in cards.items() if name not in (None, "nvidia")]
+    if taken:
+        text = f"another driver has taken {', '.join(taken)}"
+        return failed(text) if expected.access == "raw" else warned(text)
+    return passed(f"{len(cards)} GPUs, none taken by another driver") if cards else not_asked(_no_driver(expected))
+
+
+def judge_files(part: str, expected: Expectation, seen: Observation) -> Finding:
+    """One part of the driver's files, as the look at the host has compared them with the module."""
+    facts = facts_of(seen, part)
+    if facts_of(seen, "driver")["version"] is None:
+        return not_asked(_no_driver(expected))
+    wrong = "; ".join(facts["wrong"])
+    if wrong and facts["fix"]:
+        return failed(wrong, "given", given=facts["fix"])
+    if wrong:
+        return failed(wrong)
+    return passed(facts["right"])
+
+
+def judge_nvml(expected: Expectation, seen: Observation) -> Finding:
+    """NVML answers, is of the module's version and lists the module's GPUs."""
+    driver, nvml = facts_of(seen, "driver"), (seen.facts or {})["nvml"]
+    if nvml is None:
+        return not_asked(_no_driver(expected))
+    mark = "SIMULATED: " if expected.simulated else ""
+    if "missing" in nvml:
+        return unknown(f"{mark}{nvml['missing']}", "missing")
+    if "unanswered" in nvml:
+        return unknown(f"{mark}NVML was asked and {nvml['unanswered']}", "unanswered")
+    if "failed" in nvml:
+        said = nvml["failed"]
+        code = said["code"]
+        return failed(f"{mark}{said['call']}: {said['text']} (code {code})", f"nvml-answers/code-{code}")
+    uuids = [gpu["uuid"] for gpu in nvml["gpus"]]
+    if not expected.simulated and sorted(uuids) != sorted(driver["gpus"]):
+        return failed(f"NVML lists {_names(uuids)}, /proc/driver/nvidia/gpus {_names(driver['gpus'])}")
+    return passed(f"{mark}{len(uuids)} GPUs: {_names(uuids)}")
+
+
+def judge_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Observation) -> Finding:
+    """The driver has reported no such error since the machine was booted."""
+    if facts_of(seen, "driver")["version"] is None:
+        return not_asked(_no_driver(expected))
+    log = facts_of(seen, "log")
+    if log["problem"]:
+        return unknown(f"the kernel log cannot be read: {log['problem']}", "unread")
+    found = [xid for xid in log["xids"] if wanted(xid["number"])]
+    if found:
+        lines = "; ".join(xid["text"] for xid in found[-_MOST_NAMED:])
+        return failed(f"{len(found)} in {log['source']} since boot, the last: {lines}", xid=found[-1]["number"])
+    return passed(f"none in {log['source']} since boot")
+
+
+def judge_network(expected: Expectation, seen: Observation) -> Finding:
+    """The cluster's gateway is an address of this host."""
+    if expected.gateway is None:
+        return not_asked("the cluster has no NAT network")
+    addresses: dict[str, str] | None = (seen.facts or {})["addresses"]
+    if addresses is None:
+        return unknown("the host's addresses cannot be read: `ip` is missing or fails", "no-ip")
+    if expected.gateway not in addresses:
+        return failed(f"no interface of this host has the gateway's address {expected.gateway}")
+    return passed(f"{expected.gateway} is on {addresses[expected.gateway]}")
+
+
+def _no_driver(expected: Expectation) -> str:
+    return "SIMULATED: no NVIDIA driver on this host" if expected.simulated else "no NVIDIA driver on this host"
+
+
+def _names(uuids: list[Any]) -> str:
+    more = len(uuids) - _MOST_NAMED
+    return ", ".join(map(str, uuids[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "") or "none"
+
+
+RULES = (
+    Rule(id="host-kernel", layer="node", needs=(), judge=judge_kernel, fact="kernel"),
+    Rule(id="host-network", layer="network", needs=(), judge=judge_network, fact="addresses"),
+    Rule(id="host-module", layer="driver", needs=(), judge=judge_module, fact="driver"),
+    Rule(id="host-nouveau", layer="driver", needs=(), judge=judge_nouveau, fact="driver"),
+    Rule(
+        id="host-libraries",
+        layer="driver",
+        needs=("host-module",),
+        judge=partial(judge_files, "libraries"),
+        fact="libraries",
+    ),
+    Rule(
+        id="host-devices",
+        layer="devices",
+        needs=("host-module",),
+        judge=partial(judge_files, "devices"),
+        fact="devices",
+    ),
+    Rule(id="host-uvm", layer="devices", needs=("host-module",), judge=partial(judge_files, "uvm"), fact="uvm"),
+    Rule(id="host-nvml", layer="nvml", needs=("host-module", "host-libraries"), judge=judge_nvml, fact="nvml"),
+    Rule(
+        id="host-xid",
+        layer="nvml",
+        needs=("host-module",),
+        judge=partial(judge_xids, lambda xid: xid not in PROGRAMS_XIDS),
+        fact="log",
+    ),
+    Rule(
+        id="host-xid-program",
+        layer="nvml",
+        needs=("host-module",),
+        judge=partial(judge_xids, lambda xid: xid in PROGRAMS_XIDS),
+        fact="log",
+        severity="warning",
+    ),
+)

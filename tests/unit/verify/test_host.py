@@ -1,0 +1,192 @@
+"""Every check of the host, where it fires and where it does not; and what it explains in nodes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.verify.chain import CHAIN, HOST_CHAIN, judge_host, judge_node
+from gpuprov.verify.models import Expectation, Report
+from gpuprov.verify.report import problem_lines, summary, table_rows
+from gpuprov.workflows.expectations import expect_host
+from tests.unit.workflows.hosts import GATEWAY, NOTHING, see_host, see_real_host
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.verify.models import Check, NodeReport, Observation
+
+    Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
+
+REAL = Expectation(node="host", status="running", access="raw", gateway=GATEWAY)
+NO_DRIVER: dict[str, Any] = {"version": None, "gpus": [], "cards": {"0000:51:00.0": None}, "problem": "", "fix": ""}
+DRIVER = see_real_host().facts["driver"]  # type: ignore[index]
+MISMATCH = {"failed": {"call": "nvmlInit", "text": "mismatch", "code": 18}}
+BROKEN = {"wrong": ["/dev/nvidia-uvm is absent"], "right": "", "fix": ""}
+
+
+def xid(number: int) -> dict[str, Any]:
+    text = f"NVRM: Xid (PCI:0000:51:00): {number}, something"
+    return {"source": "/dev/kmsg", "problem": "", "xids": [{"number": number, "pci": "0000:51:00", "text": text}]}
+
+
+FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
+    ("host-kernel", "fail", "older than 5.4", {"kernel": "4.18.0-553"}),
+    ("host-network", "fail", GATEWAY, {"addresses": {"192.0.2.1": "eth0"}}),
+    ("host-network", "unknown", "`ip`", {"addresses": None}),
+    ("host-module", "fail", "a GPU is at 0000:51:00.0", {"driver": NO_DRIVER}),
+    ("host-module", "fail", "no NVIDIA GPU", {"driver": {**NO_DRIVER, "cards": {}}}),
+    ("host-module", "fail", "says no version", {"driver": {**NO_DRIVER, "problem": "says no version", "fix": "dmesg"}}),
+    ("host-nouveau", "fail", "0000:51:00.0 by nouveau", {"driver": {**DRIVER, "cards": {"0000:51:00.0": "nouveau"}}}),
+    (
+        "host-libraries",
+        "fail",
+        "absent",
+        {"libraries": {**BROKEN, "fix": "reboot"}},
+    ),
+    ("host-devices", "fail", "absent", {"devices": BROKEN}),
+    ("host-uvm", "fail", "absent", {"uvm": BROKEN}),
+    ("host-nvml", "fail", "code 18", {"nvml": MISMATCH}),
+    ("host-nvml", "fail", "/proc/driver/nvidia/gpus", {"driver": {**DRIVER, "gpus": DRIVER["gpus"][:3]}}),
+    ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
+    ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not answer within 45 s"}}),
+    ("host-xid", "fail", "): 79,", {"log": xid(79)}),
+    ("host-xid", "fail", "): 48,", {"log": xid(48)}),
+    (
+        "host-xid",
+        "unknown",
+        "not permitted",
+        {"log": {"xids": [], "source": "", "problem": "/dev/kmsg: not permitted"}},
+    ),
+    ("host-xid-program", "warn", "): 13,", {"log": xid(13)}),
+    ("host-xid-program", "warn", "): 31,", {"log": xid(31)}),
+]
+
+
+def found(report: NodeReport) -> dict[str, Check]:
+    return {check.id: check for check in report.checks}
+
+
+def test_every_check_of_the_host_has_a_case_in_which_it_fires() -> None:
+    assert {case[0] for case in FIRING} == {rule.id for rule in HOST_CHAIN}
+    assert not {rule.id for rule in HOST_CHAIN} & {rule.id for rule in CHAIN}
+
+
+def test_a_healthy_host_with_a_driver_passes_every_check() -> None:
+    report = judge_host(REAL, see_real_host())
+    assert {check.id: check.status for check in report.checks} == {rule.id: "pass" for rule in HOST_CHAIN}
+    assert (report.verdict, report.simulated) == ("pass", False)
+
+
+@pytest.mark.parametrize(("name", "status", "says", "changes"), FIRING, ids=[f"{c[0]}: {c[2]}" for c in FIRING])
+def test_a_check_fires_with_its_evidence_and_a_fix(name: str, status: str, says: str, changes: dict[str, Any]) -> None:
+    report = judge_host(REAL, see_real_host(**changes))
+    check = found(report)[name]
+    assert (check.status, says in check.evidence) == (status, True)
+    assert check.fix
+    others = {other.id for other in report.checks if other.status in ("fail", "unknown", "warn")} - {name}
+    assert others <= {"host-xid-program"}
+    assert report.verdict == {"fail": "fail", "unknown": "unknown", "warn": "warn"}[status]
+
+
+def test_a_program_is_not_blamed_on_the_gpu_and_the_other_way_round() -> None:
+    assert found(judge_host(REAL, see_real_host(log=xid(13))))["host-xid"].status == "pass"
+    assert found(judge_host(REAL, see_real_host(log=xid(79))))["host-xid-program"].status == "pass"
+
+
+def test_a_simulated_host_never_reads_like_real_hardware() -> None:
+    from gpuprov.gpu.inventory import observe
+
+    document = observe(mode="simulated").document
+    seen = see_host(document)
+    node = Expectation(node="c000", status="running", access="simulated", gpus=(document["gpus"][0]["uuid"],))  # type: ignore[index]
+    expected = expect_host([node], seen, gateway=GATEWAY)
+    assert len(expected.gpus) == 3
+    report = judge_host(expected, seen)
+    assert (report.verdict, report.simulated) == ("pass", True)
+    gpu_checks = [check for check in report.checks if check.layer in ("driver", "devices", "nvml")]
+    assert all("SIMULATED" in check.evidence or check.status == "skip" for check in gpu_checks)
+    assert "SIMULATED" in table_rows(Report(cluster="lab", nodes=(report,), seconds=1.0))[0][1]
+
+
+def test_a_host_without_gpus_passes_by_what_can_be_asked() -> None:
+    expected = expect_host([Expectation(node="c000", status="running")], see_host(None), gateway=GATEWAY)
+    report = judge_host(expected, see_host(None))
+    assert (expected.access, report.verdict) == ("none", "pass")
+    assert {check.id for check in report.checks if check.status == "pass"} == {"host-kernel", "host-network"}
+
+
+def test_a_card_without_driver_is_named_where_gpus_are_simulated() -> None:
+    seen = see_host(None, driver=NO_DRIVER | {"cards": {"0000:51:00.0": "nouveau"}})
+    report = judge_host(replace(REAL, access="simulated"), seen)
+    assert "0000:51:00.0" in found(report)["host-module"].evidence
+    assert found(report)["host-nouveau"].status == "warn"
+
+
+def test_gpus_that_no_running_node_holds_are_asked_about_on_the_host() -> None:
+    seen = see_real_host()
+    uuids = tuple(gpu["uuid"] for gpu in seen.facts["nvml"]["gpus"])  # type: ignore[index]
+    nodes = [
+        Expectation(node="c000", status="running", access="raw", gpus=uuids[:1]),
+        Expectation(node="c001", status="stopped", access="raw", gpus=uuids[1:2]),
+    ]
+    expected = expect_host(nodes, seen, gateway=None)
+    assert expected.gpus == uuids[1:]
+    seen.facts["nvml"]["gpus"][0]["readings"]["recovery_action"] = {"value": 2}  # type: ignore[index]
+    assert found(judge_host(expected, seen))["nvml-recovery"].status == "pass"
+    seen.facts["nvml"]["gpus"][1]["readings"]["recovery_action"] = {"value": 2}  # type: ignore[index]
+    check = found(judge_host(expected, seen))["nvml-recovery"]
+    assert (check.status, "GPU 1: " in check.evidence, check.fix.startswith("reboot")) == ("fail", True, True)
+    assert not [c for c in judge_host(replace(expected, gpus=()), seen).checks if c.id == "nvml-recovery"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "cause", "skipped"),
+    [
+        ({"driver": NO_DRIVER}, "host-module", {"node-lease", "driver-module", "kernels-run"}),
+        ({"libraries": BROKEN}, "host-libraries", {"driver-libraries", "kernel-matmul"}),
+        ({"uvm": BROKEN}, "host-uvm", {"node-lease", "cuda-init", "kernel-membw"}),
+        (
+            {"nvml": {"failed": {"call": "nvmlInit", "text": "x", "code": 18}}},
+            "host-nvml",
+            {"nvml-answers", "kernels-run"},
+        ),
+        ({"addresses": {}}, "host-network", {"network-gateway", "slurm-state", "slurm-job"}),
+    ],
+)
+def test_what_the_host_explains_is_no_second_failure(
+    changes: dict[str, Any], cause: str, skipped: set[str], build_case: Build
+) -> None:
+    host = judge_host(REAL, see_real_host(**changes))
+    broken = {"facts": {"driver.version": None, "cuda.code": 999, "network.eth0.reached": []}, "base": "real"}
+    node = judge_node(*build_case(broken if cause != "host-network" else {"base": "real"}), host=host)
+    checks = found(node)
+    assert {(checks[name].status, checks[name].cause) for name in skipped} == {("skip", cause)}
+    assert node.verdict in ("unknown", "fail")
+    if cause in ("host-module", "host-network"):
+        assert not [check.id for check in node.checks if check.status == "fail"] or cause == "host-module"
+    report = Report(cluster="lab", nodes=(node,), seconds=1.0, host=host)
+    assert report.verdict == "fail"
+    assert problem_lines(report)[0].startswith("host: ")
+    assert "host: fail" in summary(report)
+
+
+@pytest.mark.parametrize("access", ["none", "simulated"])
+def test_a_node_without_a_real_gpu_does_not_lean_on_the_driver(access: str, build_case: Build) -> None:
+    host = judge_host(REAL, see_real_host(driver=NO_DRIVER))
+    expected, seen = build_case({"base": "simulated"})
+    if access == "none":
+        expected = replace(expected, access="none", gpus=(), devices=(), simulation=None, role="plain")
+    assert judge_node(expected, seen, host=host).verdict == "pass"
+
+
+@pytest.mark.parametrize("part", ["driver", "libraries", "devices", "uvm", "nvml", "log", "addresses"])
+@pytest.mark.parametrize("nonsense", [3, "x", [1], {"a": 1}])
+def test_a_look_that_makes_no_sense_never_passes(part: str, nonsense: object) -> None:
+    assert judge_host(REAL, see_real_host(**{part: nonsense})).verdict in ("fail", "unknown")
+
+
+def test_nothing_compared_is_nothing_wrong() -> None:
+    assert NOTHING["wrong"] == []

@@ -1,0 +1,72 @@
+"""What a look at a host gives: a healthy one without a driver, or a recorded one."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.gpu.inventory import observe
+from gpuprov.verify.models import Observation
+from gpuprov.verify.probe import gather
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+GATEWAY = "10.0.3.1"
+NOTHING = {"wrong": [], "right": "", "fix": ""}
+
+
+def simulated_nvml(document: Mapping[str, Any] | None) -> Any:
+    """As `host_probe_argv` has it asked, in this process."""
+    from importlib import resources
+
+    import pynvml
+
+    source = (resources.files("gpuprov.gpu") / "simulate.py").read_text()
+    before = pynvml.nvmlLib
+    try:
+        asked = {"source": source, "document": document}
+        facts = gather({"devices": [], "denied": [], "nvml": asked, "cuda": False, "network": {}})
+    finally:
+        pynvml.nvmlLib = before
+        pynvml._nvmlGetFunctionPointer_cache.clear()
+    return json.loads(json.dumps(facts["nvml"]))
+
+
+def see_host(simulation: Mapping[str, Any] | None, **changes: Any) -> Observation:
+    """A healthy host; its GPUs are simulated where nodes hold simulated ones."""
+    facts = {
+        "kernel": "6.1.0",
+        "driver": {"version": None, "gpus": [], "cards": {}, "problem": "", "fix": ""},
+        "libraries": NOTHING,
+        "devices": NOTHING,
+        "uvm": NOTHING,
+        "nvml": simulated_nvml(simulation) if simulation else None,
+        "log": {"xids": [], "source": "/dev/kmsg", "problem": ""},
+        "addresses": {GATEWAY: "gpbr0"},
+        **changes,
+    }
+    return Observation(facts=facts, seconds=0.1)
+
+
+def see_real_host(**changes: Any) -> Observation:
+    """A healthy host with four GPUs and a driver, as far as NVML can be simulated."""
+    document = dict(observe(mode="simulated").document or {})
+    nvml = simulated_nvml(document)
+    driver = {
+        "version": "580.95.05",
+        "gpus": [gpu["uuid"] for gpu in nvml["gpus"]],
+        "cards": {"0000:51:00.0": "nvidia"},
+    }
+    fine = {"wrong": [], "right": "as they must be", "fix": ""}
+    return see_host(
+        None,
+        **{
+            "driver": {**driver, "problem": "", "fix": ""},
+            "libraries": fine,
+            "devices": fine,
+            "uvm": fine,
+            "nvml": nvml,
+            **changes,
+        },
+    )
