@@ -46,6 +46,7 @@ def render_instance(request: NodeRequest, *, pool: str, shift: bool) -> dict[str
     config = {
         "boot.autostart": "true",
         "security.privileged": "true" if request.privileged else "false",
+        "security.devlxd": "false",  # a node need not read its own configuration
         "raw.lxc": render_addresses(request.attachments),
         KIND: "",
         IMAGE_LABELS: "",

@@ -1,0 +1,182 @@
+"""Least privilege: what root in an unprivileged node is refused, where secrets are, and who listens on the host."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import os
+import re
+import socket
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.e2e.conftest import Finished, Gpuprov
+
+HERE = Path(__file__).parent
+ATTEMPTS: dict[str, tuple[str, list[str], list[str]]] = json.loads((HERE / "data" / "attempts.json").read_text())
+NAME_TO_HANDLE_AT = 303  # x86_64
+ABSTRACT = "gpte2e-abstract"
+GATEWAY = "10.78.3.1"
+NODES = ("e000", "e001", "e002", "e003")
+pytestmark = pytest.mark.usefixtures("cluster")
+
+
+def find_disk() -> dict[str, str]:
+    """Name and numbers of a block device of the host, of its disk where that can be told."""
+    device = Path("/").stat().st_dev
+    for line in Path("/proc/partitions").read_text().splitlines()[2:]:
+        major, minor, _, name = line.split()
+        if (int(major), int(minor)) == (os.major(device), os.minor(device)) or os.major(device) == 0:
+            return {"disk_name": name, "disk_major": major, "disk_minor": minor}
+    raise AssertionError("this host has no block device")
+
+
+def handle_of_a_file_of(node: str, marker: Path) -> dict[str, str]:
+    """The kernel's handle of a file that the node e001 must not open: another node's, in the same pool if we see it."""
+    pools = sorted(Path("/var/lib/lxd/storage-pools").glob(f"*/containers/{node}/rootfs/etc/munge/munge.key"))
+    path = pools[0] if pools else marker
+    packed = ctypes.create_string_buffer((128).to_bytes(4, "little") + bytes(4 + 128))
+    mount = ctypes.c_int()
+    result = ctypes.CDLL(None).syscall(NAME_TO_HANDLE_AT, -100, str(path).encode(), packed, ctypes.byref(mount), 0)
+    assert result == 0, f"no handle of {path}"
+    length, kind = int.from_bytes(packed.raw[:4], "little"), int.from_bytes(packed.raw[4:8], "little", signed=True)
+    return {"handle_kind": str(kind), "handle": packed.raw[8 : 8 + length].hex()}
+
+
+def closed_port() -> int:
+    with socket.socket() as free:
+        free.bind((GATEWAY, 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def said(gpuprov: Gpuprov, cluster: Finished, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:  # noqa: ARG001
+    """What the kernel said to each attempt, made by root in e001."""
+    marker = tmp_path_factory.mktemp("host") / "marker"
+    marker.write_text("of the host")
+    own = gpuprov.json("show", "e001")["node"]["devices"]
+    minors = {device["path"].removeprefix("/dev/nvidia") for device in own}
+    facts = {
+        **find_disk(),
+        **handle_of_a_file_of("e002", marker),
+        "marker": str(marker),
+        "abstract": ABSTRACT,
+        "gateway": GATEWAY,
+        "closed_port": str(closed_port()),
+        "host_pid": str(os.getpid()),
+        "own_gpu": next(minor for minor in minors if minor.isdecimal()),
+        "other_gpu": next(minor for minor in "0123" if minor not in minors),
+    }
+    table = {
+        name: (act, [re.sub(r"\{(\w+)\}", lambda found: facts[found[1]], argument) for argument in arguments])
+        for name, (act, arguments, _) in ATTEMPTS.items()
+    }
+    source = (HERE / "attempts.py").read_text()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"\0{ABSTRACT}")
+        listener.listen()
+        answers: dict[str, str] = json.loads(gpuprov.in_node("e001", "python3", "-c", source, json.dumps(table)))
+    return answers
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_root_in_a_node_is_refused(said: dict[str, str], name: str) -> None:
+    assert said[name] in ATTEMPTS[name][2]
+
+
+def listeners(host: Callable[..., str]) -> set[tuple[str, str]]:
+    """Addresses and ports of the host at which something waits for the outside or for other machines."""
+    found = set()
+    for line in host("ss", "--no-header", "--numeric", "--listening", "--tcp", "--udp").splitlines():
+        kind, _, _, _, local, *_ = line.split()
+        address, _, port = local.rpartition(":")
+        if not address.startswith(("127.", "[::1]")):
+            found.add((f"{kind} {address.partition('%')[0]}", port))
+    return found
+
+
+def test_nothing_listens_outside_unless_exposed(
+    gpuprov: Gpuprov, host: Callable[..., str], spec: str, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.yaml"
+    text = Path(spec).read_text().replace("gpte2e", "gpte2el").replace("count: 4, prefix: e", "count: 1, prefix: gptel")
+    text = text.replace("gpteb", "gptel").replace("10.78.3.", "10.78.9.").replace("10.78.5.", "10.78.10.")
+    other.write_text(text.replace("nodes: {", "nodes: {role: plain, "))
+    gpuprov("cluster", "down", "gpte2el")
+    before = listeners(host)
+    gpuprov("cluster", "up", "-f", str(other), "--no-verify")
+    try:
+        made = listeners(host) - before
+        assert {place for place, _ in made} <= {"tcp 10.78.9.1", "udp 10.78.9.1"}  # the engine's name server, for nodes
+        gpuprov("expose", "gptel000", "8080", "--port", "17001")
+        assert {port for _, port in listeners(host) - before - made} == {"17001"}
+        gpuprov("unexpose", "gptel000", "17001")
+        assert listeners(host) - before == made
+    finally:
+        gpuprov("cluster", "down", "gpte2el")
+    assert listeners(host) == before
+
+
+def command_lines(seen: set[bytes], ended: threading.Event) -> None:
+    while not ended.is_set():
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):  # it has ended
+                seen.add(path.read_bytes())
+        time.sleep(0.01)
+
+
+def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, lxc: Callable[..., str], host: Callable[..., str]) -> None:
+    seen: set[bytes] = set()
+    ended = threading.Event()
+    watcher = threading.Thread(target=command_lines, args=(seen, ended))
+    watcher.start()
+    logs = set(Path("/var/log/gpuprov").glob("*.log"))
+    said = []
+    try:
+        said.append(
+            gpuprov("--json", "-v", "create-node", "keeper", "--cluster", "gpte2e", "--gpu-mode", "simulated").all
+        )
+        said += [
+            gpuprov("--json", *argv).all for argv in (("show", "keeper"), ("cluster", "status", "gpte2e"), ("list",))
+        ]
+        encoded = gpuprov.in_node("keeper", "base64", "-w0", "/etc/munge/munge.key")
+        host_key = gpuprov.in_node("keeper", "cat", "/etc/ssh/ssh_host_ed25519_key")
+        modes = gpuprov.in_node(
+            "keeper",
+            *("stat", "-c", "%a %U %n"),
+            *("/etc/munge/munge.key", "/etc/ssh/ssh_host_ed25519_key", "/root/.ssh/authorized_keys"),
+        )
+        said.append(lxc("query", "/1.0/instances?recursion=1") + lxc("query", "/1.0/networks?recursion=1"))
+        said.append(host("cat", "/run/lock/gpuprov.lock"))
+    finally:
+        ended.set()
+        watcher.join()
+        gpuprov("rm", "keeper")
+    assert modes.splitlines() == [
+        "400 munge /etc/munge/munge.key",
+        "600 root /etc/ssh/ssh_host_ed25519_key",
+        "600 root /root/.ssh/authorized_keys",
+    ]
+    (private,) = (gpuprov.folder / "data").rglob("id_ed25519")
+    assert [path.stat().st_mode & 0o777 for path in (private, private.parent)] == [0o600, 0o700]
+    key = base64.b64decode(encoded)
+    secrets = [key, key.hex().encode(), encoded.encode()]
+    for text in (host_key, private.read_text()):
+        secrets += [line.encode() for line in text.splitlines() if len(line) > 20 and not line.startswith("-----")]
+    written = [path.read_bytes() for path in set(Path("/var/log/gpuprov").glob("*.log")) - logs]
+    assert written
+    assert len(seen) > 10
+    for secret in secrets:
+        assert not [line for line in seen if secret in line]
+        assert not [text for text in said if secret in text.encode()]
+        assert not [text for text in written if secret in text]
+    assert {path.stat().st_mode & 0o777 for path in set(Path("/var/log/gpuprov").glob("*.log")) - logs} == {0o600}
