@@ -176,6 +176,8 @@ def _mounts(spec: ClusterSpec, root: Path) -> Found:
 def _mount_source(path: str, mount: MountSpec, root: Path) -> Found:
     if not mount.source.startswith("/"):
         yield f"{path}.source", f"{mount.source[:80]!r} is not an absolute path", "an absolute path of the host"
+    elif ".." in PurePosixPath(mount.source).parts:  # a reviewer of a spec must see what is handed out
+        yield f"{path}.source", f"{mount.source[:80]!r} goes up by `..`", "an absolute path of the host, without `..`"
     elif not mount.source.isprintable() or not (root / mount.source.lstrip("/")).exists():
         yield f"{path}.source", f"{mount.source[:80]!r} does not exist on the host", "a folder or file that exists"
 

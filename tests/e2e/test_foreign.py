@@ -1,0 +1,191 @@
+"""Nothing foreign is touched: a whole life of a cluster among things of others that are named like ours."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tarfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.conftest import lxd
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.conftest import Finished, Gpuprov
+
+NAME = "gptelife"
+PREFIX = "gptel"
+SPEC = f"""\
+version: gpuprov/v1
+name: {NAME}
+nodes: {{count: 2, prefix: {PREFIX}}}
+gpus: {{mode: simulated}}
+network: {{bridge: gptel0, subnet: 10.78.9.0/24, private_bridge: gptel1, private_subnet: 10.78.10.0/24}}
+"""
+BUILDER = "gpuprov-build"
+FOLDERS = ("/etc", "/run/gpuprov", "/var/cache/gpuprov", "/usr/local", "/root/.ssh", "/root/.config")
+FLEETING = {"valid_life_time", "preferred_life_time", "used_by", "last_used_at"}
+HOST_SLURM = "NodeName=gptel000 CPUs=1 State=UNKNOWN\nNodeName=gptel001 CPUs=1 State=UNKNOWN\n"
+
+
+def dump(host: Callable[..., str], keys: Path) -> dict[str, object]:
+    """Everything of LXD and of the host that a run of ours could reach, one entry an object."""
+    found: dict[str, object] = {}
+    for kind in ("instances", "networks", "images", "images/aliases", "profiles", "storage-pools", "projects"):
+        for item in lxd(f"{kind}?recursion=1"):
+            found[f"{kind} {item.get('name') or item['fingerprint']}"] = stable(item)
+    for pool in lxd("storage-pools"):
+        for volume in lxd(f"{pool.removeprefix('/1.0/')}/volumes?recursion=1"):
+            found[f"{pool} {volume['type']} {volume['name']}"] = stable(volume)
+    for what in ("link", "address", "route", "rule", ["neigh", "show", "nud", "permanent"]):
+        argv = [what] if isinstance(what, str) else what
+        for item in json.loads(host("ip", "-j", *argv) or "[]"):
+            name = item.get("ifname") or item.get("dst") or item.get("priority")
+            found[f"ip {argv[0]} {name} {item.get('dev', '')}"] = stable(item)
+    for line in host("nft", "--stateless", "list", "ruleset").splitlines():
+        found[f"nft {line.strip()}"] = True
+    for line in host("iptables-save").splitlines():
+        if not line.startswith(("#", ":")):
+            found[f"iptables {line}"] = True
+    for folder in (*FOLDERS, str(keys)):
+        found |= dump_folder(Path(folder))
+    found |= {f"temporary {path.name}": True for path in Path("/tmp").glob("gpuprov*")}
+    return found
+
+
+def stable(item: Any) -> Any:
+    """A document without what changes by itself."""
+    if isinstance(item, dict):
+        kept = {key: value for key, value in item.items() if key not in FLEETING and not key.startswith("stats")}
+        return {key: stable(value) for key, value in kept.items()}
+    return [stable(value) for value in item] if isinstance(item, list) else item
+
+
+def dump_folder(folder: Path) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for path in (folder, *folder.rglob("*")) if folder.exists() else ():
+        status = path.lstat()
+        content = os.readlink(path) if path.is_symlink() else ""
+        if path.is_file() and not path.is_symlink() and status.st_size < 1 << 20:
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+        size = 0 if path.is_dir() else status.st_size
+        found[f"file {path}"] = (status.st_mode, status.st_uid, status.st_gid, size, content)
+    return found
+
+
+def write_image(path: Path) -> str:
+    """A small LXD image whose description is one that gpuprov gives."""
+    properties = {"description": "gpuprov-base-rootfs-bookworm-000000000000", "os": "gpuprov"}
+    metadata = {"architecture": "x86_64", "creation_date": int(time.time()), "properties": properties}
+    with tarfile.open(path, "w") as tar:
+        for name, text in (("metadata.yaml", json.dumps(metadata)), ("rootfs/etc/marker", "foreign")):
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return str(path)
+
+
+@pytest.fixture
+def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpuprov, tmp_path: Path) -> Iterator[None]:
+    """Things of somebody else's, of every kind, named like ours."""
+    with ExitStack() as stack:
+
+        def make(undo: tuple[str, ...], *argv: str) -> None:
+            host(*argv)
+            stack.callback(host, *undo)
+
+        gpuprov("cluster", "down", NAME)
+        pool = lxc("storage", "list", "--format", "csv").partition(",")[0]
+        for name in (f"{PREFIX}003", BUILDER, "gpuprov-image-000000000000"):
+            make(("lxc", "delete", name), "lxc", "init", "--empty", name, "--storage", pool)
+        host("lxc", "config", "set", f"{PREFIX}003", "user.gpuprov", "mine")
+        make(("lxc", "network", "delete", "gptel8"), "lxc", "network", "create", "gptel8", "ipv6.address=none")
+        make(
+            ("lxc", "image", "delete", "gpuprov"),
+            "lxc",
+            "image",
+            "import",
+            write_image(tmp_path / "i"),
+            "--alias",
+            "gpuprov",
+        )
+        make(("lxc", "profile", "delete", "gpuprov"), "lxc", "profile", "create", "gpuprov")
+        make(("lxc", "project", "delete", "gpuprov"), "lxc", "project", "create", "gpuprov")
+        make(("lxc", "storage", "delete", "gptelpool"), "lxc", "storage", "create", "gptelpool", "dir")
+        volume = ("storage", "volume")
+        make(("lxc", *volume, "delete", pool, "gpuprov"), "lxc", *volume, "create", pool, "gpuprov")
+        make(("ip", "link", "delete", "gptel9"), "ip", "link", "add", "gptel9", "type", "bridge")
+        host("ip", "address", "add", "10.78.11.1/24", "dev", "gptel9")
+        host("ip", "link", "set", "gptel9", "up")
+        host("ip", "route", "add", "10.78.12.0/24", "dev", "gptel9")
+        make(("nft", "delete", "table", "ip", "gpuprov"), "nft", "add", "table", "ip", "gpuprov")
+        chain = ("add", "chain", "ip", "gpuprov", "nat", "{ type nat hook postrouting priority 90; }")
+        host("nft", *chain)
+        host("nft", "add", "rule", "ip", "gpuprov", "nat", "ip", "saddr", "10.78.11.0/24", "masquerade")
+        rule = ("FORWARD", "-i", "gptel9", "-m", "comment", "--comment", "gpuprov", "-j", "ACCEPT")
+        make(("iptables", "-w", "-D", *rule), "iptables", "-w", "-A", *rule)
+        for path in ("/run/gpuprov/foreign", "/var/cache/gpuprov/rootfs-foreign.tar", "/etc/sysctl.d/91-gpuprov.conf"):
+            make(("rm", path), "install", "-D", "-m", "0640", "/etc/hostname", path)
+        slurm = Path("/etc/slurm/slurm.conf")  # the host's own Slurm, with nodes called like ours
+        if not slurm.exists():
+            made = not slurm.parent.exists()
+            slurm.parent.mkdir(exist_ok=True)
+            slurm.write_text(HOST_SLURM)
+            stack.callback(host, "rm", "-r", str(slurm.parent if made else slurm))
+        yield
+
+
+def live(gpuprov: Gpuprov, spec: str) -> None:
+    """A cluster's whole life, but for the image."""
+    up = ("cluster", "up", "-f", spec, "--no-verify")
+    gpuprov(*up)
+    assert "taken by an instance that gpuprov did not make" in gpuprov(*up, "-n", "4", expect=4).stderr
+    gpuprov(*up, "-n", "3")
+    gpuprov("create-node", f"{PREFIX}-more", "--cluster", NAME, "--gpu-mode", "simulated")
+    gpuprov("expose", f"{PREFIX}000", "8080", "--port", "17002")
+    gpuprov("snapshot", f"{PREFIX}000", "kept")
+    gpuprov("stop", f"{PREFIX}-more")
+    gpuprov("rm", f"{PREFIX}-more")
+    gpuprov(*up, "-n", "1")
+    gpuprov("unexpose", f"{PREFIX}000", "17002")
+    for verb in (("rm", f"{PREFIX}003"), ("image", "rm", "gpuprov-image-000000000000"), ("image", "rm", "gpuprov")):
+        assert gpuprov(*verb, expect=2 if verb[0] == "rm" else 4).stderr
+
+
+@pytest.mark.parametrize("building", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_nothing_foreign_changes(
+    gpuprov: Gpuprov,
+    host: Callable[..., str],
+    lxc: Callable[..., str],
+    cluster: Finished,  # noqa: ARG001 - the image, which stays
+    foreigners: None,  # noqa: ARG001
+    tmp_path: Path,
+    *,
+    building: bool,
+) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(SPEC)
+    keys = gpuprov.folder / "data"
+    before = dump(host, keys)
+    assert len(before) > 500
+    live(gpuprov, str(spec))
+    if building:
+        gpuprov("image", "build", "--role", "plain", "--package", "tree", expect=4)  # the builder's name is taken
+        lxc("rename", BUILDER, f"{BUILDER}-not")
+        built = gpuprov.json("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
+        gpuprov("image", "rm", built["changed"][0].split()[-1])
+        lxc("rename", f"{BUILDER}-not", BUILDER)
+    there = dump(host, keys)
+    assert {key.partition(" ")[0] for key in set(there) - set(before)} >= {"instances", "networks", "ip", "nft", "file"}
+    gpuprov("cluster", "down", NAME)
+    after = dump(host, keys)
+    changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    assert changed == []
