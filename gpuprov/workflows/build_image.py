@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
 from gpuprov.core.fingerprint import short
 from gpuprov.core.rollback import Rollback
 from gpuprov.core.waiting import Wait
@@ -112,6 +112,7 @@ def ensure_image(
         return EnsuredImage(image=found, built=False)
     tools = tools or BuildTools()
     cache = site.cache or default_cache()
+    _refuse_taken_names(driver, short(fingerprint))
     _refuse_without_room(driver, cache)
     with reporter.phase("base"):
         base = _ensure_base(driver, recipe, cache, tools)
@@ -152,6 +153,17 @@ def remove_image(driver: Driver, name: str) -> ImageState:
         )
     driver.delete_image(matching[0].id)
     return matching[0]
+
+
+def _refuse_taken_names(driver: Driver, image: str) -> None:
+    """Ask before the minute that a build takes whether the builder's name and the image's are free or ours."""
+    for node in driver.list_nodes():
+        if not node.ours and (node.name == BUILDER or node.name.endswith(f"-{image}")):
+            raise NotOurs(
+                f"the name {node.name}, which building an image needs, is taken by an instance gpuprov did not make",
+                evidence=f"{driver.name} has {node.name}, {node.status}, without a gpuprov label",
+                fix="rename or remove that instance, then run the same command again",
+            )
 
 
 def _refuse_without_room(driver: Driver, cache: Path) -> None:

@@ -27,7 +27,9 @@ def cluster_down(driver: Driver, name: str, *, reporter: Reporter) -> Outcome:
         networks = [network.name for network in state.own_networks]
         if networks:
             with reporter.phase("networks"):
-                driver.delete_node(BUILDER)  # a killed build's, which would hold the network
+                builder = driver.find_node(BUILDER)
+                if builder is not None and builder.ours:  # a killed build's, which would hold the network
+                    driver.delete_node(BUILDER)
                 for network in networks:
                     driver.delete_network(network)
         changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import tarfile
 import time
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ from tests.e2e.conftest import lxd
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.conftest import Gpuprov
 
 NAME = "gptelife"
 PREFIX = "gptel"
@@ -38,6 +37,13 @@ HOST_SLURM = "NodeName=gptel000 CPUs=1 State=UNKNOWN\nNodeName=gptel001 CPUs=1 S
 
 def dump(host: Callable[..., str], keys: Path) -> dict[str, object]:
     """Everything of LXD and of the host that a run of ours could reach, one entry an object."""
+    found: dict[str, object] = {f"temporary {path.name}": True for path in Path("/tmp").glob("gpuprov*")}
+    for folder in (*FOLDERS, str(keys)):
+        found |= dump_folder(Path(folder))
+    return {**found, **dump_engine(), **dump_network(host)}
+
+
+def dump_engine() -> dict[str, object]:
     found: dict[str, object] = {}
     for kind in ("instances", "networks", "images", "images/aliases", "profiles", "storage-pools", "projects"):
         for item in lxd(f"{kind}?recursion=1"):
@@ -45,19 +51,20 @@ def dump(host: Callable[..., str], keys: Path) -> dict[str, object]:
     for pool in lxd("storage-pools"):
         for volume in lxd(f"{pool.removeprefix('/1.0/')}/volumes?recursion=1"):
             found[f"{pool} {volume['type']} {volume['name']}"] = stable(volume)
-    for what in ("link", "address", "route", "rule", ["neigh", "show", "nud", "permanent"]):
-        argv = [what] if isinstance(what, str) else what
-        for item in json.loads(host("ip", "-j", *argv) or "[]"):
+    return found
+
+
+def dump_network(host: Callable[..., str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for what in ("link", "address", "route", "rule"):
+        for item in json.loads(host("ip", "-j", what) or "[]"):
             name = item.get("ifname") or item.get("dst") or item.get("priority")
-            found[f"ip {argv[0]} {name} {item.get('dev', '')}"] = stable(item)
+            found[f"ip {what} {name} {item.get('dev', '')}"] = stable(item)
     for line in host("nft", "--stateless", "list", "ruleset").splitlines():
         found[f"nft {line.strip()}"] = True
     for line in host("iptables-save").splitlines():
         if not line.startswith(("#", ":")):
             found[f"iptables {line}"] = True
-    for folder in (*FOLDERS, str(keys)):
-        found |= dump_folder(Path(folder))
-    found |= {f"temporary {path.name}": True for path in Path("/tmp").glob("gpuprov*")}
     return found
 
 
@@ -73,7 +80,7 @@ def dump_folder(folder: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for path in (folder, *folder.rglob("*")) if folder.exists() else ():
         status = path.lstat()
-        content = os.readlink(path) if path.is_symlink() else ""
+        content = str(path.readlink()) if path.is_symlink() else ""
         if path.is_file() and not path.is_symlink() and status.st_size < 1 << 20:
             content = hashlib.sha256(path.read_bytes()).hexdigest()
         size = 0 if path.is_dir() else status.st_size
@@ -107,7 +114,11 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpupr
         for name in (f"{PREFIX}003", BUILDER, "gpuprov-image-000000000000"):
             make(("lxc", "delete", name), "lxc", "init", "--empty", name, "--storage", pool)
         host("lxc", "config", "set", f"{PREFIX}003", "user.gpuprov", "mine")
-        make(("lxc", "network", "delete", "gptel8"), "lxc", "network", "create", "gptel8", "ipv6.address=none")
+        create = ("lxc", "network", "create", "gptel8", "ipv4.address=10.78.13.1/24", "ipv6.address=none")
+        make(
+            ("lxc", "network", "delete", "gptel8"),
+            *create,
+        )
         make(
             ("lxc", "image", "delete", "gpuprov"),
             "lxc",
@@ -124,7 +135,7 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpupr
         make(("lxc", *volume, "delete", pool, "gpuprov"), "lxc", *volume, "create", pool, "gpuprov")
         make(("ip", "link", "delete", "gptel9"), "ip", "link", "add", "gptel9", "type", "bridge")
         host("ip", "address", "add", "10.78.11.1/24", "dev", "gptel9")
-        host("ip", "link", "set", "gptel9", "up")
+        host("ip", "link", "set", "gptel9", "addrgenmode", "none", "up")  # no address of its own a second later
         host("ip", "route", "add", "10.78.12.0/24", "dev", "gptel9")
         make(("nft", "delete", "table", "ip", "gpuprov"), "nft", "add", "table", "ip", "gpuprov")
         chain = ("add", "chain", "ip", "gpuprov", "nat", "{ type nat hook postrouting priority 90; }")
@@ -160,13 +171,12 @@ def live(gpuprov: Gpuprov, spec: str) -> None:
         assert gpuprov(*verb, expect=2 if verb[0] == "rm" else 4).stderr
 
 
+@pytest.mark.usefixtures("cluster", "foreigners")  # the first for the image, which stays
 @pytest.mark.parametrize("building", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_nothing_foreign_changes(
     gpuprov: Gpuprov,
     host: Callable[..., str],
     lxc: Callable[..., str],
-    cluster: Finished,  # noqa: ARG001 - the image, which stays
-    foreigners: None,  # noqa: ARG001
     tmp_path: Path,
     *,
     building: bool,

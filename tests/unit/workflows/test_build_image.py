@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
+from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_FINGERPRINT, Attachment, ExecResult, File, NodeRequest
 from gpuprov.drivers.fake.driver import FakeDriver
@@ -190,11 +191,15 @@ def test_a_killed_build_is_not_used_and_the_next_one_ends_well(workshop: Worksho
     assert workshop.engine.nodes == {}
 
 
-def test_a_foreign_instance_of_the_builders_name_is_left_alone(workshop: Workshop) -> None:
-    workshop.engine.add_foreign_node(BUILDER, status="running")
-    with pytest.raises(NotOurs):
+@pytest.mark.parametrize("name", [BUILDER, "gpuprov-image-{image}"])
+def test_a_foreign_instance_of_a_name_that_is_needed_is_told_first(workshop: Workshop, name: str) -> None:
+    name = name.format(image=short(workshop.recipe.fingerprint))
+    workshop.engine.add_foreign_node(name, status="running")
+    before = workshop.engine.dump()
+    with pytest.raises(NotOurs, match=name):
         workshop.build()
-    assert workshop.engine.nodes[BUILDER].status == "running"
+    assert workshop.engine.dump() == before
+    assert workshop.done == []
 
 
 def test_too_little_room_in_the_engine_is_said_before_anything_is_made(workshop: Workshop) -> None:

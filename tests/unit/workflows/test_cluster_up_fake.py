@@ -147,6 +147,7 @@ def test_nodes_of_create_node_stay_when_the_cluster_shrinks(world: World) -> Non
 
 def test_down_leaves_images_and_foreign_things_only(world: World) -> None:
     world.engine.add_foreign_node("other")
+    world.engine.add_foreign_node("gpuprov-build")  # the builder's name, and not ours
     world.engine.add_foreign_network("br7", address="10.9.0.1/24")
     before = world.engine.dump()
     world.up(3)
