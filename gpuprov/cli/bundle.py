@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.argument("file", required=False)
 @engine_option
 @click.pass_obj
-def command(session: Session, file: str | None, engine: str) -> None:
+def command(session: Session, file: str | None, engine: str | None) -> None:
     """Collect logs, facts, findings, plans, versions and the engine's state in one tar.gz, without secrets.
 
     FILE is made, and never overwritten; without it, gpuprov-bundle-TIME.tar.gz in the present folder. What cannot be
@@ -29,11 +29,12 @@ def command(session: Session, file: str | None, engine: str) -> None:
 
     from gpuprov.cli.runlog import log_folder
     from gpuprov.workflows.bundle import Sources, make_bundle
+    from gpuprov.workflows.find_engine import DEFAULT
     from gpuprov.workflows.report_files import ReportFile
 
     path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
     sources = Sources(
-        engine=cast("Engine", engine),
+        engine=cast("Engine", engine or DEFAULT),
         open_engine=lambda: open_engine(engine),
         observe_gpus=observe_gpus,
         root=Path("/"),

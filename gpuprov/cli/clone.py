@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, gpu_mode_option, host_gpus, open_engine, show_outcome
+from gpuprov.cli.engine import engine_option, gpu_mode_option, host_gpus, open_engine_of_nodes, show_outcome
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 @gpu_mode_option
 @engine_option
 @click.pass_obj
-def command(session: Session, source: str, name: str, addr: str | None, gpu_mode: str | None, engine: str) -> None:
+def command(
+    session: Session, source: str, name: str, addr: str | None, gpu_mode: str | None, engine: str | None
+) -> None:
     """Copy a stopped node into a new one, with an address, a host key and a GPU lease of its own."""
     from gpuprov.workflows.clone_node import clone_node
 
-    driver = open_engine(engine)
+    driver = open_engine_of_nodes(engine, source)
     host = host_gpus(session, gpu_mode)
     show_outcome(session, clone_node(driver, source, name, host, address=addr, reporter=session.reporter))

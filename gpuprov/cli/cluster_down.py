@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, open_engine, show_outcome
+from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, open_engine_of_cluster, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @click.argument("name", default=DEFAULT_CLUSTER)
 @engine_option
 @click.pass_obj
-def command(session: Session, name: str, engine: str) -> None:
+def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a cluster: its nodes with all their data, its networks and NAT rules, its keys. Images stay."""
     from gpuprov.workflows.cluster_down import cluster_down
 
-    show_outcome(session, cluster_down(open_engine(engine), name, reporter=session.reporter))
+    show_outcome(session, cluster_down(open_engine_of_cluster(engine, name), name, reporter=session.reporter))

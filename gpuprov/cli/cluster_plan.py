@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import spec_options, wanted_spec
-from gpuprov.cli.engine import host_gpus, open_engine
+from gpuprov.cli.engine import host_gpus
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -20,7 +20,6 @@ def command(session: Session, /, **wanted: object) -> None:
     """Show what `cluster up` with the same options would change; changes nothing."""
     from gpuprov.workflows.cluster_up import plan_up
 
-    driver = open_engine(str(wanted["engine"]))
-    spec = wanted_spec(driver, wanted)
+    driver, spec = wanted_spec(wanted)
     lines = plan_up(driver, spec, host_gpus(session, spec.gpus.mode))
     session.show({"plan": list(lines)}, "\n".join(lines) or "nothing to do: the cluster is as asked")

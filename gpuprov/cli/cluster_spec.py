@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, gpu_mode_option
+from gpuprov.cli.engine import (
+    DEFAULT_CLUSTER,
+    engine_option,
+    gpu_mode_option,
+    open_engine,
+    open_engine_of_cluster,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.spec.models import ClusterSpec, GpuMode, Role, Sharing
+    from gpuprov.spec.models import ClusterSpec, Engine, GpuMode, Role, Sharing
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -39,18 +45,20 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def wanted_spec(driver: Driver, wanted: Mapping[str, object]) -> ClusterSpec:
-    """The file's spec, or the one recorded with the cluster, or the default one; then the flags."""
+def wanted_spec(wanted: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
+    """The file's spec, or the one recorded with the cluster, or the default one; then the flags. And its engine."""
     from gpuprov.spec.load import load_spec
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_state import observe_cluster
 
-    name = cast("str | None", wanted["name"])
+    name, engine = cast("str | None", wanted["name"]), cast("str | None", wanted["engine"])
     if wanted["file"] is not None:
         spec = load_spec(cast("Path", wanted["file"]))
         spec = replace(spec, name=name or spec.name)
+        driver = open_engine(engine or spec.engine)
     else:
         name = name or DEFAULT_CLUSTER
+        driver = open_engine_of_cluster(engine, name, creates=True)
         spec = observe_cluster(driver, name).spec or ClusterSpec(name=name)
     nodes, gpus = spec.nodes, spec.gpus
     if wanted["count"] is not None:
@@ -63,4 +71,4 @@ def wanted_spec(driver: Driver, wanted: Mapping[str, object]) -> ClusterSpec:
         gpus = replace(gpus, sharing=cast("Sharing", wanted["sharing"]))
     if wanted["gpu_mode"] is not None:
         gpus = replace(gpus, mode=cast("GpuMode", wanted["gpu_mode"]))
-    return replace(spec, nodes=nodes, gpus=gpus)
+    return driver, replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus)

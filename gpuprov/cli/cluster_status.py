@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, open_engine
+from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, open_engine_of_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 @click.argument("name", default=DEFAULT_CLUSTER)
 @engine_option
 @click.pass_obj
-def command(session: Session, name: str, engine: str) -> None:
+def command(session: Session, name: str, engine: str | None) -> None:
     """Show a cluster's nodes: address, GPU, sharing, role, Slurm's state and health."""
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.workflows.cluster_status import cluster_status
 
-    rows = cluster_status(open_engine(engine), name)
+    rows = cluster_status(open_engine_of_cluster(engine, name), name)
     text = (
         render_nodes(rows, colour=session.colour)
         if rows

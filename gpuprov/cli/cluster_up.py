@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import spec_options, wanted_spec
-from gpuprov.cli.engine import host_gpus, observe_gpus, open_engine
+from gpuprov.cli.engine import host_gpus, observe_gpus
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -28,8 +28,7 @@ def command(session: Session, /, **wanted: object) -> int:
     from gpuprov.workflows.cluster_status import cluster_status
     from gpuprov.workflows.cluster_up import Request, cluster_up
 
-    driver = open_engine(str(wanted["engine"]))
-    spec = wanted_spec(driver, wanted)
+    driver, spec = wanted_spec(wanted)
     host = host_gpus(session, spec.gpus.mode)
     outcome = cluster_up(
         driver, Request(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"])), host, reporter=session.reporter

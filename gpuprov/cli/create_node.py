@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, host_gpus, open_engine, show_outcome
+from gpuprov.cli.engine import (
+    cluster_option,
+    engine_option,
+    gpu_mode_option,
+    host_gpus,
+    open_engine_of_cluster,
+    show_outcome,
+)
 from gpuprov.cli.parameters import node_argument
 from gpuprov.core.errors import UsageError
 
@@ -35,7 +42,9 @@ if TYPE_CHECKING:
 @gpu_mode_option
 @engine_option
 @click.pass_obj
-def command(session: Session, /, name: str, cluster: str, engine: str, gpu_mode: str | None, **wanted: object) -> None:
+def command(
+    session: Session, /, name: str, cluster: str, engine: str | None, gpu_mode: str | None, **wanted: object
+) -> None:
     """Make one more node, with its addresses, its GPUs and its place in Slurm."""
     from gpuprov.workflows.create_node import NodeOrder, create_node
 
@@ -51,7 +60,7 @@ def command(session: Session, /, name: str, cluster: str, engine: str, gpu_mode:
         network=cast("Network", wanted["network"]),
         privileged=bool(wanted["privileged"]),
     )
-    driver = open_engine(engine)
+    driver = open_engine_of_cluster(engine, cluster, creates=True)
     show_outcome(session, create_node(driver, order, host_gpus(session, gpu_mode), reporter=session.reporter))
 
 

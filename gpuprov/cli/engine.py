@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 DEFAULT_CLUSTER = "lab"
 
 engine_option: Callable[[Any], Any] = click.option(
-    "--engine", type=click.Choice(["lxd", "incus"]), default="lxd", show_default=True, help="The engine nodes live in."
+    "--engine",
+    type=click.Choice(["lxd", "incus", "docker"]),
+    help="What runs the nodes.  [default: the engine that has them; lxd for new ones]",
 )
 cluster_option: Callable[[Any], Any] = click.option(
     "--cluster", default=DEFAULT_CLUSTER, show_default=True, metavar="NAME", help="The cluster."
@@ -30,11 +32,51 @@ gpu_mode_option: Callable[[Any], Any] = click.option(
 )
 
 
-def open_engine(engine: str) -> Driver:
-    """Connect to the engine."""
+def open_engine(engine: str | None) -> Driver:
+    """Connect to the engine, or to the default one."""
     from gpuprov.drivers.registry import open_driver
+    from gpuprov.workflows.find_engine import DEFAULT
 
-    return open_driver(engine)
+    return open_driver(engine or DEFAULT)
+
+
+def open_engine_of_nodes(engine: str | None, *names: str) -> Driver:
+    """Connect to the engine that was asked for, else to the one that has the nodes."""
+    from gpuprov.workflows.find_engine import engine_of_nodes
+
+    return open_engine(engine) if engine else engine_of_nodes(names)
+
+
+def open_engine_of_cluster(engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
+    """Connect to the engine that was asked for, else to the one that has the cluster, or that it is `created` on."""
+    from gpuprov.workflows.find_engine import engine_of_cluster
+
+    return open_engine(engine) if engine else engine_of_cluster(cluster, creates=creates)
+
+
+def open_engine_of_image(engine: str | None, image: str) -> Driver:
+    """Connect to the engine that was asked for, else to the one that has the node image."""
+    from gpuprov.workflows.find_engine import engine_of_image
+
+    return open_engine(engine) if engine else engine_of_image(image)
+
+
+def open_engines(session: Session, engine: str | None) -> list[Driver]:
+    """Connect to the engine that was asked for, else to all that answer; the default one's silence is mentioned.
+
+    Raises:
+        HostNotReady: No engine answers.
+    """
+    from gpuprov.workflows.find_engine import DEFAULT, open_answering
+
+    if engine:
+        return [open_engine(engine)]
+    drivers, errors = open_answering()
+    if DEFAULT in errors:
+        if not drivers:
+            raise errors[DEFAULT]
+        session.reporter.note(f"without {DEFAULT}: {errors[DEFAULT].what}")
+    return list(drivers.values())
 
 
 def observe_gpus(mode: GpuMode) -> HostGpus:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 @click.option("--listen", metavar="ADDRESS", help="Address of the host to listen on.  [default: all]")
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, node_port: int, port: int | None, listen: str | None, engine: str) -> None:
+def command(
+    session: Session, node: str, node_port: int, port: int | None, listen: str | None, engine: str | None
+) -> None:
     """Forward a port of the host to a port of a node, until `unexpose` or until the node is removed."""
     from gpuprov.drivers.base import EVERYWHERE, Exposure
     from gpuprov.workflows.node_verbs import expose
 
     exposure = Exposure(host_port=node_port if port is None else port, node_port=node_port, listen=listen or EVERYWHERE)
-    show_outcome(session, expose(open_engine(engine), node, exposure, reporter=session.reporter))
+    show_outcome(session, expose(open_engine_of_nodes(engine, node), node, exposure, reporter=session.reporter))

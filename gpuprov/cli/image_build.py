@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(
-    session: Session, base: str, packages: tuple[str, ...], role: str, gpu_mode: str | None, engine: str
+    session: Session, base: str, packages: tuple[str, ...], role: str, gpu_mode: str | None, engine: str | None
 ) -> None:
     """Build the node image, unless the engine has it already."""
     from gpuprov.core.outcome import Outcome

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine
+from gpuprov.cli.engine import engine_option, open_engines
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -18,25 +18,32 @@ MIB = 1 << 20
 @click.command()
 @engine_option
 @click.pass_obj
-def command(session: Session, engine: str) -> None:
-    """List the node images that gpuprov made."""
+def command(session: Session, engine: str | None) -> None:
+    """List the node images that gpuprov made, on every engine."""
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
     from gpuprov.workflows.build_image import list_images
 
-    images = list_images(open_engine(engine))
+    found = [(driver.name, image) for driver in open_engines(session, engine) for image in list_images(driver)]
     rows = [
         (
             image.name,
+            name,
             image.labels.get(LABEL_IMAGE),
             image.size_bytes and f"{image.size_bytes // MIB} MiB",
             image.created,
             image.labels.get(LABEL_VERSION),
         )
-        for image in images
+        for name, image in found
     ]
     documents = [
-        {"name": image.name, "size_bytes": image.size_bytes, "created": image.created, "labels": dict(image.labels)}
-        for image in images
+        {
+            "name": image.name,
+            "engine": name,
+            "size_bytes": image.size_bytes,
+            "created": image.created,
+            "labels": dict(image.labels),
+        }
+        for name, image in found
     ]
-    table = render_table(("IMAGE", "BASE", "SIZE", "CREATED", "GPUPROV"), rows, colour=session.colour)
+    table = render_table(("IMAGE", "ENGINE", "BASE", "SIZE", "CREATED", "GPUPROV"), rows, colour=session.colour)
     session.show({"images": documents}, table)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.engine import engine_option, open_engine_of_image, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @click.argument("name")
 @engine_option
 @click.pass_obj
-def command(session: Session, name: str, engine: str) -> None:
+def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a node image, by name or by the first digits of its fingerprint; nodes made from it stay."""
     from gpuprov.workflows.image_verbs import remove
 
-    show_outcome(session, remove(open_engine(engine), name, reporter=session.reporter))
+    show_outcome(session, remove(open_engine_of_image(engine, name), name, reporter=session.reporter))

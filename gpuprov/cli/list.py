@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine
+from gpuprov.cli.engine import engine_option, open_engines
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Instances that gpuprov did not make, too.")
 @engine_option
 @click.pass_obj
-def command(session: Session, everything: bool, engine: str) -> None:  # noqa: FBT001 - click's signature
-    """List the nodes of every cluster."""
+def command(session: Session, everything: bool, engine: str | None) -> None:  # noqa: FBT001 - click's signature
+    """List the nodes of every cluster, on every engine."""
     from gpuprov.workflows.cluster_status import list_rows
 
-    rows = list_rows(open_engine(engine), everything=everything)
+    rows = [row for driver in open_engines(session, engine) for row in list_rows(driver, everything=everything)]
     cells = [
-        (row.name, row.cluster, row.role, row.status, row.address, row.private_address, len(row.gpus)) for row in rows
+        (row.name, row.cluster, row.engine, row.role, row.status, row.address, row.private_address, len(row.gpus))
+        for row in rows
     ]
-    headers = ("NODE", "CLUSTER", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
+    headers = ("NODE", "CLUSTER", "ENGINE", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
     text = (
         render_table(headers, cells, colour=session.colour)
         if rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine
+from gpuprov.cli.engine import engine_option, open_engine_of_nodes
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 @node_argument()
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, engine: str) -> None:
+def command(session: Session, node: str, engine: str | None) -> None:
     """Show a node's console: what it said while it booted."""
     from gpuprov.workflows.node_verbs import get_node
 
-    driver = open_engine(engine)
+    driver = open_engine_of_nodes(engine, node)
     get_node(driver, node)
     log = driver.logs(node)
     session.show({"node": node, "log": log}, log)

@@ -42,11 +42,12 @@ def given_command(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def complete_nodes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of nodes that begin so; none where the engine cannot be asked."""
-    from gpuprov.drivers.registry import open_driver
+    """Names of nodes that begin so, on every engine that answers."""
+    from gpuprov.workflows.find_engine import open_answering
 
     with contextlib.suppress(GpuprovError):
-        return [node.name for node in open_driver("lxd").list_nodes() if node.ours and node.name.startswith(incomplete)]
+        nodes = [node for driver in open_answering()[0].values() for node in driver.list_nodes()]
+        return [node.name for node in nodes if node.ours and node.name.startswith(incomplete)]
     return []
 
 

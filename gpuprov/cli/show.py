@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine
+from gpuprov.cli.engine import engine_option, open_engine_of_nodes
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 @node_argument()
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, engine: str) -> None:
+def command(session: Session, node: str, engine: str | None) -> None:
     """Show everything the engine knows of a node: labels, addresses, devices, mounts, ports, snapshots."""
     from gpuprov.workflows.node_verbs import get_node
 
-    state = get_node(open_engine(engine), node)
+    state = get_node(open_engine_of_nodes(engine, node), node)
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]
     lines += [f"  address   {interface} {address}" for interface, address in sorted(state.addresses.items())]
     lines += [f"  device    {device.path} {device.major}:{device.minor}" for device in state.devices]

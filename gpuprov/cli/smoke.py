@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, host_gpus, open_engine
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, host_gpus, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
@@ -48,7 +48,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         results = (smoke_local(wanted, host_gpus(session, given["gpu_mode"])),)
     else:
         nodes = expand(",".join(given["nodes"])) if given["nodes"] else None
-        driver = open_engine(given["engine"])
+        driver = open_engine_of_cluster(given["engine"], given["cluster"])
         results = smoke_nodes(driver, given["cluster"], wanted, nodes=nodes, reporter=session.reporter)
     passed = all(result.verdict == "pass" for result in results)
     document = {

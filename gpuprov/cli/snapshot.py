@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @node_argument("label", new=True)
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, label: str, engine: str) -> None:
+def command(session: Session, node: str, label: str, engine: str | None) -> None:
     """Keep a node's present state under a name."""
     from gpuprov.workflows.node_verbs import snapshot
 
-    show_outcome(session, snapshot(open_engine(engine), node, label, reporter=session.reporter))
+    show_outcome(session, snapshot(open_engine_of_nodes(engine, node), node, label, reporter=session.reporter))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine
+from gpuprov.cli.engine import engine_option, open_engine_of_nodes
 from gpuprov.cli.parameters import given_command, node_argument
 
 
@@ -12,8 +12,8 @@ from gpuprov.cli.parameters import given_command, node_argument
 @node_argument()
 @engine_option
 @click.argument("argv", metavar="[COMMAND...]", nargs=-1, type=click.UNPROCESSED)
-def command(node: str, engine: str, argv: tuple[str, ...]) -> int:
+def command(node: str, engine: str | None, argv: tuple[str, ...]) -> int:
     """Log in to a node by ssh, with this user's key for its cluster and the node's own host key checked."""
     from gpuprov.workflows.enter_node import ssh_to_node
 
-    return ssh_to_node(open_engine(engine), node, given_command(argv))
+    return ssh_to_node(open_engine_of_nodes(engine, node), node, given_command(argv))

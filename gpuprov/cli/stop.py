@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
 from gpuprov.cli.parameters import nodes_argument
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 @nodes_argument()
 @engine_option
 @click.pass_obj
-def command(session: Session, nodes: tuple[str, ...], engine: str) -> None:
+def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
     """Stop nodes, such as c000 or c[000-003]."""
     from gpuprov.workflows.node_verbs import stop
 
-    show_outcome(session, stop(open_engine(engine), nodes, reporter=session.reporter))
+    show_outcome(session, stop(open_engine_of_nodes(engine, *nodes), nodes, reporter=session.reporter))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine, show_outcome
+from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 @click.argument("port", type=int)
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, port: int, engine: str) -> None:
+def command(session: Session, node: str, port: int, engine: str | None) -> None:
     """Stop forwarding a port of the host to a node."""
     from gpuprov.workflows.node_verbs import unexpose
 
-    show_outcome(session, unexpose(open_engine(engine), node, port, reporter=session.reporter))
+    show_outcome(session, unexpose(open_engine_of_nodes(engine, node), node, port, reporter=session.reporter))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, observe_gpus, open_engine
+from gpuprov.cli.engine import cluster_option, engine_option, observe_gpus, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import expand
@@ -73,7 +73,7 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
     if interval_s is not None:
         _watch(session, wanted, names, verify)
         return 0
-    report = verify(open_engine(wanted["engine"]), names, session.reporter)
+    report = verify(open_engine_of_cluster(wanted["engine"], wanted["cluster"]), names, session.reporter)
     return _show(session, report, files)
 
 
@@ -104,7 +104,7 @@ def _watch(
 
     watch(
         lambda driver, nodes: verify(driver, nodes, Silent()),  # what the rounds say would fill the log in days
-        lambda: open_engine(wanted["engine"]),
+        lambda: open_engine_of_cluster(wanted["engine"], wanted["cluster"]),
         cluster=wanted["cluster"],
         nodes=names,
         rounds=every(wanted["interval_s"], SystemClock()),

@@ -135,20 +135,26 @@ def list_images(driver: Driver) -> list[ImageState]:
     return driver.list_images()
 
 
+def match_images(driver: Driver, name: str) -> list[ImageState]:
+    """The images of ours of that name, or whose fingerprints begin so."""
+    return [
+        image
+        for image in driver.list_images()
+        if name and (name == image.name or image.labels.get(LABEL_FINGERPRINT, "").startswith(name))
+    ]
+
+
 def remove_image(driver: Driver, name: str) -> ImageState:
     """Remove an image of ours, by name or by the first digits of its fingerprint; nodes made from it stay.
 
     Raises:
         EngineError: There is none, or more than one, of that name.
     """
-    images = driver.list_images()
-    matching = [
-        image for image in images if name == image.name or image.labels.get(LABEL_FINGERPRINT, "").startswith(name)
-    ]
-    if len(matching) != 1 or not name:
+    matching = match_images(driver, name)
+    if len(matching) != 1:
         raise EngineError(
             f"{len(matching)} images of gpuprov are called {name!r}",
-            evidence=f"images: {', '.join(image.name for image in images) or 'none'}",
+            evidence=f"images: {', '.join(image.name for image in driver.list_images()) or 'none'}",
             fix="gpuprov image list",
         )
     driver.delete_image(matching[0].id)

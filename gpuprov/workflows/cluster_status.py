@@ -32,6 +32,7 @@ class NodeRow:
 
     name: str
     cluster: str
+    engine: str
     role: str
     status: str
     address: str
@@ -54,20 +55,21 @@ def cluster_status(driver: Driver, name: str) -> tuple[NodeRow, ...]:
     if controller is not None and controller.status == "running" and controller in state.slurm_nodes:
         with suppress(GpuprovError):  # a controller that does not answer shows as nodes that Slurm says nothing of
             states = slurm.node_states(driver, controller.name)
-    return tuple(describe(node, states.get(node.name, "")) for node in state.nodes)
+    return tuple(describe(node, states.get(node.name, ""), engine=driver.name) for node in state.nodes)
 
 
 def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:
     """Nodes of all clusters; with `everything`, foreign instances too."""
     found = sorted(driver.list_nodes(), key=lambda node: node.name)
-    return tuple(describe(node, "") for node in found if node.ours or everything)
+    return tuple(describe(node, "", engine=driver.name) for node in found if node.ours or everything)
 
 
-def describe(node: NodeState, slurm_state: str) -> NodeRow:
+def describe(node: NodeState, slurm_state: str, *, engine: str) -> NodeRow:
     """A node as tables and JSON show it."""
     return NodeRow(
         name=node.name,
         cluster=node.labels.get(LABEL_CLUSTER, "(foreign)"),
+        engine=engine,
         role=node.labels.get(LABEL_ROLE, ""),
         status=node.status,
         address=node.addresses.get("eth0", "").partition("/")[0],

@@ -76,7 +76,7 @@ def plan_up(driver: Driver, spec: ClusterSpec, host: HostGpus) -> tuple[str, ...
 
 def _refuse_what_hurts(driver: Driver, spec: ClusterSpec, state: ClusterState, plan: Plan) -> None:
     """Stop here, with nothing changed, if the plan would clash with the host or end somebody's job."""
-    refuse_host_conflicts(driver, spec, networks=bool(plan.networks), nodes=len(plan.create))
+    refuse_host_conflicts(driver, spec, networks=plan.networks, nodes=len(plan.create))
     members = {node.name for node in state.slurm_nodes if node.status == "running"}
     leaving = sorted(members & set(plan.remove))
     controller = controller_name(spec)

@@ -94,7 +94,7 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
             networks = plan_networks(spec, state, version=__version__)
             design = _design(order, spec, state, host)
             image = _named_image(driver, order.image)
-            refuse_host_conflicts(driver, spec, networks=bool(networks), nodes=1)
+            refuse_host_conflicts(driver, spec, networks=networks, nodes=1)
             if not networks and design.address:
                 refuse_answering(design.address, spec.network.bridge, engine=driver.name)
         if networks:

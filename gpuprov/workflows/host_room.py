@@ -12,7 +12,7 @@ from gpuprov.workflows.host_findings import takes
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NetworkRequest
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.host_facts import Link
 
@@ -20,13 +20,15 @@ _MIB = 1024**2
 _NODE_ROOM_BYTES = 64 * _MIB  # a copy-on-write clone with its logs and spool
 
 
-def refuse_host_conflicts(driver: Driver, spec: ClusterSpec, *, networks: bool, nodes: int) -> None:
+def refuse_host_conflicts(
+    driver: Driver, spec: ClusterSpec, *, networks: tuple[NetworkRequest, ...], nodes: int
+) -> None:
     """Refuse a plan that clashes with the host; nothing has been changed yet.
 
     Args:
         driver: Tells the room that is left.
         spec: Names the subnets.
-        networks: Whether a network is to be made.
+        networks: Those to be made; the cluster's others are there and have their subnets rightly.
         nodes: How many nodes are to be made.
 
     Raises:
@@ -34,8 +36,8 @@ def refuse_host_conflicts(driver: Driver, spec: ClusterSpec, *, networks: bool, 
         HostNotReady: Too little room for the nodes to be made.
     """
     if networks:
-        bridges = {spec.network.bridge, spec.network.private_bridge}
-        links = [link for link in find_links() or () if link.interface not in bridges]
+        own = {spec.network.bridge, spec.network.private_bridge} - {request.name for request in networks}
+        links = [link for link in find_links() or () if link.interface not in own]
         for subnet in (spec.network.subnet, spec.network.private_subnet):
             refuse_clash(IPv4Network(subnet), links)
     if nodes:

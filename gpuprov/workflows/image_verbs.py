@@ -41,7 +41,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: HostGpus, *, reporter: 
             for request in plan_networks(spec, state, version=__version__)
             if request.name == spec.network.bridge
         )
-        refuse_host_conflicts(driver, spec, networks=bool(missing), nodes=0)
+        refuse_host_conflicts(driver, spec, networks=missing, nodes=0)
         with Rollback(reporter) as rollback:
             ensure_networks(driver, missing, rollback)
             image = ensure_node_image(driver, spec, role, host, reporter=reporter)

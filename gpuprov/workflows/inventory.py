@@ -67,7 +67,7 @@ def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observ
 
 def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu]) -> dict[str, Any]:
     """What Ansible knows of a node; an address is empty where the node is not on that network."""
-    row = describe(node, "")
+    row = describe(node, "", engine=engine)
     keys = key_folder(row.cluster)
     return {
         "ansible_connection": CONNECTION,

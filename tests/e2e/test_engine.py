@@ -35,7 +35,7 @@ def restart_engine(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
         pid = int(PID_FILE.read_text())
         os.kill(pid, signal.SIGTERM)
         wait_for_end(pid)
-        assert "gpuprov host prepare" in gpuprov("list", expect=3).stderr
+        assert "gpuprov host prepare" in gpuprov("list", "--engine", "lxd", expect=3).stderr
         gpuprov("host", "prepare")
     elif os.environ.get("CI"):
         host("systemctl", "restart", "lxd")

@@ -37,7 +37,7 @@ def give(monkeypatch: pytest.MonkeyPatch, *results: SmokeResult) -> list[tuple[s
         return results
 
     monkeypatch.setattr(smoke, "smoke_nodes", smoke_nodes)
-    monkeypatch.setattr(verb, "open_engine", lambda _: None)
+    monkeypatch.setattr(verb, "open_engine_of_cluster", lambda *_: None)
     return asked
 
 

@@ -62,7 +62,7 @@ class Nodes:
 def workflow(monkeypatch: pytest.MonkeyPatch) -> Workflow:
     workflow = Workflow()
     monkeypatch.setattr("gpuprov.workflows.verify.verify_cluster", workflow)
-    monkeypatch.setattr("gpuprov.cli.verify.open_engine", lambda _: Nodes())
+    monkeypatch.setattr("gpuprov.cli.verify.open_engine_of_cluster", lambda *_: Nodes())
     return workflow
 
 

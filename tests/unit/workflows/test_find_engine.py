@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.drivers.base import NetworkRequest, NodeRequest
+from gpuprov.drivers.fake.driver import FakeDriver
+from gpuprov.drivers.fake.engine import FakeEngine, FakeImage
+from gpuprov.workflows.find_engine import engine_of_cluster, engine_of_nodes, open_answering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.drivers.base import Driver
+
+
+def engine(name: str, *nodes: str, foreign: str = "", network: str = "") -> FakeDriver:
+    made = FakeEngine()
+    made.images["i"] = FakeImage(id="i", name="i", ours=False)
+    driver = FakeDriver(made)
+    for node in nodes:
+        driver.create_node(NodeRequest(name=node, image="i", labels={"gpuprov.cluster": "lab"}))
+    if foreign:
+        made.add_foreign_node(foreign)
+    if network:
+        driver.create_network(NetworkRequest(name="gpbr0", labels={"gpuprov.cluster": network}, address="10.0.3.1/24"))
+    driver.name = name
+    return driver
+
+
+def opening(*drivers: FakeDriver) -> Callable[[str], Driver]:
+    """These engines run on the machine and no others."""
+
+    def open_engine(name: str) -> Driver:
+        for driver in drivers:
+            if driver.name == name:
+                return driver
+        raise HostNotReady(f"{name} is not running on this machine", evidence="no socket", fix="gpuprov host prepare")
+
+    return open_engine
+
+
+def test_a_node_is_found_on_the_engine_that_has_it() -> None:
+    machine = opening(engine("lxd", "c000"), engine("docker", "w0", "w1"))
+    assert engine_of_nodes(["c000"], machine).name == "lxd"
+    assert engine_of_nodes(["w0", "w1"], machine).name == "docker"
+
+
+def test_a_name_on_both_engines_is_refused_and_both_are_named() -> None:
+    machine = opening(engine("lxd", "c000"), engine("docker", "c000"))
+    with pytest.raises(UsageError, match="more than one engine has node c000") as caught:
+        engine_of_nodes(["c000"], machine)
+    assert caught.value.evidence == "lxd has c000; docker has c000"
+    assert caught.value.fix == "say which: --engine lxd or --engine docker"
+
+
+def test_nodes_of_two_engines_are_not_for_one_verb() -> None:
+    with pytest.raises(UsageError, match="more than one"):
+        engine_of_nodes(["c000", "w0"], opening(engine("lxd", "c000"), engine("docker", "w0")))
+
+
+def test_what_is_foreign_counts_only_where_nothing_is_ours() -> None:
+    machine = opening(engine("lxd", foreign="w0"), engine("docker", "w0", foreign="db"))
+    assert engine_of_nodes(["w0"], machine).name == "docker"
+    assert engine_of_nodes(["db"], machine).name == "docker"  # where the verb refuses it, by its name
+
+
+def test_a_node_that_nobody_has_is_the_default_engines_to_refuse() -> None:
+    assert engine_of_nodes(["c009"], opening(engine("lxd"), engine("docker"))).name == "lxd"
+
+
+def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
+    with pytest.raises(UsageError, match="there is no node c000 on the engines that answer") as caught:
+        engine_of_nodes(["c000"], opening(engine("docker", "w0")))
+    assert "lxd is not running" in caught.value.evidence
+
+
+def test_a_cluster_is_known_by_its_nodes_or_its_network() -> None:
+    machine = opening(engine("lxd", "c000"), engine("docker", network="train"))
+    assert engine_of_cluster("lab", machine).name == "lxd"
+    assert engine_of_cluster("train", machine).name == "docker"
+    with pytest.raises(UsageError, match="more than one engine has cluster lab"):
+        engine_of_cluster("lab", opening(engine("lxd", "c000"), engine("docker", network="lab")))
+
+
+def test_a_new_cluster_is_for_the_default_engine_even_if_another_answers_alone() -> None:
+    with pytest.raises(HostNotReady, match="lxd is not running"):
+        engine_of_cluster("new", opening(engine("docker")), creates=True)
+    assert engine_of_cluster("new", opening(engine("lxd"), engine("docker")), creates=True).name == "lxd"
+
+
+def test_without_any_engine_the_default_one_says_why() -> None:
+    with pytest.raises(HostNotReady, match="lxd is not running"):
+        engine_of_nodes(["c000"], opening())
+    assert open_answering(opening())[0] == {}
