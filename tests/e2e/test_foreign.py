@@ -31,7 +31,7 @@ network: {{bridge: gptel0, subnet: 10.78.9.0/24, private_bridge: gptel1, private
 """
 BUILDER = "gpuprov-build"
 FOLDERS = ("/etc", "/run/gpuprov", "/var/cache/gpuprov", "/usr/local", "/root/.ssh", "/root/.config")
-FLEETING = {"valid_life_time", "preferred_life_time", "used_by", "last_used_at"}
+FLEETING = {"tentative", "valid_life_time", "preferred_life_time", "used_by", "last_used_at"}
 HOST_SLURM = "NodeName=gptel000 CPUs=1 State=UNKNOWN\nNodeName=gptel001 CPUs=1 State=UNKNOWN\n"
 
 
@@ -135,7 +135,7 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpupr
         make(("lxc", *volume, "delete", pool, "gpuprov"), "lxc", *volume, "create", pool, "gpuprov")
         make(("ip", "link", "delete", "gptel9"), "ip", "link", "add", "gptel9", "type", "bridge")
         host("ip", "address", "add", "10.78.11.1/24", "dev", "gptel9")
-        host("ip", "link", "set", "gptel9", "addrgenmode", "none", "up")  # no address of its own a second later
+        host("ip", "link", "set", "gptel9", "up")
         host("ip", "route", "add", "10.78.12.0/24", "dev", "gptel9")
         make(("nft", "delete", "table", "ip", "gpuprov"), "nft", "add", "table", "ip", "gpuprov")
         chain = ("add", "chain", "ip", "gpuprov", "nat", "{ type nat hook postrouting priority 90; }")
@@ -197,5 +197,5 @@ def test_nothing_foreign_changes(
     assert {key.partition(" ")[0] for key in set(there) - set(before)} >= {"instances", "networks", "ip", "nft", "file"}
     gpuprov("cluster", "down", NAME)
     after = dump(host, keys)
-    changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
-    assert changed == []
+    changed = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
+    assert changed == {}
