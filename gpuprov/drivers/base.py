@@ -179,12 +179,15 @@ class NetworkRequest:
     Attributes:
         subnet: Where the nodes' addresses are (`10.0.5.0/24`), for engines that must know it of a network without
             address.
+        beside: The bridge with an address that the same nodes are on, for engines that need something to put a
+            network without address upon.
     """
 
     name: str
     labels: Mapping[str, str]
     address: str | None = None
     subnet: str | None = None
+    beside: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

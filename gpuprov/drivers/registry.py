@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _OPENERS = {
     "lxd": "gpuprov.drivers.lxd.connect",
     "incus": "gpuprov.drivers.lxd.connect",
+    "docker": "gpuprov.drivers.docker.connect",
 }
 
 

@@ -30,7 +30,12 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
     labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version}
     wanted = (
         NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
-        NetworkRequest(name=spec.network.private_bridge, labels=labels, subnet=spec.network.private_subnet),
+        NetworkRequest(
+            name=spec.network.private_bridge,
+            labels=labels,
+            subnet=spec.network.private_subnet,
+            beside=spec.network.bridge,
+        ),
     )
     present = {network.name: network for network in state.networks}
     for request in wanted:

@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from tests.contract.engines import Bench, FakeSite, LxdSite
+from tests.contract.engines import Bench, DockerSite, FakeSite, LxdSite, Site
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from gpuprov.drivers.base import Driver
-    from tests.contract.engines import Site
 
-ENGINES = [pytest.param("fake"), pytest.param("lxd", marks=pytest.mark.engine)]
+SITES: dict[str, Callable[[], Site]] = {"fake": FakeSite, "lxd": LxdSite, "docker": DockerSite}
+ENGINES = [pytest.param(name, marks=[] if name == "fake" else pytest.mark.engine) for name in SITES]
 
 
 def open_site(engine: str) -> Site:
-    if engine == "fake":
-        return FakeSite()
     try:
-        return LxdSite()
+        return SITES[engine]()
     except HostNotReady as lack:
         if os.environ.get("CI"):
             pytest.fail(f"CI must have a real {engine}: {lack}")

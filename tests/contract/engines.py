@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.errors import GpuprovError
+    from gpuprov.drivers.docker.driver import DockerDriver
     from gpuprov.drivers.lxd.driver import LxdDriver
 
 CLUSTER = "gpt"
@@ -48,6 +49,18 @@ NETWORKS = "gptbr"
 NAT = "gptbr0"
 PRIVATE = "gptbr1"
 PREFIX_LENGTH = 24
+
+# Counts the processes that are `sleep` for that many seconds.
+FIND_PROCESS = """
+import pathlib
+wanted = b"sleep\\0" + b"{seconds}\\0"
+def cmdline(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+print(sum(cmdline(path) == wanted for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")))
+"""
 
 
 @contextmanager
@@ -79,6 +92,9 @@ class Site(Protocol):
     def foreign(self, name: str) -> object:
         """Everything the engine holds of that instance or network, to compare."""
 
+    def no_image(self, name: str) -> str | None:
+        """What an image's identity would be that is that instance, and no image of ours; None if none can be."""
+
     def sweep(self) -> None:
         """Remove every object of these tests."""
 
@@ -105,6 +121,9 @@ class FakeSite:
     def foreign(self, name: str) -> object:
         dump = self.engine.dump()
         return dump["nodes"].get(name), dump["networks"].get(name)
+
+    def no_image(self, name: str) -> str | None:  # noqa: ARG002 - an identity is looked up among images only
+        return None
 
     def sweep(self) -> None:
         self.engine.nodes.clear()
@@ -157,6 +176,9 @@ class LxdSite:
             dict(network.config) for network in networks
         ]
 
+    def no_image(self, name: str) -> str | None:
+        return f"instance:{name}"
+
     def sweep(self) -> None:
         for instance in self._client.instances.all(recursion=1):
             owner = instance.config.get("user.gpuprov.cluster")
@@ -172,6 +194,56 @@ class LxdSite:
                 image.delete(wait=True)
 
 
+class DockerSite:
+    """A real dockerd."""
+
+    real = True
+
+    def __init__(self) -> None:
+        self._docker: DockerDriver = open_driver("docker")  # type: ignore[assignment]
+        self.driver: Driver = self._docker
+        self._client: Any = self._docker._api.client
+
+    def base_image(self) -> str:
+        """The base that `gpuprov image build` imports as well, so that nobody builds it twice."""
+        rootfs = ensure_rootfs("bookworm", ROOTFS_PACKAGES, cache=default_cache())
+        return self.driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: "test"})
+
+    def add_foreign_node(self, name: str) -> None:
+        self._client.create_container_from_config({"Image": self.base_image(), "Cmd": ["sleep", "60"]}, name)
+
+    def add_foreign_network(self, name: str) -> None:
+        self._client.create_network(name, driver="bridge", options={"com.docker.network.bridge.name": name})
+
+    def foreign(self, name: str) -> object:
+        nodes = [node for node in self._client.containers(all=True) if f"/{name}" in node["Names"]]
+        networks = [network for network in self._client.networks() if network["Name"] == name]
+        keys = ("Id", "State", "Labels", "Mounts")
+        return [{key: node[key] for key in keys} for node in nodes], networks
+
+    def no_image(self, name: str) -> str | None:
+        """Docker's containers and images have names of their own each; a foreign image stands for the instance."""
+        if not name.endswith("-foreign"):
+            return None
+        tag = f"{name.lower()}:foreign"
+        self._client.import_image_from_data(rootfs_of(b"foreign"), repository=name.lower(), tag="foreign")
+        return tag
+
+    def sweep(self) -> None:
+        for node in self._client.containers(all=True):
+            ours = node["Labels"].get(LABEL_CLUSTER) == CLUSTER
+            if ours or any(name.startswith(f"/{NODES}") for name in node["Names"]):
+                self._client.remove_container(node["Id"], force=True, v=True)
+        for image in self._client.images():
+            for tag in image["RepoTags"] or ():
+                if tag.startswith(NODES) or f":{NODES}" in tag:
+                    self._client.remove_image(tag)
+        networks = sorted(self._client.networks(), key=lambda network: network["Driver"] == "bridge")
+        for network in networks:
+            if network["Name"].startswith(NETWORKS) or network["Labels"].get(LABEL_CLUSTER) == CLUSTER:
+                self._client.remove_network(network["Id"])
+
+
 class Bench:
     """A site with an image and two networks, on which tests make nodes with names and addresses of their own."""
 
@@ -182,7 +254,7 @@ class Bench:
         self._numbers = count(10)
         self.labels = {LABEL_CLUSTER: CLUSTER, LABEL_VERSION: "test"}
         self.driver.create_network(NetworkRequest(name=NAT, labels=self.labels, address="10.77.0.1/24"))
-        self.driver.create_network(NetworkRequest(name=PRIVATE, labels=self.labels, subnet="10.77.1.0/24"))
+        self.driver.create_network(NetworkRequest(name=PRIVATE, labels=self.labels, subnet="10.77.1.0/24", beside=NAT))
         self.base = site.base_image()
         self.image = self.publish("gpt-base")
 
@@ -275,10 +347,17 @@ class Bench:
         return result.stdout.strip()
 
 
-def write_rootfs(path: Path, content: bytes) -> str:
-    """A root file system of one file."""
-    with tarfile.open(path, "w") as tar:
+def rootfs_of(content: bytes) -> bytes:
+    """A root file system of one file, as a tar."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
         member = tarfile.TarInfo("etc/marker")
         member.size = len(content)
         tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def write_rootfs(path: Path, content: bytes) -> str:
+    """A root file system of one file."""
+    path.write_bytes(rootfs_of(content))
     return str(path)

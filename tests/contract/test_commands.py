@@ -7,21 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import EngineError, TimedOut
-from tests.contract.engines import Bench, refused
+from tests.contract.engines import FIND_PROCESS, Bench, refused
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
-
-FIND_PROCESS = """
-import pathlib
-wanted = b"sleep\\0" + b"{seconds}\\0"
-def cmdline(path):
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-print(sum(cmdline(path) == wanted for path in pathlib.Path("/proc").glob("[0-9]*/cmdline")))
-"""
 
 
 def test_streams_and_status_are_told_apart(driver: Driver, node: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import File
 from gpuprov.spec.devices import CharDevice, Mount
-from tests.contract.engines import Bench, refused
+from tests.contract.engines import FIND_PROCESS, Bench, refused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,9 +129,10 @@ def test_a_privileged_node_cannot_open_what_it_was_not_given(bench: Bench) -> No
 def test_a_running_node_gets_and_loses_devices(bench: Bench) -> None:
     name = bench.create(start=True, devices=(LEASED,))
     bench.sh(name, "nohup sleep 4712.5 >/dev/null 2>&1 </dev/null &")
+    assert bench.python(name, FIND_PROCESS.format(seconds="4712.5")) == "1"
     bench.driver.set_devices(name, [OTHER], [])
     if "devices-live" in bench.driver.capabilities:
-        bench.sh(name, "grep -lz 4712.5 /proc/[0-9]*/cmdline")
+        assert bench.python(name, FIND_PROCESS.format(seconds="4712.5")) == "1"
     assert bench.python(name, TRY_OPEN.format("/dev/gpt0")) == ENOENT
     assert bench.python(name, TRY_OPEN.format("/dev/gpt1")) == ENXIO
     assert bench.status(name) == "running"

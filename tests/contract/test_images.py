@@ -103,16 +103,18 @@ def test_an_image_is_no_node_to_work_on(bench: Bench) -> None:
 
 
 def test_a_foreign_instance_is_no_image_to_remove(bench: Bench, foreign: str) -> None:
-    if bench.real:
+    identity = bench.site.no_image(foreign)
+    if identity:
         with refused(NotOurs):
-            bench.driver.delete_image(f"instance:{foreign}")
+            bench.driver.delete_image(identity)
     assert bench.status(foreign) == "stopped"
 
 
 def test_a_node_is_no_image_to_remove(bench: Bench, node: str) -> None:
-    if bench.real:
+    identity = bench.site.no_image(node)
+    if identity:
         with refused(NotOurs):
-            bench.driver.delete_image(f"instance:{node}")
+            bench.driver.delete_image(identity)
     assert bench.status(node) == "running"
 
 

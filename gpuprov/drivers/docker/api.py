@@ -1,0 +1,142 @@
+"""The Docker Engine API through the docker SDK's client: requests, and the one place that translates its errors."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.errors import EngineError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from docker import APIClient
+
+_FOUND_NOT = 404
+_CONFLICT = 409
+_ERROR = 400
+_REQUEST_BUDGET_S = 300.0
+
+
+class NotFound(EngineError):
+    """The engine has no object of that name."""
+
+
+class Conflict(EngineError):
+    """The name is taken, or the object is in use."""
+
+
+class DockerApi:
+    """Requests against `/vX.Y`.
+
+    Args:
+        client: A connected `docker.APIClient`, whose session, address and API version are used. The SDK's own methods
+            do not know every field that is needed (config-only networks), and ask more often than needed.
+    """
+
+    def __init__(self, client: APIClient) -> None:
+        self.client = client
+
+    @property
+    def local(self) -> bool:
+        """Whether the daemon runs on this machine."""
+        return self.client.base_url.startswith("http+docker:")
+
+    def get(self, path: str, /, **params: object) -> Any:  # noqa: ANN401 - JSON
+        """GET a document."""
+        return self._request("get", path, params=params).json()
+
+    def get_bytes(self, path: str, /, **params: object) -> bytes:
+        """GET a file."""
+        return bytes(self._request("get", path, params=params).content)
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None, /, **params: object) -> Any:  # noqa: ANN401 - JSON
+        """POST a document; returns the answer, which may be empty."""
+        answer = self._request("post", path, params=params, json=body)
+        return answer.json() if answer.content else {}
+
+    def exists(self, path: str, /, **params: object) -> bool:
+        """HEAD."""
+        try:
+            self._request("head", path, params=params)
+        except NotFound:
+            return False
+        return True
+
+    def put(self, path: str, content: bytes, /, **params: object) -> None:
+        """PUT a tar."""
+        self._request("put", path, params=params, data=content, headers={"Content-Type": "application/x-tar"})
+
+    def delete(self, path: str, /, **params: object) -> None:
+        """DELETE."""
+        self._request("delete", path, params=params)
+
+    def open_stream(self, path: str, /, **params: object) -> Any:  # noqa: ANN401 - a response whose body is still to come
+        """POST, and return as soon as the engine has taken the request; the body comes when it comes."""
+        return self._request("post", path, params=params, stream=True, timeout=None)
+
+    def _request(self, method: str, path: str, *, params: Mapping[str, object], **options: Any) -> Any:  # noqa: ANN401
+        url = f"{self.client.base_url}/v{self.client.api_version}{path}"
+        encoded = {key: _parameter(value) for key, value in params.items()}
+        with self.translated(method, path):
+            answer = getattr(self.client, method)(url, params=encoded, **{"timeout": _REQUEST_BUDGET_S, **options})
+        if answer.status_code >= _ERROR:
+            raise error_from(answer.status_code, _reason(answer), f"{method} {path}")
+        return answer
+
+    @contextmanager
+    def translated(self, verb: str, path: str) -> Iterator[None]:
+        """Turn what the SDK raises in the block into errors of ours."""
+        import requests
+        from docker.errors import APIError, DockerException
+
+        try:
+            yield
+        except APIError as exc:
+            raise error_from(exc.status_code or _ERROR, exc.explanation or str(exc), f"{verb} {path}") from exc
+        except (requests.RequestException, DockerException) as exc:
+            raise EngineError(
+                f"the connection to docker broke at {verb} {path}",
+                evidence=str(exc),
+                fix="see whether the daemon runs with: gpuprov doctor; then run the same command again",
+            ) from exc
+
+
+def error_from(status: int, reason: str, request: str) -> EngineError:
+    """An error of ours for the engine's own words."""
+    kind = {_FOUND_NOT: NotFound, _CONFLICT: Conflict}.get(status, EngineError)
+    return kind(f"docker refused: {request}", evidence=reason or f"status {status}", fix=_fix_for(reason))
+
+
+_FIXES = (
+    ("no space left", "make room: docker system df; gpuprov image list"),
+    ("pool overlaps", "choose other subnets: network.subnet and network.private_subnet in the spec; docker network ls"),
+    ("port is already allocated", "see what holds it with: gpuprov list --all; ss -ltnp"),
+    ("address already in use", "see what holds it with: gpuprov list --all; ss -ltnp"),
+    ("already in use", "choose another name or address, or see what holds it with: gpuprov list --all"),
+    ("already exists", "choose another name or address, or see what holds it with: gpuprov list --all"),
+    ("no such image", "see what there is with: gpuprov image list --engine docker; docker images"),
+    ("max depth exceeded", "the node was rebuilt too often: gpuprov rm it and create it again"),
+    ("no such", "see what there is with: gpuprov list --all"),
+    ("not found", "see what there is with: gpuprov list --all"),
+)
+
+
+def _fix_for(reason: str) -> str:
+    """The next command for an engine's own words."""
+    words = reason.lower()
+    return next((fix for start, fix in _FIXES if start in words), "check the host with: gpuprov doctor")
+
+
+def _parameter(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value)
+
+
+def _reason(answer: Any) -> str:  # noqa: ANN401 - a response of requests
+    try:
+        return str(answer.json()["message"]).strip()
+    except (ValueError, KeyError, TypeError):
+        return str(answer.text).strip()

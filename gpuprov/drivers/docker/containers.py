@@ -1,0 +1,293 @@
+"""Containers that are nodes: found by the node's name, made in one visible step, replaced without being lost.
+
+Docker's names are unique and renaming is atomic, so names say how far a container is. `c000.new` is being made; its
+node is seen, and is unfinished. A node whose devices, mounts or ports change needs a new container, as Docker cannot
+change them: it is made as `c000.new` from the file system of c000, becomes `c000.next` when nothing is missing, c000
+is removed, and `c000.next` takes its name. Whoever comes after a kill finds c000 or a whole `c000.next`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import secrets
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.core.waiting import Wait
+from gpuprov.drivers.docker import documents, images, networks
+from gpuprov.drivers.docker.api import Conflict, NotFound
+from gpuprov.drivers.docker.devices import ensure_host_devices
+from gpuprov.drivers.docker.files import push_files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.drivers.base import File, NodeState
+    from gpuprov.drivers.docker.api import DockerApi
+    from gpuprov.drivers.docker.blueprint import Blueprint
+
+_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_STOP_S = 10
+_REMOVE_BUDGET_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """A container of ours.
+
+    Attributes:
+        id: Docker's.
+        blueprint: What it was made to be.
+        state: Of its node.
+        document: As Docker lists it.
+    """
+
+    id: str
+    blueprint: Blueprint
+    state: NodeState
+    document: Mapping[str, Any]
+
+
+def list_states(api: DockerApi) -> list[tuple[Blueprint | None, NodeState]]:
+    """Every node and foreign container, in three requests however many there are."""
+    chosen = documents.choose_containers(api.get("/containers/json", all=1))
+    changed = documents.parse_changed_labels(api.get("/networks"))
+    snapshots = images.list_snapshots(api)
+    found = []
+    for document in chosen.values():
+        blueprint = documents.blueprint_of(document)
+        state = documents.parse_container(
+            document,
+            labels=changed.get(document["Id"], {}),
+            snapshots=snapshots.get(blueprint.uid, ()) if blueprint else (),
+        )
+        found.append((blueprint, state))
+    return found
+
+
+def find(api: DockerApi, name: str) -> tuple[NodeState | None, Container | None]:
+    """A container by its node's name: its state, and, if it is ours, the container."""
+    if not name or "/" in name:
+        return None, None
+    pattern = f"^/?{re.escape(name)}({re.escape(documents.MADE)}|{re.escape(documents.READY)})?$"
+    listed = api.get("/containers/json", all=1, filters={"name": [pattern]})
+    document = documents.choose_containers(listed).get(name)
+    if document is None:
+        return None, None
+    blueprint = documents.blueprint_of(document)
+    if blueprint is None:
+        return documents.parse_container(document, labels={}), None
+    state = documents.parse_container(
+        document,
+        labels=documents.parse_changed_labels(api.get("/networks")).get(document["Id"], {}),
+        snapshots=images.list_snapshots(api).get(blueprint.uid, ()),
+    )
+    return state, Container(id=document["Id"], blueprint=blueprint, state=state, document=document)
+
+
+def get_ours(api: DockerApi, name: str) -> Container:
+    """A container of ours, by its node's name; one that only had to take over its node's name does so.
+
+    Raises:
+        NotOurs: gpuprov did not make it.
+        NotFound: there is none.
+    """
+    state, container = find(api, name)
+    if container is None:
+        if state is None:
+            raise NotFound(
+                f"there is no node {name}", evidence="docker has no such container", fix="gpuprov list --all"
+            )
+        raise NotOurs(
+            f"{name} was not made by gpuprov and is left alone",
+            evidence=f"the container {name} has none of our labels",
+            fix="choose another name",
+        )
+    if documents.container_name(container.document).endswith(documents.READY):
+        with contextlib.suppress(Conflict):
+            _rename(api, container.id, name)
+    return container
+
+
+def refuse_taken(api: DockerApi, name: str) -> None:
+    """Raise unless a container may have this name."""
+    if not _NAME.fullmatch(name):
+        raise EngineError(
+            f"{name!r} cannot be the name of a node",
+            evidence="letters, digits and hyphens, 63 at most, a letter first",
+            fix="choose another name",
+        )
+    if name.startswith(f"{documents.IMAGES}-"):
+        raise EngineError(
+            f"the name {name} is taken", evidence="names of images begin like that", fix="choose another name"
+        )
+    state, container = find(api, name)
+    if state is not None:
+        kind = EngineError if container else NotOurs
+        raise kind(f"the name {name} is taken", evidence=f"the container is {state.status}", fix="choose another name")
+
+
+def new_uid() -> str:
+    """For a new node."""
+    return secrets.token_hex(8)
+
+
+def create(
+    api: DockerApi,
+    blueprint: Blueprint,
+    labels: Mapping[str, str],
+    *,
+    image: str,
+    command: Sequence[str],
+    files: Sequence[File],
+) -> None:
+    """Make a stopped container; only its last step gives it its name, and with it its fingerprint."""
+    made = _make(api, blueprint, labels, image=image, command=command, suffix=documents.MADE)
+    try:
+        push_files(api, made, blueprint.uid, files, running=False)
+        _rename(api, made, blueprint.name)
+    except BaseException:
+        remove(api, made)
+        raise
+
+
+def create_job(
+    api: DockerApi,
+    blueprint: Blueprint,
+    labels: Mapping[str, str],
+    *,
+    image: str,
+    command: Sequence[str],
+    files: Sequence[File],
+) -> str:
+    """Make a container that has its name from the start, and is unfinished until it runs; returns its id."""
+    made = _make(api, blueprint, labels, image=image, command=command, suffix="")
+    try:
+        push_files(api, made, blueprint.uid, files, running=False)
+    except BaseException:
+        remove(api, made)
+        raise
+    return made
+
+
+def _make(
+    api: DockerApi,
+    blueprint: Blueprint,
+    labels: Mapping[str, str],
+    *,
+    image: str,
+    command: Sequence[str],
+    suffix: str,
+) -> str:
+    version = tuple(map(int, api.client.api_version.split(".")))
+    body = documents.render_container(
+        blueprint,
+        labels,
+        image=image,
+        command=command,
+        host_paths=ensure_host_devices(blueprint.devices),
+        api=version,
+    )
+    made = str(api.post("/containers/create", body, name=blueprint.name + suffix)["Id"])
+    try:
+        for attachment in blueprint.attachments[1:]:
+            endpoint = documents.render_endpoint(attachment, api=version)
+            request = {"Container": made, "EndpointConfig": endpoint}
+            api.post(f"/networks/{attachment.network}/connect", request)
+    except BaseException:
+        remove(api, made)
+        raise
+    return made
+
+
+def rebuild(
+    api: DockerApi, container: Container, blueprint: Blueprint, *, command: Sequence[str], image: str | None = None
+) -> None:
+    """Replace a node's container by one of another configuration; a running node is started anew.
+
+    Args:
+        api: The engine.
+        container: The present one.
+        blueprint: The new configuration.
+        command: The new one's main process.
+        image: What it is made from; the present one's file system if None.
+    """
+    running = container.state.status == "running"
+    if running:
+        stop(api, container.id, timeout_s=_STOP_S)
+    try:
+        name = blueprint.name
+        _remove_named(api, name + documents.MADE, name + documents.READY)
+        if image is None:
+            image = f"{documents.KEPT}:{blueprint.uid}"
+            with contextlib.suppress(Conflict):  # left by a killed run, and nothing stands on it
+                images.delete_tag(api, image)
+            images.commit(api, container.id, image, hide=container.state.labels)
+        labels = dict(container.state.labels)
+        blueprint = replace(blueprint, own_labels=tuple(sorted(labels)))
+        made = _make(api, blueprint, labels, image=image, command=command, suffix=documents.MADE)
+        try:
+            _rename(api, made, name + documents.READY)
+        except BaseException:
+            remove(api, made)
+            raise
+    except BaseException:
+        if running:
+            api.post(f"/containers/{container.id}/start")
+        raise
+    remove(api, container.id)
+    networks.forget_labels(api, container.id)
+    _rename(api, made, name)
+    images.release(api, container.document)
+    if running:
+        api.post(f"/containers/{made}/start")
+
+
+def destroy(api: DockerApi, container: Container) -> None:
+    """Remove a node with all that is its own: containers, changed labels, snapshots, the images it stood on."""
+    name = container.blueprint.name
+    _remove_named(api, name + documents.MADE)
+    remove(api, container.id)
+    _remove_named(api, name + documents.READY)
+    networks.forget_labels(api, container.id)
+    images.release(api, container.document)
+    for snapshot in reversed(container.state.snapshots):
+        images.delete_tag(api, images.snapshot_tag(container.blueprint.uid, snapshot))
+
+
+def stop(api: DockerApi, identity: str, *, timeout_s: float) -> None:
+    """Stop a container, by force once the time has passed."""
+    api.post(f"/containers/{identity}/stop", t=max(0, round(timeout_s)))
+
+
+def remove(api: DockerApi, identity: str) -> None:
+    """Remove a container, running or not; it is gone then, whoever removed it."""
+    with contextlib.suppress(NotFound):
+        try:
+            api.delete(f"/containers/{identity}", force=1, v=1)
+        except Conflict as going:
+            if "already in progress" not in going.evidence:
+                raise
+            gone = Wait(what=f"docker to remove {identity[:12]}", timeout_s=_REMOVE_BUDGET_S, fix="docker ps --all")
+            gone.until(lambda: _status(api, identity), lambda status: status is None)
+
+
+def _status(api: DockerApi, identity: str) -> str | None:
+    try:
+        return str(api.get(f"/containers/{identity}/json")["State"]["Status"])
+    except NotFound:
+        return None
+
+
+def _remove_named(api: DockerApi, *names: str) -> None:
+    for name in names:
+        listed = api.get("/containers/json", all=1, filters={"name": [f"^/?{re.escape(name)}$"]})
+        for document in listed:
+            if documents.blueprint_of(document):
+                remove(api, document["Id"])
+
+
+def _rename(api: DockerApi, identity: str, name: str) -> None:
+    api.post(f"/containers/{identity}/rename", name=name)

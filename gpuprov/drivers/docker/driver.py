@@ -1,0 +1,325 @@
+"""The Driver for Docker."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import (
+    LABEL_ROLE,
+    ROLE_BUILDER,
+    Capability,
+    EngineFacts,
+    ExecResult,
+    Exposure,
+    ImageState,
+    NetworkRequest,
+    NetworkState,
+    NodeRequest,
+    NodeState,
+    Stream,
+    require_capability,
+)
+from gpuprov.drivers.docker import containers, documents, images, jobs, networks
+from gpuprov.drivers.docker.api import NotFound
+from gpuprov.drivers.docker.blueprint import plan_blueprint
+from gpuprov.drivers.docker.execute import execute
+from gpuprov.drivers.docker.files import KEPT, apply_kept, pull_file, push_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gpuprov.drivers.base import File
+    from gpuprov.drivers.docker.api import DockerApi
+    from gpuprov.drivers.docker.blueprint import Blueprint
+    from gpuprov.spec.devices import CharDevice, Mount
+
+INIT = "/usr/local/sbin/gpuprov-init"  # role base installs it: starts the services, and stops them on SIGTERM
+_MAIN = f"""
+[ ! -x {INIT} ] || exec {INIT}
+trap 'exit 0' TERM INT
+while :; do sleep 3600 & wait $!; done
+"""
+
+
+class DockerDriver:
+    """One Docker daemon."""
+
+    name = "docker"
+    capabilities: frozenset[Capability] = frozenset({"snapshot", "jobs"})
+    nameserver: str | None = "127.0.0.11"  # Docker's own, in every node
+
+    def __init__(self, api: DockerApi) -> None:
+        self._api = api
+
+    # --- the engine
+
+    def facts(self) -> EngineFacts:
+        """Describe the engine and its machine."""
+        info = self._api.get("/info")
+        folder = Path(info["DockerRootDir"])
+        free_bytes = shutil.disk_usage(folder).free if self._api.local and folder.is_dir() else None
+        files = _cdi_files(info.get("CDISpecDirs") or ()) if self._api.local else ()
+        return documents.parse_facts(info, api=self._api.client.api_version, free_bytes=free_bytes, cdi_files=files)
+
+    # --- nodes
+
+    def list_nodes(self) -> list[NodeState]:
+        """Every container, foreign ones too; builders are left out."""
+        states = [state for _, state in containers.list_states(self._api)]
+        return [state for state in states if state.labels.get(LABEL_ROLE) != ROLE_BUILDER]
+
+    def find_node(self, name: str) -> NodeState | None:
+        """One container, or None."""
+        return containers.find(self._api, name)[0]
+
+    def create_node(self, request: NodeRequest) -> None:
+        """Make a stopped container from an image."""
+        self._refuse(request)
+        blueprint = plan_blueprint(request, uid=containers.new_uid())
+        containers.create(
+            self._api,
+            blueprint,
+            request.labels,
+            image=request.image,
+            command=_command(blueprint.uid),
+            files=request.files,
+        )
+
+    def clone_node(self, source: str, request: NodeRequest) -> None:
+        """Make a stopped copy of a node."""
+        origin = containers.get_ours(self._api, source)
+        self._refuse(request)
+        blueprint = plan_blueprint(request, uid=containers.new_uid())
+        image = f"{documents.KEPT}:{blueprint.uid}"
+        images.commit(self._api, origin.id, image, hide=origin.state.labels)
+        # Docker lets a copy inherit variables too; those it must not have are emptied.
+        hidden = dict.fromkeys(origin.blueprint.environment, "")
+        made = replace(blueprint, environment={**hidden, **blueprint.environment})
+        try:
+            containers.create(
+                self._api,
+                made,
+                request.labels,
+                image=image,
+                command=_command(blueprint.uid),
+                files=request.files,
+            )
+        except BaseException:
+            images.delete_tag(self._api, image)
+            raise
+
+    def _refuse(self, request: NodeRequest) -> None:
+        if request.privileged:
+            require_capability(self, "privileged")
+        containers.refuse_taken(self._api, request.name)
+
+    def start_node(self, name: str) -> None:
+        """Start it."""
+        self._api.post(f"/containers/{containers.get_ours(self._api, name).id}/start")
+
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
+        """Stop it, by force once the time has passed."""
+        containers.stop(self._api, containers.get_ours(self._api, name).id, timeout_s=timeout_s)
+
+    def delete_node(self, name: str) -> None:
+        """Remove it with its snapshots; no change if it is absent."""
+        with contextlib.suppress(NotFound):
+            containers.destroy(self._api, containers.get_ours(self._api, name))
+
+    def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or change labels; they are kept beside the container until it is replaced."""
+        networks.change_labels(self._api, containers.get_ours(self._api, name).id, labels)
+
+    def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
+        """Replace devices and mounts, in a new container with the node's files."""
+        container = containers.get_ours(self._api, name)
+        wanted = container.blueprint.with_devices(devices, mounts)
+        if wanted != container.blueprint:
+            self._rebuild(container, wanted)
+
+    def _rebuild(self, container: containers.Container, blueprint: Blueprint, *, image: str | None = None) -> None:
+        containers.rebuild(self._api, container, blueprint, command=_command(blueprint.uid), image=image)
+
+    # --- inside a node
+
+    def push(self, name: str, files: Sequence[File]) -> None:
+        """Write files into a node."""
+        container = containers.get_ours(self._api, name)
+        running = container.state.status == "running"
+        push_files(self._api, container.id, container.blueprint.uid, files, running=running)
+
+    def pull(self, name: str, path: str) -> bytes:
+        """Read a file of a node."""
+        container = containers.get_ours(self._api, name)
+        return pull_file(self._api, container.id, container.blueprint.uid, path)
+
+    def run(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        timeout_s: float | None = None,
+    ) -> ExecResult:
+        """Run a command as root in a running node and wait."""
+        containers.get_ours(self._api, name)
+        return execute(self._api, name, argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s)
+
+    def run_job(
+        self,
+        request: NodeRequest,
+        argv: Sequence[str],
+        *,
+        started: Callable[[], object],
+        write: Callable[[Stream, bytes], object],
+    ) -> int:
+        """Run a command as the main process of a container that Docker removes."""
+        self._refuse(request)
+        blueprint = plan_blueprint(request, uid=containers.new_uid(), job=True)
+        command = list(argv)
+        if any(file.path in KEPT for file in request.files):
+            command = ["/bin/sh", "-c", f'{apply_kept(blueprint.uid)}\nexec "$@"', "sh", *argv]
+        made = containers.create_job(
+            self._api, blueprint, request.labels, image=request.image, command=command, files=request.files
+        )
+        return jobs.run_made(self._api, made, started=started, write=write)
+
+    def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
+        """Docker's own client; it refuses a terminal where standard input is none."""
+        pairs = [part for key, value in environment.items() for part in ("--env", f"{key}={value}")]
+        terminal = ["--tty"] if sys.stdin.isatty() and os.isatty(1) else []
+        return ["docker", "exec", "--interactive", *terminal, "--workdir", "/root", *pairs, name, *argv]
+
+    def logs(self, name: str) -> str:
+        """What the node's main process wrote."""
+        container = containers.get_ours(self._api, name)
+        with self._api.translated("read the log of", name):
+            return bytes(self._api.client.logs(container.id)).decode("utf-8", "replace")
+
+    # --- snapshots and ports
+
+    def snapshot_node(self, name: str, snapshot: str) -> None:
+        """Keep the node's files."""
+        container = containers.get_ours(self._api, name)
+        images.keep_snapshot(self._api, container.id, container.blueprint.uid, snapshot, hide=container.state.labels)
+
+    def restore_node(self, name: str, snapshot: str) -> None:
+        """Bring the files back, in a new container; the configuration stays."""
+        container = containers.get_ours(self._api, name)
+        if snapshot not in container.state.snapshots:
+            raise EngineError(
+                f"{name} has no snapshot {snapshot}",
+                evidence=f"snapshots: {', '.join(container.state.snapshots) or 'none'}",
+                fix=f"gpuprov snapshot {name} {snapshot} makes one",
+            )
+        image = images.snapshot_tag(container.blueprint.uid, snapshot)
+        self._rebuild(container, container.blueprint, image=image)
+
+    def expose(self, name: str, exposure: Exposure) -> None:
+        """Forward a port of the host into a stopped node, in a new container."""
+        container = self._stopped(name)
+        if self._api.local:
+            _refuse_busy(exposure)
+        others = [taken for taken in container.blueprint.exposed if taken.host_port != exposure.host_port]
+        self._rebuild(container, container.blueprint.with_exposed([*others, exposure]))
+
+    def unexpose(self, name: str, host_port: int) -> None:
+        """Undo `expose`."""
+        container = self._stopped(name)
+        exposed = container.blueprint.exposed
+        left = [exposure for exposure in exposed if exposure.host_port != host_port]
+        if len(left) == len(exposed):
+            raise EngineError(
+                f"port {host_port} of the host does not lead to {name}",
+                evidence=f"exposed: {', '.join(str(exposure.host_port) for exposure in exposed) or 'nothing'}",
+                fix=f"see its ports with: gpuprov show {name} --engine docker",
+            )
+        self._rebuild(container, container.blueprint.with_exposed(left))
+
+    def _stopped(self, name: str) -> containers.Container:
+        container = containers.get_ours(self._api, name)
+        if container.state.status != "stopped":
+            require_capability(self, "expose-live")
+        return container
+
+    # --- networks
+
+    def list_networks(self) -> list[NetworkState]:
+        """Every network, and the machine's own bridges."""
+        return networks.list_networks(self._api)
+
+    def create_network(self, request: NetworkRequest) -> None:
+        """Make a network."""
+        networks.create_network(self._api, request)
+
+    def delete_network(self, name: str) -> None:
+        """Remove a network of ours."""
+        networks.delete_network(self._api, name)
+
+    def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
+        """Add or change labels of a network of ours."""
+        networks.set_network_labels(self._api, name, labels)
+
+    # --- images
+
+    def list_images(self) -> list[ImageState]:
+        """Images that gpuprov made, complete ones only."""
+        return images.list_images(self._api)
+
+    def find_image(self, name: str) -> ImageState | None:
+        """An image of ours by name, or an image of the user's."""
+        return images.find_image(self._api, name)
+
+    def import_rootfs(self, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
+        """Make a base image from a root file system tar."""
+        return images.import_rootfs(self._api, name, rootfs, labels)
+
+    def publish_image(self, builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
+        """Turn a builder node into an image."""
+        container = containers.get_ours(self._api, builder)
+        self.stop_node(builder)
+        image = images.publish(self._api, container.id, name, labels, hide=container.state.labels)
+        containers.destroy(self._api, container)
+        return image
+
+    def delete_image(self, image_id: str) -> None:
+        """Remove an image of ours; no change if it is absent."""
+        images.delete_image(self._api, image_id)
+
+
+def _command(uid: str) -> list[str]:
+    return ["/bin/sh", "-c", apply_kept(uid) + _MAIN]
+
+
+def _refuse_busy(exposure: Exposure) -> None:
+    """Docker would notice only when the node starts."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((exposure.listen, exposure.host_port))
+        except OSError as exc:
+            raise EngineError(
+                f"port {exposure.host_port} of the host cannot be exposed",
+                evidence=str(exc),
+                fix=f"see what holds it with: ss -ltnp sport = :{exposure.host_port}",
+            ) from exc
+
+
+def _cdi_files(folders: Sequence[str]) -> tuple[str, ...]:
+    """Files in CDI's folders that describe NVIDIA GPUs."""
+    found = []
+    for folder in folders:
+        for path in sorted(Path(folder).glob("*")):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if path.suffix in (".yaml", ".yml", ".json") and documents.CDI_KIND in path.read_text():
+                    found.append(str(path))
+    return tuple(found)

@@ -1,0 +1,88 @@
+"""Files of containers, running or stopped."""
+
+from __future__ import annotations
+
+import posixpath
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.docker import archive
+from gpuprov.drivers.docker.api import NotFound
+from gpuprov.drivers.docker.execute import execute
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.drivers.base import File
+    from gpuprov.drivers.docker.api import DockerApi
+
+# Docker mounts files of its own here and writes them anew at every start. So what is to be there is kept elsewhere in
+# the node, and the node's main process copies it when it starts.
+KEPT = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+_LINKS_MAX = 10
+
+
+def kept_folder(uid: str) -> str:
+    """Where a node keeps what is pushed to those paths; a copy of the node has another uid, and does not read it."""
+    return f"/var/lib/gpuprov/{uid}"
+
+
+def apply_kept(uid: str) -> str:
+    """Shell lines that put the kept files in place."""
+    folder = kept_folder(uid)
+    return "\n".join(f"[ ! -f {folder}{path} ] || cat {folder}{path} > {path}" for path in KEPT)
+
+
+def push_files(api: DockerApi, container: str, uid: str, files: Sequence[File], *, running: bool) -> None:
+    """Write files into a container; missing parent folders are made, and are root's."""
+    if not files:
+        return
+    folder = kept_folder(uid)
+    placed = [replace(file, path=folder + file.path) if file.path in KEPT else file for file in files]
+    content = archive.pack(placed, folders=_missing_folders(api, container, [file.path for file in placed]))
+    api.put(f"/containers/{container}/archive", content, path="/")
+    if running and any(file.path in KEPT for file in files):
+        result = execute(api, container, ["sh", "-c", apply_kept(uid)], environment={}, cwd="/", timeout_s=None)
+        if result.exit_code != 0:
+            raise EngineError(
+                "files that docker mounts could not be written",
+                evidence=result.stderr or result.stdout,
+                fix="see the node's log with: gpuprov logs NODE",
+            )
+
+
+def _missing_folders(api: DockerApi, container: str, paths: Sequence[str]) -> list[str]:
+    """Folders above the paths that the container has not got; asked from the inside out, and each once."""
+    missing: list[str] = []
+    present: set[str] = set()
+    for folder in reversed(archive.folders_above(paths)):
+        if folder in present:
+            continue
+        if api.exists(f"/containers/{container}/archive", path=folder):
+            present |= {folder, *archive.folders_above([folder])}
+        else:
+            missing.append(folder)
+    return missing[::-1]
+
+
+def pull_file(api: DockerApi, container: str, uid: str, path: str) -> bytes:
+    """Read a file of a container, through links."""
+    if path in KEPT:
+        try:
+            return _read(api, container, kept_folder(uid) + path)
+        except NotFound:
+            pass
+    return _read(api, container, path)
+
+
+def _read(api: DockerApi, container: str, path: str) -> bytes:
+    asked = path
+    for _ in range(_LINKS_MAX):
+        content = archive.unpack(api.get_bytes(f"/containers/{container}/archive", path=asked))
+        if isinstance(content, bytes):
+            return content
+        if content is None:
+            break
+        asked = posixpath.normpath(posixpath.join(posixpath.dirname(asked), content))
+    raise EngineError(f"cannot read {path}", evidence="it is no file", fix="give the path of a file")

@@ -1,0 +1,112 @@
+"""Networks in Docker; their labels cannot be changed, so changed ones are kept beside them (see documents)."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.drivers.base import NetworkState
+from gpuprov.drivers.docker import documents
+from gpuprov.drivers.docker.api import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.drivers.base import NetworkRequest
+    from gpuprov.drivers.docker.api import DockerApi
+
+
+def list_networks(api: DockerApi, *, root: Path = Path("/")) -> list[NetworkState]:
+    """Docker's networks, and the machine's other bridges."""
+    found = {name: state for name, (_, state) in documents.parse_networks(api.get("/networks")).items()}
+    for bridge in _host_bridges(api, root):
+        found.setdefault(bridge, NetworkState(name=bridge, managed=False))
+    return list(found.values())
+
+
+def create_network(api: DockerApi, request: NetworkRequest, *, root: Path = Path("/")) -> None:
+    """Make a network; Docker would take over a bridge that is there already."""
+    if request.address and request.name in _host_bridges(api, root):
+        raise EngineError(
+            f"there is a bridge {request.name} on this machine already",
+            evidence=f"/sys/class/net/{request.name}/bridge",
+            fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
+        )
+    if not request.address and not request.subnet:
+        raise EngineError(
+            f"docker cannot make the network {request.name}",
+            evidence="it has neither address nor subnet",
+            fix="give it a subnet: network.private_subnet in the spec",
+        )
+    api.post("/networks/create", documents.render_network(request))
+
+
+def delete_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> None:
+    """Remove a network of ours that no container is on; no change if it is absent."""
+    identity = _ours(api, name, root)
+    if identity is None:
+        return
+    users = api.get("/containers/json", all=1, filters={"network": [identity, name]})
+    if users:
+        raise EngineError(
+            f"the network {name} is in use",
+            evidence=f"by {', '.join(sorted(documents.container_name(user) for user in users))}",
+            fix="remove its nodes first: gpuprov rm NODE",
+        )
+    api.delete(f"/networks/{identity}")
+    forget_labels(api, identity)
+
+
+def set_network_labels(api: DockerApi, name: str, labels: Mapping[str, str], *, root: Path = Path("/")) -> None:
+    """Add or change labels of a network of ours."""
+    identity = _ours(api, name, root)
+    if identity is None:
+        raise NotFound(f"there is no network {name}", evidence="docker has none", fix="gpuprov cluster up")
+    change_labels(api, identity, labels)
+
+
+def change_labels(api: DockerApi, subject: str, labels: Mapping[str, str]) -> None:
+    """Keep changed labels of a network or container, in one step, then remove what they replace."""
+    kept = [found for found in api.get("/networks") if _of(found) == subject]
+    before = documents.parse_changed_labels(kept).get(subject, {})
+    serial = 1 + max((int(found["Labels"][documents.LABELS_SERIAL]) for found in kept), default=0)
+    api.post("/networks/create", documents.render_changed_labels(subject, {**before, **labels}, serial=serial))
+    _remove(api, kept)
+
+
+def forget_labels(api: DockerApi, subject: str) -> None:
+    """Remove the changed labels of something that is gone."""
+    _remove(api, [found for found in api.get("/networks") if _of(found) == subject])
+
+
+def _remove(api: DockerApi, networks: list[documents.Document]) -> None:
+    for network in networks:
+        with contextlib.suppress(NotFound):
+            api.delete(f"/networks/{network['Id']}")
+
+
+def _of(document: Mapping[str, object]) -> object:
+    labels = document.get("Labels")
+    return labels.get(documents.LABELS_OF) if isinstance(labels, dict) else None
+
+
+def _ours(api: DockerApi, name: str, root: Path) -> str | None:
+    identity, state = documents.parse_networks(api.get("/networks")).get(name, (None, None))
+    if state is None and name in _host_bridges(api, root):
+        state = NetworkState(name=name, managed=False)
+    if state is not None and not state.ours:
+        raise NotOurs(
+            f"the network {name} was not made by gpuprov and is left alone",
+            evidence=f"address {state.address}, managed by docker: {state.managed}",
+            fix="choose another bridge name in the spec (network.bridge)",
+        )
+    return identity
+
+
+def _host_bridges(api: DockerApi, root: Path) -> list[str]:
+    folder = root / "sys/class/net"
+    if not api.local or not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if (path / "bridge").is_dir())
