@@ -153,7 +153,8 @@ def _simulate(count: int, *, driver: DriverFiles | None, reason: str) -> HostGpu
             evidence=f"allowed: 1 to {SIMULATED_MAX}",
             fix="GPUPROV_SIMULATED_GPUS=4",
         )
-    profiles = load_profiles(str(resources.files("gpuprov.gpu") / "profiles.json"))
+    with resources.as_file(resources.files("gpuprov.gpu") / "profiles.json") as path:  # a copy, where we run from a zip
+        profiles = load_profiles(path)
     document = make_document(
         profiles, profile=PROFILE, count=count, first_minor=_MINOR_BESIDE_REAL if driver is not None else 0
     )

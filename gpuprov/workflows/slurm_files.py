@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
@@ -81,16 +81,14 @@ def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], 
     The digest is written after the daemons have read the files (`slurm.renew_files`), so that a run killed in between
     is seen and repaired.
     """
-    nodes = [member for member in members if member.slurm]
+    memory_bytes = (spec.nodes.memory_gib or 0) * 1024**3 or machine.memory_bytes
+    each = Machine(cpus=spec.nodes.cpus or machine.cpus, memory_bytes=memory_bytes)
+    nodes = [{**asdict(member), "cpus": each.cpus, "memory_mib": each.memory_mib} for member in members if member.slurm]
     values = {
         "cluster": spec.name,
-        "controller": next(node for node in nodes if node.name == controller),
+        "controller": next(node for node in nodes if node["name"] == controller),
         "nodes": nodes,
         "partition": spec.slurm.partition,
-        "cpus": spec.nodes.cpus or machine.cpus,
-        "memory_mib": Machine(
-            cpus=0, memory_bytes=(spec.nodes.memory_gib or 0) * 1024**3 or machine.memory_bytes
-        ).memory_mib,
     }
     templates = find_asset("templates")
     files = tuple(
