@@ -20,7 +20,7 @@ from gpuprov.core.errors import UsageError
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.spec.models import MountSpec, Role, Sharing
-    from gpuprov.workflows.create_node import Network
+    from gpuprov.workflows.node_order import Network
 
 
 @click.command()
@@ -46,7 +46,8 @@ def command(
     session: Session, /, name: str, cluster: str, engine: str | None, gpu_mode: str | None, **wanted: object
 ) -> None:
     """Make one more node, with its addresses, its GPUs and its place in Slurm."""
-    from gpuprov.workflows.create_node import NodeOrder, create_node
+    from gpuprov.workflows.create_node import create_node
+    from gpuprov.workflows.node_order import NodeOrder
 
     order = NodeOrder(
         name=name,

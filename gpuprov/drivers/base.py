@@ -8,13 +8,14 @@ Nothing that lacks the label `gpuprov.cluster` is ever changed or removed: NotOu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from gpuprov.core.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from gpuprov.gpu.access import EngineAccess
     from gpuprov.spec.devices import CharDevice, Mount
@@ -30,6 +31,7 @@ LABEL_ADDRESS = "gpuprov.address"
 LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"
 LABEL_VERSION = "gpuprov.version"
+LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - reaching the node from outside is what exposing means
@@ -129,6 +131,21 @@ class NodeRequest:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One thing an engine was told of a node or network besides its labels, in words.
+
+    Attributes:
+        live: Whether a change takes effect without a restart of the node.
+    """
+
+    value: str
+    live: bool = True
+
+
+Settings = Mapping[str, Setting]
+
+
+@dataclass(frozen=True, kw_only=True)
 class NodeState:
     """What the engine says of an instance, ours or not.
 
@@ -139,6 +156,7 @@ class NodeState:
         exposed: Host ports forwarded into it.
         environment: Variables that its configuration sets, without those of its image; empty where the engine does
             not list them.
+        settings: Everything else the engine was told, to compare with `Driver.settings`.
     """
 
     name: str
@@ -151,6 +169,7 @@ class NodeState:
     snapshots: tuple[str, ...] = ()
     privileged: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
 
     @property
     def ours(self) -> bool:
@@ -192,12 +211,17 @@ class NetworkRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkState:
-    """A network as the engine or the host shows it; `managed` says the engine made it."""
+    """A network as the engine or the host shows it; `managed` says the engine made it.
+
+    Attributes:
+        settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
+    """
 
     name: str
     managed: bool
     address: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    settings: Settings = field(default_factory=dict)
 
     @property
     def ours(self) -> bool:
@@ -295,6 +319,18 @@ class Driver(Protocol):
         A running node goes on running; without the capability `devices-live` it is started anew.
         """
 
+    def settings(self, request: NodeRequest) -> Settings:
+        """What `NodeState.settings` of a node made from this request shows while nobody has changed it.
+
+        Image, labels and files of the request are not looked at. Empty where the driver cannot tell.
+        """
+
+    def set_settings(self, name: str, request: NodeRequest) -> None:
+        """Bring a node's settings to the request's; what is not `live` takes effect when it starts next.
+
+        Labels, devices, mounts, files and exposures stay.
+        """
+
     def push(self, name: str, files: Sequence[File]) -> None:
         """Write files into a node, running or stopped; missing parent folders are made."""
 
@@ -366,6 +402,12 @@ class Driver(Protocol):
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a network of ours."""
 
+    def network_settings(self, request: NetworkRequest) -> Settings:
+        """What `NetworkState.settings` of a network made from this request shows while nobody has changed it."""
+
+    def set_network_settings(self, request: NetworkRequest) -> None:
+        """Bring a network of ours, its link and its rules on the host to the request's; its labels stay."""
+
     def list_images(self) -> list[ImageState]:
         """Images that gpuprov made, complete ones only."""
 
@@ -380,3 +422,21 @@ class Driver(Protocol):
 
     def delete_image(self, image_id: str) -> None:
         """Remove an image of ours; no change if it is absent. Raises NotOurs."""
+
+
+class TellsNoSettings:
+    """The part of a Driver that does not tell what its engine was told: nothing of it counts as changed."""
+
+    def settings(self, request: NodeRequest) -> Settings:  # noqa: ARG002 - the protocol's signature
+        """Nothing to compare with."""
+        return {}
+
+    def set_settings(self, name: str, request: NodeRequest) -> None:
+        """Nothing to set."""
+
+    def network_settings(self, request: NetworkRequest) -> Settings:  # noqa: ARG002 - the protocol's signature
+        """Nothing to compare with."""
+        return {}
+
+    def set_network_settings(self, request: NetworkRequest) -> None:
+        """Nothing to set."""

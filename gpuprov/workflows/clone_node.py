@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE
-from gpuprov.workflows.create_node import NodeOrder, create_node
+from gpuprov.workflows.create_node import create_node
+from gpuprov.workflows.node_order import NodeOrder
 from gpuprov.workflows.node_verbs import get_node
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def clone_node(
         UsageError: The source runs (its files would be copied half-written), or the name or address cannot be had.
     """
     node = get_node(driver, source)
-    if node.status == "running":
+    copy = driver.find_node(name)
+    if node.status == "running" and not (copy and copy.complete):  # else create_node says what is to be said
         raise UsageError(
             f"{source} runs, and a copy would catch its files half-written",
             evidence=f"status: {node.status}",

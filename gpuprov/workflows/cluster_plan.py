@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Interface
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE
+from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
-from gpuprov.spec.devices import CharDevice
 from gpuprov.workflows.leases import leased_uuids, read_leases
-from gpuprov.workflows.networks import attach, plan_networks
-from gpuprov.workflows.node_design import NodeDesign, changed_labels, design_node
+from gpuprov.workflows.networks import attach, plan_networks, plan_repairs
+from gpuprov.workflows.node_design import NodeDesign, design_node
+from gpuprov.workflows.node_drift import Drift, find_drift
+from gpuprov.workflows.node_order import read_order
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
-    from gpuprov.drivers.base import NetworkRequest, NodeState
+    from gpuprov.drivers.base import NetworkRequest, NodeRequest, NodeState, Settings
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.devices import Mount
-    from gpuprov.spec.models import ClusterSpec, Role
+    from gpuprov.spec.models import ClusterSpec, Role, Sharing
     from gpuprov.workflows.cluster_state import ClusterState
 
 
@@ -31,21 +31,28 @@ class Plan:
 
     Attributes:
         networks: To make.
+        network_repairs: Networks that somebody changed, each with what differs.
         remove: Nodes beyond the count, and half-made ones.
         create: Nodes to make.
-        repair: Nodes whose devices, mounts or labels are not as asked; done in place.
+        repair: Nodes that are not as asked; done in place.
         start: Nodes that are stopped.
         keep: Nodes that are as asked.
-        differences: For each node of `repair`, what differs.
+        drift: For each node of `repair`, what differs.
     """
 
     networks: tuple[NetworkRequest, ...]
+    network_repairs: tuple[tuple[NetworkRequest, str], ...]
     remove: tuple[str, ...]
     create: tuple[NodeDesign, ...]
     repair: tuple[NodeDesign, ...]
     start: tuple[str, ...]
     keep: tuple[NodeDesign, ...]
-    differences: dict[str, str]
+    drift: Mapping[str, Drift]
+
+    @property
+    def restart(self) -> tuple[str, ...]:
+        """The running nodes of `repair` whose repair takes effect when they start again."""
+        return tuple(name for name, drift in self.drift.items() if drift.restart)
 
     @property
     def members(self) -> tuple[NodeDesign, ...]:
@@ -56,22 +63,34 @@ class Plan:
         """One line for each change; empty when there is nothing to do."""
         return (
             *(f"create network {request.name} {request.address or '(nodes only)'}" for request in self.networks),
+            *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
             *(f"remove node {name}" for name in self.remove),
             *(
                 f"create node {design.name} {design.address} role {design.role}, "
                 f"{len(design.gpus)} GPU {design.sharing} ({design.access})"
                 for design in self.create
             ),
-            *(f"repair node {design.name}: {self.differences[design.name]}" for design in self.repair),
+            *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),
+            *(f"restart node {name}" for name in self.restart),
             *(f"start node {name}" for name in self.start),
         )
 
 
-def plan_cluster(spec: ClusterSpec, state: ClusterState, host: HostGpus, *, version: str) -> Plan:
+class Expect(Protocol):
+    """What an engine shows of things that nobody has changed: the part of a Driver that a plan needs."""
+
+    def settings(self, request: NodeRequest) -> Settings:
+        """Of a node."""
+
+    def network_settings(self, request: NetworkRequest) -> Settings:
+        """Of a network."""
+
+
+def plan_cluster(spec: ClusterSpec, state: ClusterState, host: HostGpus, *, version: str, expect: Expect) -> Plan:
     """Compare spec and state.
 
-    Nodes named otherwise than `prefix` and number (made by create-node) stay. A node keeps its address and, where
-    they still fit, its GPUs.
+    Nodes named otherwise than `prefix` and number (made by create-node) stay, and what create-node was asked for is
+    what they shall be. A node keeps its address and, where they still fit, its GPUs.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
@@ -86,60 +105,37 @@ def plan_cluster(spec: ClusterSpec, state: ClusterState, host: HostGpus, *, vers
     names = [*wanted, *extra]
     _refuse_taken_names(names, state)
     designs = _design(names, spec, replace(state, nodes=tuple(n for n in state.nodes if n.name not in remove)), host)
-    return _sort(designs, state, networks=networks, remove=tuple(remove))
+    repairs = plan_repairs(spec, state, version=version, expect=expect.network_settings)
+    sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
+    return replace(sorted_out, networks=networks, network_repairs=repairs)
 
 
-def _sort(
-    designs: tuple[NodeDesign, ...],
-    state: ClusterState,
-    *,
-    networks: tuple[NetworkRequest, ...],
-    remove: tuple[str, ...],
-) -> Plan:
+def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple[str, ...], expect: Expect) -> Plan:
     create, repair, start, keep = [], [], [], []
-    differences = {}
+    drift = {}
     for design in designs:
         node = None if design.name in remove else state.node(design.name)
         if node is None:
             create.append(design)
             continue
-        found = _differences(design, node)
-        if found:
+        found = find_drift(design, node, expect.settings(design.request()))
+        if found.words:
             repair.append(design)
-            differences[design.name] = found
+            drift[design.name] = found
         else:
             keep.append(design)
         if node.status != "running":
             start.append(design.name)
     return Plan(
-        networks=networks,
+        networks=(),
+        network_repairs=(),
         remove=remove,
         create=tuple(create),
         repair=tuple(repair),
         start=tuple(start),
         keep=tuple(keep),
-        differences=differences,
+        drift=drift,
     )
-
-
-def _differences(design: NodeDesign, node: NodeState) -> str:
-    """What of a node is not as designed, in words; empty if nothing."""
-    found = []
-    if set(node.devices) != set(design.devices):
-        found.append(f"devices {_paths(node.devices)} instead of {_paths(design.devices)}")
-    if set(node.mounts) != set(design.mounts):
-        found.append(f"mounts {_paths(node.mounts)} instead of {_paths(design.mounts)}")
-    found += [
-        f"{key} {node.labels.get(key, '') or 'unset'} instead of {value or 'unset'}"
-        for key, value in changed_labels(design, node.labels).items()
-        if key not in ("gpuprov.version", "gpuprov.fingerprint")
-    ]
-    return "; ".join(found)
-
-
-def _paths(things: Iterable[CharDevice | Mount]) -> str:
-    paths = [thing.path if isinstance(thing, CharDevice) else thing.target for thing in things]
-    return ",".join(sorted(paths)) or "none"
 
 
 def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
@@ -160,49 +156,58 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
 
 
 def _design(names: list[str], spec: ClusterSpec, state: ClusterState, host: HostGpus) -> tuple[NodeDesign, ...]:
-    requests = [
-        LeaseRequest(
-            node=name,
-            sharing=spec.gpus.sharing,
-            count=spec.gpus.per_node,
-            wanted=_kept_selection(name, spec, state),
+    leases = allocate(
+        host,
+        read_leases((*state.nodes, *state.others)),
+        [_lease_request(name, spec, state.node(name)) for name in names],
+    )
+    taken = state.taken_addresses()
+    return tuple(
+        design_node(
+            _spec_of(state.node(name), spec),
+            name,
+            attachments=attach(spec, name, _addresses(name, spec, state, taken)),
+            gpus=leases[name],
+            sharing=_sharing(state.node(name), spec),
+            host=host,
         )
         for name in names
-    ]
-    leases = allocate(host, read_leases((*state.nodes, *state.others)), requests)
-    taken = state.taken_addresses()
-    designs = []
-    for name in names:
-        role = cast("Role", _label(state, name, LABEL_ROLE) or spec.nodes.role)
-        designs.append(
-            design_node(
-                replace(spec, nodes=replace(spec.nodes, role=role)),
-                name,
-                attachments=attach(spec, name, _addresses(name, spec, state, taken)),
-                gpus=leases[name],
-                sharing=spec.gpus.sharing,
-                host=host,
-            )
-        )
-    return tuple(designs)
+    )
 
 
-def _kept_selection(name: str, spec: ClusterSpec, state: ClusterState) -> tuple[str, ...]:
-    """Nodes outside the numbering keep what create-node gave them."""
-    node = state.node(name)
-    if node is None or number_of_name(name, prefix=spec.nodes.prefix) is not None:
-        return ()
-    return leased_uuids(node)
+def _spec_of(node: NodeState | None, spec: ClusterSpec) -> ClusterSpec:
+    """The cluster's spec with what create-node was asked for, and the role that the node has."""
+    if node is None:
+        return spec
+    nodes = replace(spec.nodes, role=cast("Role", node.labels.get(LABEL_ROLE) or spec.nodes.role))
+    order = read_order(node)
+    if order is not None:
+        privileged = order.privileged or nodes.privileged
+        nodes = replace(nodes, mounts=(*nodes.mounts, *order.mounts), privileged=privileged)
+    return replace(spec, nodes=nodes)
 
 
-def _label(state: ClusterState, name: str, key: str) -> str:
-    node = state.node(name)
-    return node.labels.get(key, "") if node else ""
+def _sharing(node: NodeState | None, spec: ClusterSpec) -> Sharing:
+    if node is None or read_order(node) is None:
+        return spec.gpus.sharing
+    return cast("Sharing", node.labels.get(LABEL_SHARING) or spec.gpus.sharing)
+
+
+def _lease_request(name: str, spec: ClusterSpec, node: NodeState | None) -> LeaseRequest:
+    """What a node shall hold; one that create-node made keeps what it was given."""
+    count, wanted = spec.gpus.per_node, tuple[str, ...]()
+    if node is not None and (read_order(node) or number_of_name(name, prefix=spec.nodes.prefix) is None):
+        wanted = leased_uuids(node)
+        count = len(wanted) if read_order(node) else count
+    return LeaseRequest(node=name, sharing=_sharing(node, spec), count=count, wanted=wanted)
 
 
 def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[str, str]) -> dict[str, IPv4Interface]:
-    """A node's address by interface: those it has, whatever its number, else those that go with its number."""
+    """A node's address by interface: those it was given, whatever its number, else those that go with its number."""
     node = state.node(name)
+    given = _given_addresses(node, spec) if node else {}
+    if given:
+        return given
     if node is not None and node.addresses:
         return {interface: IPv4Interface(address) for interface, address in node.addresses.items()}
     number = number_of_name(name, prefix=spec.nodes.prefix)
@@ -221,3 +226,16 @@ def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[st
                 fix=f"remove or change {taken[str(address.ip)].split()[-1]}, or use another subnet in the spec",
             )
     return addresses
+
+
+def _given_addresses(node: NodeState, spec: ClusterSpec) -> dict[str, IPv4Interface]:
+    """The addresses that its labels record, which hold also where somebody changed its configuration."""
+    places = (
+        ("eth0", LABEL_ADDRESS, spec.network.subnet),
+        ("eth1", LABEL_PRIVATE_ADDRESS, spec.network.private_subnet),
+    )
+    return {
+        interface: IPv4Interface(f"{node.labels[label]}/{subnet.rpartition('/')[2]}")
+        for interface, label, subnet in places
+        if node.labels.get(label)
+    }

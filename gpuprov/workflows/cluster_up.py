@@ -55,7 +55,7 @@ def cluster_up(driver: Driver, request: Request, host: HostGpus, *, reporter: Re
     with host_lock(reporter), Rollback(reporter, keep=request.keep_on_failure) as rollback:
         with reporter.phase("plan"):
             state = observe_cluster(driver, spec.name)
-            plan = plan_cluster(spec, state, host, version=__version__)
+            plan = plan_cluster(spec, state, host, version=__version__, expect=driver)
             _refuse_what_hurts(driver, spec, state, plan)
         run = Run(driver=driver, reporter=reporter, rollback=rollback)
         done = _carry_out(run, spec, state, plan, host)
@@ -66,21 +66,21 @@ def plan_up(driver: Driver, spec: ClusterSpec, host: HostGpus) -> tuple[str, ...
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
     check_spec(spec)
     state = observe_cluster(driver, spec.name)
-    plan = plan_cluster(spec, state, host, version=__version__)
+    plan = plan_cluster(spec, state, host, version=__version__, expect=driver)
     _refuse_what_hurts(driver, spec, state, plan)
     running = [design.name for design in (*plan.keep, *plan.repair) if design.name not in plan.start]
     members = [planned_member(design) for design in plan.members]
-    shared = plan_files(driver, spec, state, members, {}, controller=controller_name(spec)).shared
-    return (*plan.lines(), *renewal_lines(outdated(driver, running, shared)))
+    files = plan_files(driver, spec, state, members, {}, controller=controller_name(spec))
+    return (*plan.lines(), *renewal_lines(outdated(driver, running, files.kept)))
 
 
 def _refuse_what_hurts(driver: Driver, spec: ClusterSpec, state: ClusterState, plan: Plan) -> None:
     """Stop here, with nothing changed, if the plan would clash with the host or end somebody's job."""
     refuse_host_conflicts(driver, spec, networks=plan.networks, nodes=len(plan.create))
     members = {node.name for node in state.slurm_nodes if node.status == "running"}
-    leaving = sorted(members & set(plan.remove))
+    leaving = sorted(members & {*plan.remove, *plan.restart})
     controller = controller_name(spec)
-    if leaving and controller in members and controller not in leaving:
+    if leaving and controller in members and controller not in plan.remove:
         slurm.refuse_running_jobs(driver, controller, leaving)
 
 
@@ -89,6 +89,10 @@ def _carry_out(run: Run, spec: ClusterSpec, state: ClusterState, plan: Plan, hos
     if plan.networks:
         with reporter.phase("networks"):
             ensure_networks(driver, plan.networks, run.rollback)
+    if plan.network_repairs:
+        with reporter.phase("network repair"):
+            for request, _ in plan.network_repairs:
+                driver.set_network_settings(request)
     images = images_for(driver, spec, plan, host, reporter=reporter)
     members = [planned_member(design) for design in plan.members]
     files = plan_files(driver, spec, state, members, images, controller=controller_name(spec))
@@ -97,7 +101,8 @@ def _carry_out(run: Run, spec: ClusterSpec, state: ClusterState, plan: Plan, hos
             delete_nodes(driver, plan.remove, reporter=reporter)
     if plan.repair:
         with reporter.phase("repair"):
-            repair_nodes(driver, plan.repair, reporter=reporter)
+            settings = [name for name, drift in plan.drift.items() if drift.settings]
+            repair_nodes(driver, plan.repair, settings=settings, restart=plan.restart, reporter=reporter)
     if plan.create or plan.start:
         with reporter.phase("nodes"):
             start_nodes(driver, plan.start, reporter=reporter)
@@ -106,6 +111,6 @@ def _carry_out(run: Run, spec: ClusterSpec, state: ClusterState, plan: Plan, hos
                 create_nodes(run, designs, image, files.for_new)
     old = [design.name for design in (*plan.keep, *plan.repair)]
     with reporter.phase("slurm"):
-        refreshed = renew_files(driver, spec, members, old, files.shared, reporter=reporter)
+        refreshed = renew_files(driver, spec, members, old, files.kept, reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), state)
     return (*plan.lines(), *refreshed)

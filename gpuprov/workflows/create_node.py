@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.core import execution
@@ -14,7 +14,7 @@ from gpuprov.core.lock import host_lock
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
-from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.visible import parse_selection
 from gpuprov.spec.addressing import (
@@ -25,10 +25,11 @@ from gpuprov.spec.addressing import (
     private_address,
     public_address,
 )
-from gpuprov.spec.models import ClusterSpec, MountSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.validate import check_spec
 from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
-from gpuprov.workflows.create_nodes import Run, create_nodes
+from gpuprov.workflows.create_nodes import Run, create_nodes, start_nodes
+from gpuprov.workflows.follow import follow_cluster
 from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.leases import read_leases
 from gpuprov.workflows.networks import attach, ensure_networks, plan_networks
@@ -42,43 +43,17 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Interface
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.base import Driver, ImageState, NodeState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import Role, Sharing
+    from gpuprov.workflows.node_order import NodeOrder
 
 _ANSWER_S = 0.4  # long enough for a neighbour on a local bridge
 _DISCARD_PORT = 9
 _BUDGET_S = 10.0
-Network = Literal["both", "nat", "private"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NodeOrder:
-    """What `create-node` is asked for; None takes what the cluster's spec says.
-
-    Attributes:
-        address: On the NAT bridge; None takes the node's number or the next free one.
-        gpus: A count, `all`, `none`, or a list of index, UUID or PCI address.
-        image: Name of an image of gpuprov's or of the engine's.
-        network: Which of the two networks it is on.
-        source: A stopped node whose disk it is a copy of, instead of an image.
-    """
-
-    name: str
-    cluster: str
-    address: str | None = None
-    role: Role | None = None
-    gpus: str | None = None
-    sharing: Sharing | None = None
-    image: str | None = None
-    mounts: tuple[MountSpec, ...] = ()
-    network: Network = "both"
-    privileged: bool = False
-    source: str | None = None
 
 
 def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: Reporter) -> Outcome:
-    """Make one node and wait until it is ready.
+    """Make one node and wait until it is ready; a node that the same order made is completed, or left as it is.
 
     Raises:
         UsageError: The name, the address or the GPUs cannot be had; nothing was changed.
@@ -88,7 +63,10 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
     with host_lock(reporter), Rollback(reporter) as rollback:
         with reporter.phase("plan"):
             state = observe_cluster(driver, order.cluster)
-            _refuse_taken(order.name, driver.name, state)
+            _refuse_taken(order, driver.name, state)
+            made = _made_by(order, state)
+            if made is not None:
+                return _complete(driver, made, reporter=reporter)
             spec = _spec_for(order, state)
             check_spec(spec)
             networks = plan_networks(spec, state, version=__version__)
@@ -108,11 +86,12 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
         with reporter.phase("node"):
             driver.delete_node(order.name)  # what a killed run left half-made, the only thing of that name by now
             run = Run(driver=driver, reporter=reporter, rollback=rollback)
-            create_nodes(run, [design], image, files.for_new, source=order.source)
+            labels = {LABEL_ORDER: order.label()}
+            create_nodes(run, [design], image, files.for_new, labels=labels, source=order.source)
         with reporter.phase("slurm"):
             running = [node.name for node in old if node.status == "running"]
             up = [member for member in members if member.name in (*running, design.name)]
-            renewed = renew_files(driver, spec, up, running, files.shared, reporter=reporter)
+            renewed = renew_files(driver, spec, up, running, files.kept, reporter=reporter)
     gpus = f"{len(design.gpus)} GPU {design.sharing} ({design.access})" if design.gpus else "no GPU"
     return Outcome(changed=(f"created node {design.name} {design.address} role {design.role}, {gpus}", *renewed))
 
@@ -145,7 +124,22 @@ def refuse_answering(address: str, bridge: str, *, engine: str) -> None:
         )
 
 
-def _refuse_taken(name: str, engine: str, state: ClusterState) -> None:
+def _made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:
+    node = state.node(order.name)
+    return node if node and node.complete and node.labels.get(LABEL_ORDER) == order.label() else None
+
+
+def _complete(driver: Driver, node: NodeState, *, reporter: Reporter) -> Outcome:
+    """Do what a run that was killed after it had made the node left undone."""
+    stopped = [node.name] if node.status != "running" else []
+    if stopped:
+        start_nodes(driver, stopped, reporter=reporter)
+    renewed = follow_cluster(driver, node.labels[LABEL_CLUSTER], reporter=reporter)
+    return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
+
+
+def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
+    name = order.name
     for node in (*state.nodes, *state.others):
         if node.name != name:
             continue
@@ -155,10 +149,11 @@ def _refuse_taken(name: str, engine: str, state: ClusterState) -> None:
                 evidence=f"{engine} has {name}, {node.status}, without a gpuprov label",
                 fix="choose another name",
             )
-        if node.complete:
+        if node.complete and _made_by(order, state) is None:
             raise UsageError(
                 f"the name {name} is taken",
-                evidence=f"cluster {node.labels[LABEL_CLUSTER]} has a node {name} ({node.status})",
+                evidence=f"cluster {node.labels[LABEL_CLUSTER]} has a node {name} ({node.status}), "
+                "which this same command did not make",
                 fix=f"choose another name, or remove it: gpuprov rm {name}",
             )
 

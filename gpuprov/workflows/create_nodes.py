@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuprov.drivers.base import File
+from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, File
 from gpuprov.workflows import services
+from gpuprov.workflows.build_image import LABEL_MUNGE_OWNER
 from gpuprov.workflows.side_by_side import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
@@ -41,10 +42,12 @@ def create_nodes(
     image: ImageState,
     files: Callable[[NodeDesign], tuple[File, ...]],
     *,
+    labels: Mapping[str, str] | None = None,
     source: str | None = None,
 ) -> None:
     """Create and start nodes in parallel; from the image, or as copies of the stopped node `source`.
 
+    A copy counts as finished only once it has an identity of its own. `labels` are more labels for each.
     Returns or raises only after every sibling has stopped, so that a rollback meets no moving target.
     """
     driver, reporter = run.driver, run.reporter
@@ -52,27 +55,57 @@ def create_nodes(
     def create(design: NodeDesign) -> None:
         run.rollback.add(f"node {design.name}", lambda: driver.delete_node(design.name))
         reporter.node(design.name, "creating")
-        request = design.request(image, files(design))
+        request = design.request(image.id, files(design), {**_image_labels(image), **(labels or {})})
         if source is None:
             driver.create_node(request)
         else:
-            driver.clone_node(source, request)
+            fingerprint = {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]}
+            unfinished = {key: value for key, value in request.labels.items() if key not in fingerprint}
+            driver.clone_node(source, replace(request, labels=unfinished))
         reporter.node(design.name, "starting")
         driver.start_node(design.name)
         if source is not None:
             services.give_identity(driver, design.name)
+            driver.set_labels(design.name, fingerprint)
         reporter.node(design.name, "started")
 
     each(create, designs)
 
 
-def repair_nodes(driver: Driver, designs: Sequence[NodeDesign], *, reporter: Reporter) -> None:
-    """Bring devices, mounts and labels of existing nodes to what is asked; a running node goes on running."""
+def _image_labels(image: ImageState) -> dict[str, str]:
+    """What a node remembers of its image."""
+    kept = {key: value for key, value in image.labels.items() if key == LABEL_MUNGE_OWNER}
+    return {LABEL_IMAGE: image.name, **kept}
+
+
+def repair_nodes(
+    driver: Driver,
+    designs: Sequence[NodeDesign],
+    *,
+    settings: Collection[str],
+    restart: Collection[str],
+    reporter: Reporter,
+) -> None:
+    """Bring existing nodes to what is asked; a running node goes on running, unless it is one to restart.
+
+    Args:
+        driver: Reaches the nodes.
+        designs: What differing nodes shall be; their devices, mounts and labels are set.
+        settings: Names of those whose settings differ as well.
+        restart: Names of those whose repair takes effect with the next start.
+        reporter: Hears each node's state.
+    """
 
     def repair(design: NodeDesign) -> None:
         reporter.node(design.name, "repairing")
+        if design.name in restart:  # first: killed after the repair, nothing would tell that a restart is due
+            driver.stop_node(design.name)
+        if design.name in settings:
+            driver.set_settings(design.name, design.request())
         driver.set_devices(design.name, design.devices, design.mounts)
         driver.set_labels(design.name, design.labels())
+        if design.name in restart:
+            driver.start_node(design.name)
         reporter.node(design.name, "repaired")
 
     each(repair, designs)

@@ -9,26 +9,22 @@ from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
+from gpuprov.workflows.node_drift import changed_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from ipaddress import IPv4Interface
 
     from gpuprov.core.rollback import Rollback
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, Settings
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_state import ClusterState
 
 
-def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tuple[NetworkRequest, ...]:
-    """The networks to make.
-
-    Raises:
-        NotOurs: A bridge of that name exists and gpuprov did not make it.
-        UsageError: It belongs to another cluster, or has another address than the spec says.
-    """
+def wanted_networks(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
+    """The two networks of a cluster."""
     labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version}
-    wanted = (
+    return (
         NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
         NetworkRequest(
             name=spec.network.private_bridge,
@@ -37,7 +33,18 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
             beside=spec.network.bridge,
         ),
     )
+
+
+def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tuple[NetworkRequest, ...]:
+    """The networks to make.
+
+    Raises:
+        NotOurs: A bridge of that name exists and gpuprov did not make it.
+        UsageError: It belongs to another cluster, or another subnet is asked for than it was made with.
+    """
+    wanted = wanted_networks(spec, version=version)
     present = {network.name: network for network in state.networks}
+    as_recorded = state.spec is not None and state.spec.network == spec.network  # then somebody else changed it
     for request in wanted:
         found = present.get(request.name)
         if found is None:
@@ -55,7 +62,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
                 evidence=f"label gpuprov.cluster={owner}",
                 fix=f"give cluster {spec.name} bridges and subnets of its own, or: gpuprov cluster down {owner}",
             )
-        if found.address != request.address:
+        if found.address != request.address and not as_recorded:
             raise UsageError(
                 f"the network {request.name} has another address than the spec asks for",
                 evidence=f"it has {found.address}, the spec says {request.address}",
@@ -70,6 +77,19 @@ def ensure_networks(driver: Driver, requests: tuple[NetworkRequest, ...], rollba
         rollback.add(f"network {request.name}", partial(driver.delete_network, request.name))
         driver.create_network(request)
     return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
+
+
+def plan_repairs(
+    spec: ClusterSpec, state: ClusterState, *, version: str, expect: Callable[[NetworkRequest], Settings]
+) -> tuple[tuple[NetworkRequest, str], ...]:
+    """The networks of the cluster that somebody changed, each with what differs, in words."""
+    present = {network.name: network for network in state.own_networks}
+    found = [
+        (request, "; ".join(changed_settings(present[request.name].settings, expect(request)).values()))
+        for request in wanted_networks(spec, version=version)
+        if request.name in present
+    ]
+    return tuple((request, words) for request, words in found if words)
 
 
 def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterState) -> None:

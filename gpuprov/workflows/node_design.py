@@ -14,14 +14,12 @@ from gpuprov.drivers.base import (
     LABEL_DRIVER,
     LABEL_FINGERPRINT,
     LABEL_GPUS,
-    LABEL_IMAGE,
     LABEL_PRIVATE_ADDRESS,
     LABEL_ROLE,
     LABEL_SHARING,
     LABEL_VERSION,
     Attachment,
     File,
-    ImageState,
     NodeRequest,
 )
 from gpuprov.gpu.access import decide_access
@@ -90,12 +88,20 @@ class NodeDesign:
             LABEL_FINGERPRINT: fingerprint(asdict(self)),
         }
 
-    def request(self, image: ImageState, files: tuple[File, ...]) -> NodeRequest:
-        """What the driver needs to make it."""
+    def request(
+        self, image: str = "", files: tuple[File, ...] = (), labels: Mapping[str, str] | None = None
+    ) -> NodeRequest:
+        """What the driver needs to make it, or to compare it with one that is there.
+
+        Args:
+            image: Identity of the image; a comparison needs none.
+            files: What it holds before its first boot.
+            labels: Labels besides those of the design.
+        """
         return NodeRequest(
             name=self.name,
-            image=image.id,
-            labels={**self.labels(), LABEL_IMAGE: image.name},
+            image=image,
+            labels={**self.labels(), **(labels or {})},
             attachments=self.attachments,
             devices=self.devices,
             mounts=self.mounts,

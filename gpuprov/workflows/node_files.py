@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
-from gpuprov.drivers.base import LABEL_ROLE, File
+from gpuprov.drivers.base import File
 from gpuprov.spec.addressing import gateway
 from gpuprov.workflows.build_image import LABEL_MUNGE_OWNER
 from gpuprov.workflows.create_nodes import seed_files
-from gpuprov.workflows.secrets import ensure_ssh_key, munge_key
-from gpuprov.workflows.slurm_files import Machine, render_hosts, render_slurm
+from gpuprov.workflows.secrets import MUNGE_KEY, ensure_ssh_key, munge_key
+from gpuprov.workflows.slurm_files import APPLIED, Machine, render_hosts, render_slurm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuprov.workflows.slurm_files import Member
 
 SIMULATOR = File(path="/etc/environment", content=b"NUMBA_ENABLE_CUDASIM=1\n")  # numba, for who logs in by ssh
-CONTROLLER_MARK = "/etc/slurm/controller"  # the image's slurmctld.service starts only where this is
+CONTROLLER = File(path="/etc/slurm/controller", content=b"")  # the image's slurmctld.service starts only where this is
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,27 +31,33 @@ class FileSet:
     """The files of a cluster.
 
     Attributes:
-        shared: The same on every node, kept up to date on nodes that run.
+        shared: The same on every node.
         seed: What any new node gets before it boots.
-        secret: What a new Slurm node gets besides.
+        secret: What a Slurm node has besides.
         controller: Name of the Slurm controller.
+        members: The nodes of the cluster by name.
     """
 
     shared: tuple[File, ...]
     seed: tuple[File, ...]
     secret: tuple[File, ...]
     controller: str
+    members: Mapping[str, Member]
+
+    def kept(self, name: str) -> tuple[File, ...]:
+        """What is kept up to date on a node that runs; who may log in is its user's to change after the first boot."""
+        member = self.members[name]
+        files: tuple[File, ...] = (SIMULATOR,) if member.simulated else ()
+        if member.slurm:
+            files += self.secret
+            if name == self.controller:
+                files += (CONTROLLER,)
+        shared = [file for file in self.shared if member.slurm or file.path != APPLIED]
+        return (*shared, *files)
 
     def for_new(self, design: NodeDesign) -> tuple[File, ...]:
         """Everything a new node needs before it boots."""
-        files = (*self.seed, *self.shared)
-        if design.access == "simulated":
-            files += (SIMULATOR,)
-        if design.role == "slurm":
-            files += self.secret
-            if design.name == self.controller:
-                files += (File(path=CONTROLLER_MARK, content=b""),)
-        return files
+        return (*self.seed, *self.kept(design.name))
 
 
 def plan_files(
@@ -69,20 +75,27 @@ def plan_files(
     if any(member.slurm for member in members):
         facts = driver.facts()
         shared += render_slurm(spec, controller, members, Machine(cpus=facts.cpus, memory_bytes=facts.memory_bytes))
-    if "slurm" in images:
-        uid, gid = _munge_owner(images["slurm"])
-        old = state.node(controller)
-        holder = controller if old and old.complete and old.labels.get(LABEL_ROLE) == "slurm" else None
-        key = munge_key(driver, holder)
-        secret = (File(path="/etc/munge/munge.key", content=key, mode=0o400, uid=uid, gid=gid),)
+        owner = _munge_owner(state, images)
+        if owner:
+            uid, gid = (int(number) for number in owner.split(":"))
+            # the controller first: a key that somebody changed elsewhere is the wrong one
+            holders = sorted((node.name for node in state.slurm_nodes), key=lambda name: (name != controller, name))
+            secret = (File(path=MUNGE_KEY, content=munge_key(driver, holders), mode=0o400, uid=uid, gid=gid),)
     seed: tuple[File, ...] = ()
     if images:
         nameserver = driver.nameserver or str(gateway(spec.network).ip)
         seed = seed_files(nameserver=nameserver, public_key=ensure_ssh_key(spec.name))
-    return FileSet(shared=shared, seed=seed, secret=secret, controller=controller)
+    by_name = {member.name: member for member in members}
+    return FileSet(shared=shared, seed=seed, secret=secret, controller=controller, members=by_name)
 
 
-def _munge_owner(image: ImageState) -> tuple[int, int]:
+def _munge_owner(state: ClusterState, images: Mapping[Role, ImageState]) -> str:
+    """`uid:gid` of munge in the image of new nodes, else in that of those there are; empty where no label tells."""
+    image = images.get("slurm")
+    if image is None:
+        return next(
+            (node.labels[LABEL_MUNGE_OWNER] for node in state.slurm_nodes if LABEL_MUNGE_OWNER in node.labels), ""
+        )
     owner = image.labels.get(LABEL_MUNGE_OWNER)
     if owner is None:
         raise UsageError(
@@ -90,5 +103,4 @@ def _munge_owner(image: ImageState) -> tuple[int, int]:
             evidence=f"it has no label {LABEL_MUNGE_OWNER}: gpuprov did not build it for that role",
             fix="leave --image out, or use --role plain",
         )
-    uid, gid = owner.split(":")
-    return int(uid), int(gid)
+    return owner

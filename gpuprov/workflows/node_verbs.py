@@ -12,9 +12,8 @@ from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows import slurm
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.create_nodes import delete_nodes, start_nodes
-from gpuprov.workflows.node_files import plan_files
+from gpuprov.workflows.follow import follow
 from gpuprov.workflows.side_by_side import each
-from gpuprov.workflows.slurm_files import present_member
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +64,7 @@ def start(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcom
     with host_lock(reporter):
         with reporter.phase("start"):
             start_nodes(driver, [node.name for node in stopped], reporter=reporter)
-        renewed = _follow(driver, {node.labels[LABEL_CLUSTER] for node in stopped}, reporter=reporter)
+        renewed = follow(driver, {node.labels[LABEL_CLUSTER] for node in stopped}, reporter=reporter)
     return Outcome(changed=(*(f"started {node.name}" for node in stopped), *renewed))
 
 
@@ -91,7 +90,7 @@ def remove(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outco
             _refuse_loss(driver, observe_cluster(driver, cluster), [node.name for node in nodes])
         with reporter.phase("remove"):
             delete_nodes(driver, [node.name for node in nodes], reporter=reporter)
-        renewed = _follow(driver, clusters, reporter=reporter)
+        renewed = follow(driver, clusters, reporter=reporter)
     return Outcome(changed=(*(f"removed {node.name}" for node in nodes), *renewed))
 
 
@@ -107,25 +106,6 @@ def _refuse_loss(driver: Driver, state: ClusterState, names: list[str]) -> None:
         )
     if leaving and controller in running:
         slurm.refuse_running_jobs(driver, controller, leaving)
-
-
-def _follow(driver: Driver, clusters: set[str], *, reporter: Reporter) -> tuple[str, ...]:
-    """Bring hosts files and Slurm of the clusters to the nodes that are there now."""
-    lines: tuple[str, ...] = ()
-    for cluster in sorted(clusters):
-        state = observe_cluster(driver, cluster)
-        spec = state.spec or ClusterSpec(name=cluster)
-        complete = [node for node in state.nodes if node.complete]
-        controller = state.node(slurm.controller_name(spec))
-        if not complete or (state.slurm_nodes and (controller is None or controller.status != "running")):
-            continue
-        members = [present_member(node) for node in complete]
-        running = [node.name for node in complete if node.status == "running"]
-        files = plan_files(driver, spec, state, members, {}, controller=slurm.controller_name(spec))
-        up = [member for member in members if member.name in running]
-        with reporter.phase("slurm"):
-            lines += slurm.renew_files(driver, spec, up, running, files.shared, reporter=reporter)
-    return lines
 
 
 def snapshot(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Outcome:
@@ -152,7 +132,7 @@ def restore(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Out
         )
     with host_lock(reporter), reporter.phase("restore"):
         driver.restore_node(name, label)
-    renewed = _follow(driver, {node.labels[LABEL_CLUSTER]}, reporter=reporter) if node.status == "running" else ()
+    renewed = follow(driver, {node.labels[LABEL_CLUSTER]}, reporter=reporter) if node.status == "running" else ()
     return Outcome(changed=(f"brought {name} back to {label}", *renewed))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,12 +18,20 @@ _WORKERS = 8
 
 
 def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
-    """Do it to all, side by side; the first error is raised once all have stopped."""
+    """Do it to all, side by side; the first error is raised once all have stopped.
+
+    After an error or Ctrl-C nothing new is begun.
+    """
     with ThreadPoolExecutor(_WORKERS) as pool:
         futures = [pool.submit(act, thing) for thing in things]
-        wait(futures)
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            for future in futures:
+                future.cancel()
     for future in futures:
-        future.result()
+        if not future.cancelled():
+            future.result()
 
 
 def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int) -> list[Answer]:

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.waiting import Wait
+from gpuprov.drivers.base import File
 from gpuprov.spec.addressing import node_name
 from gpuprov.workflows import services
+from gpuprov.workflows.secrets import MUNGE_KEY
 from gpuprov.workflows.side_by_side import each
 from gpuprov.workflows.slurm_files import APPLIED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, File
+    from gpuprov.drivers.base import Driver
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.slurm_files import Member
 
@@ -27,7 +29,8 @@ READY = frozenset({"idle", "mixed", "allocated", "completing"})
 _READY_BUDGET_S = 90.0
 _COMMAND_BUDGET_S = 30.0
 _WORKERS = 8
-_FOLDER = "/etc/slurm/"
+_FOLDERS = ("/etc/slurm/", "/etc/munge/")
+_LOOK = 'sha256sum -- "$@"; stat -c "%a %u:%g %n" -- "$@"'
 
 
 def node_states(driver: Driver, controller: str) -> dict[str, str]:
@@ -74,7 +77,7 @@ def refuse_running_jobs(driver: Driver, controller: str, names: Sequence[str]) -
     jobs = result.stdout.strip()
     if result.exit_code == 0 and jobs:
         raise UsageError(
-            f"jobs run on nodes that would be removed: {', '.join(names)}",
+            f"jobs run on nodes that would be removed or restarted: {', '.join(names)}",
             evidence=jobs,
             fix=f"wait for them, or end them: gpuprov exec {controller} -- scancel JOB",
         )
@@ -90,30 +93,38 @@ def renew_files(
     spec: ClusterSpec,
     members: Sequence[Member],
     old: Sequence[str],
-    shared: Sequence[File],
+    files: Callable[[str], Sequence[File]],
     *,
     reporter: Reporter,
 ) -> tuple[str, ...]:
-    """Bring the shared files to nodes that were there before, restart their daemons, and wait until Slurm is ready.
+    """Bring files to nodes that were there before, restart the daemons that read them, and wait until Slurm is ready.
+
+    The digest of what the daemons have read is taken away first and written last, so that a run killed in between, or
+    daemons that have read what somebody else wrote, are seen and repaired by the next.
 
     Args:
         driver: Reaches the nodes.
         spec: Names the controller.
         members: Every node of the cluster.
         old: Those that run and may hold older files.
-        shared: The files as they shall be.
+        files: The files as they shall be, by node.
         reporter: Hears each node's state.
 
     Returns:
         One line for each set of files that nodes lacked.
     """
-    stale = outdated(driver, old, shared)
-    each(lambda name: driver.push(name, [file for file in stale[name] if file.path != APPLIED]), list(stale))
+    stale = outdated(driver, old, files)
     names = [member.name for member in members if member.slurm]
-    renewed = [name for name in names if any(file.path.startswith(_FOLDER) for file in stale.get(name, ()))]
+    renewed = [name for name in names if any(file.path.startswith(_FOLDERS) for file in stale.get(name, ()))]
+    each(lambda name: driver.push(name, [File(path=APPLIED, content=b"")]), renewed)
+    each(lambda name: driver.push(name, [file for file in stale[name] if file.path != APPLIED]), list(stale))
     if renewed:
+        each(
+            lambda name: _restart(driver, name, "munge"),
+            [name for name in renewed if MUNGE_KEY in [file.path for file in stale[name]]],
+        )
         restart_daemons(driver, controller_name(spec), renewed)
-        each(lambda name: driver.push(name, [file for file in stale[name] if file.path == APPLIED]), renewed)
+        each(lambda name: driver.push(name, [file for file in files(name) if file.path == APPLIED]), renewed)
     if names:
         wait_ready(driver, controller_name(spec), names, reporter)
     return renewal_lines(stale)
@@ -128,17 +139,23 @@ def renewal_lines(stale: Mapping[str, Sequence[File]]) -> tuple[str, ...]:
     return tuple(f"{change} on {fold(names)}" for change, names in nodes.items())
 
 
-def outdated(driver: Driver, names: Iterable[str], files: Sequence[File]) -> dict[str, list[File]]:
-    """Which of the files each running node has not, or has in another form; nodes with all of them are left out."""
-    wanted = {file.path: hashlib.sha256(file.content).hexdigest() for file in files}
+def outdated(driver: Driver, names: Iterable[str], files: Callable[[str], Sequence[File]]) -> dict[str, list[File]]:
+    """Which of its files each running node has not, or has otherwise; nodes with all of them are left out."""
 
     def look(name: str) -> tuple[str, list[File]]:
-        result = driver.run(name, ["sha256sum", "--", *wanted], timeout_s=_COMMAND_BUDGET_S)
-        present = {line[66:]: line[:64] for line in result.stdout.splitlines()}
-        return name, [file for file in files if present.get(file.path) != wanted[file.path]]
+        wanted = files(name)
+        argv = ["sh", "-c", _LOOK, "sh", *(file.path for file in wanted)]
+        said = driver.run(name, argv, timeout_s=_COMMAND_BUDGET_S).stdout.splitlines()
+        return name, [file for file in wanted if not set(_describe(file)) <= set(said)]
 
     with ThreadPoolExecutor(_WORKERS) as pool:
         return {name: stale for name, stale in pool.map(look, names) if stale}
+
+
+def _describe(file: File) -> tuple[str, str]:
+    """What `_LOOK` says of a file that is as it shall be."""
+    digest = hashlib.sha256(file.content).hexdigest()
+    return f"{digest}  {file.path}", f"{file.mode:o} {file.uid}:{file.gid} {file.path}"
 
 
 def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
 from gpuprov.core.fingerprint import fingerprint
-from gpuprov.drivers.base import LABEL_ROLE, File
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
 from gpuprov.render.templates import render
 from gpuprov.workflows.node_design import gpu_paths
 
@@ -25,13 +25,14 @@ APPLIED = "/etc/slurm/applied"  # the digest of the files that the node's daemon
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A node as the files name it; `devices` are the paths of its GPUs in order of minor."""
+    """A node as the files name it; `devices` are the paths of its GPUs in order of minor, `simulated` ones or real."""
 
     name: str
     address: str
     private_address: str
     slurm: bool
     devices: tuple[str, ...] = ()
+    simulated: bool = False
 
 
 def planned_member(design: NodeDesign) -> Member:
@@ -42,6 +43,7 @@ def planned_member(design: NodeDesign) -> Member:
         private_address=design.private_address,
         slurm=design.role == "slurm",
         devices=gpu_paths(design.devices),
+        simulated=design.access == "simulated",
     )
 
 
@@ -53,6 +55,7 @@ def present_member(node: NodeState) -> Member:
         private_address=node.addresses.get("eth1", "").partition("/")[0],
         slurm=node.labels.get(LABEL_ROLE) == "slurm",
         devices=gpu_paths(node.devices),
+        simulated=node.labels.get(LABEL_ACCESS) == "simulated",
     )
 
 

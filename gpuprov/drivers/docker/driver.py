@@ -25,6 +25,7 @@ from gpuprov.drivers.base import (
     NodeRequest,
     NodeState,
     Stream,
+    TellsNoSettings,
     require_capability,
 )
 from gpuprov.drivers.docker import containers, documents, images, jobs, networks
@@ -49,7 +50,7 @@ while :; do sleep 3600 & wait $!; done
 """
 
 
-class DockerDriver:
+class DockerDriver(TellsNoSettings):
     """One Docker daemon."""
 
     name = "docker"

@@ -15,8 +15,9 @@ from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     EngineFacts,
     NetworkState,
+    Setting,
 )
-from gpuprov.drivers.fake.engine import Command, FakeImage, FakeNode
+from gpuprov.drivers.fake.engine import Command, FakeImage, FakeNode, describe_settings
 from gpuprov.drivers.fake.faults import Killed
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         NetworkRequest,
         NodeRequest,
         NodeState,
+        Settings,
         Stream,
     )
     from gpuprov.drivers.fake.engine import FakeEngine
@@ -197,6 +199,22 @@ class FakeDriver:
             node = self._ours(name)
             node.devices, node.mounts = tuple(devices), tuple(mounts)
 
+    def settings(self, request: NodeRequest) -> Settings:
+        """As a node made from it shows them."""
+        return describe_settings(
+            request.attachments,
+            privileged=request.privileged,
+            cpus=request.cpus,
+            memory_bytes=request.memory_bytes,
+        )
+
+    def set_settings(self, name: str, request: NodeRequest) -> None:
+        """Replace all but devices, mounts, labels and files."""
+        with self._step("set_settings", name):
+            node = self._ours(name)
+            node.attachments, node.privileged = request.attachments, request.privileged
+            node.cpus, node.memory_bytes = request.cpus, request.memory_bytes
+
     # --- inside a node
 
     def push(self, name: str, files: Sequence[File]) -> None:
@@ -343,7 +361,11 @@ class FakeDriver:
             if request.name in self.engine.networks:
                 raise _error(f"there is a network {request.name} already", f"{self.engine.networks[request.name]}")
             self.engine.networks[request.name] = NetworkState(
-                name=request.name, managed=True, address=request.address, labels=dict(request.labels)
+                name=request.name,
+                managed=True,
+                address=request.address,
+                labels=dict(request.labels),
+                settings=self.network_settings(request),
             )
 
     def delete_network(self, name: str) -> None:
@@ -363,6 +385,22 @@ class FakeDriver:
             if network is None:
                 raise _error(f"there is no network {name}", f"networks: {', '.join(self.engine.networks) or 'none'}")
             self.engine.networks[name] = replace(network, labels={**network.labels, **labels})
+
+    def network_settings(self, request: NetworkRequest) -> Settings:
+        """NAT where the host is on it."""
+        return {
+            "address": Setting(value=request.address or "none"),
+            "nat": Setting(value="on" if request.address else "off"),
+        }
+
+    def set_network_settings(self, request: NetworkRequest) -> None:
+        """Make address and NAT as asked again."""
+        with self._step("set_network_settings", request.name):
+            network = self._our_network(request.name)
+            if network is None:
+                raise _error(f"there is no network {request.name}", f"networks: {', '.join(self.engine.networks)}")
+            settings = self.network_settings(request)
+            self.engine.networks[request.name] = replace(network, address=request.address, settings=settings)
 
     def _our_network(self, name: str) -> NetworkState | None:
         network = self.engine.networks.get(name)

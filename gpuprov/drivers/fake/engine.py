@@ -14,13 +14,14 @@ from gpuprov.drivers.base import (
     ImageState,
     NetworkState,
     NodeState,
+    Setting,
 )
 from gpuprov.drivers.fake.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.drivers.base import Attachment, Exposure, File, Status
+    from gpuprov.drivers.base import Attachment, Exposure, File, Settings, Status
     from gpuprov.spec.devices import CharDevice, Mount
 
 _GIB = 1024**3
@@ -63,7 +64,25 @@ class FakeNode:
             snapshots=tuple(self.snapshots),
             privileged=self.privileged,
             environment=self.environment,
+            settings=describe_settings(
+                self.attachments, privileged=self.privileged, cpus=self.cpus, memory_bytes=self.memory_bytes
+            ),
         )
+
+
+def describe_settings(
+    attachments: tuple[Attachment, ...], *, privileged: bool, cpus: int | None, memory_bytes: int | None
+) -> Settings:
+    """A node's settings; limits are live, the rest needs a restart."""
+    shown = {
+        attachment.interface: Setting(value=f"{attachment.kind} on {attachment.network}, {attachment.mac}", live=False)
+        for attachment in attachments
+    }
+    addresses = ",".join(attachment.address for attachment in attachments)
+    shown["addresses"] = Setting(value=addresses, live=False)
+    shown["privileged"] = Setting(value=str(privileged), live=False)
+    shown |= {"cpus": Setting(value=str(cpus))} if cpus else {}
+    return shown | ({"memory": Setting(value=str(memory_bytes))} if memory_bytes else {})
 
 
 @dataclass(kw_only=True)

@@ -59,6 +59,17 @@ class LxdApi:
         with self.translated("write a file to", path):
             self._node(path).files.post(params={"path": target}, data=content, headers=dict(headers))
 
+    def file_headers(self, path: tuple[str, ...], target: str) -> Mapping[str, str]:
+        """What LXD says of a file besides its content: `X-LXD-mode` and the like; keys in any case."""
+        with self.translated("read", path):
+            headers: Mapping[str, str] = self._node(path).files.get(params={"path": target}, is_api=False).headers
+        return headers
+
+    def delete_file(self, path: tuple[str, ...], target: str) -> None:
+        """DELETE a file of an instance."""
+        with self.translated("remove a file of", path):
+            self._node(path).files.delete(params={"path": target})
+
     def _node(self, path: tuple[str, ...]) -> Any:  # noqa: ANN401 - pylxd has no types
         node = self.client.api
         for part in path:

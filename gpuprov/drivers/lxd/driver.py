@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import posixpath
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
@@ -22,12 +22,15 @@ from gpuprov.drivers.base import (
     NetworkState,
     NodeRequest,
     NodeState,
+    Settings,
     Stream,
     require_capability,
 )
-from gpuprov.drivers.lxd import documents, images
+from gpuprov.drivers.lxd import documents, images, settings
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.execute import run_recorded
+from gpuprov.drivers.lxd.files import replace_files, write_files
+from gpuprov.drivers.lxd.links import find_lost, read_rules, unplugged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -89,7 +92,7 @@ class LxdDriver:
     def list_nodes(self) -> list[NodeState]:
         """Every instance, foreign ones too; our images and builders are left out."""
         found = self._api.get("instances", recursion=1)
-        nodes = [documents.parse_instance(document) for document in found if documents.KIND not in document["config"]]
+        nodes = [_observed(document) for document in found if documents.KIND not in document["config"]]
         return [node for node in nodes if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
 
     def find_node(self, name: str) -> NodeState | None:
@@ -98,7 +101,7 @@ class LxdDriver:
             document = self._api.get("instances", _real(name), recursion=1)
         except NotFound:
             return None
-        return None if documents.parse_image_instance(document) else documents.parse_instance(document)
+        return None if documents.parse_image_instance(document) else _observed(document)
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped instance from an image."""
@@ -131,7 +134,7 @@ class LxdDriver:
         try:
             if exact:
                 self._reduce(request.name, body)
-            self._write(request.name, request.files)
+            write_files(self._api, request.name, request.files)
             if LABEL_FINGERPRINT in request.labels:
                 self._label(request.name, {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]})
         except BaseException:
@@ -239,31 +242,22 @@ class LxdDriver:
         document["devices"] = kept | documents.render_devices(devices, mounts, shift=shift)
         self._api.send("put", "instances", name, body=document)
 
+    def settings(self, request: NodeRequest) -> Settings:
+        """What a node made from it shows while nobody has changed it."""
+        return settings.request_settings(request)
+
+    def set_settings(self, name: str, request: NodeRequest) -> None:
+        """Bring config keys and networks to the request's; labels, devices, mounts and exposures stay."""
+        self._ours(name)
+        document = self._api.get("instances", name)
+        self._api.send("put", "instances", name, body=settings.restore_settings(document, request))
+
     # --- inside a node
 
     def push(self, name: str, files: Sequence[File]) -> None:
         """Write files; missing parent folders are made."""
         self._ours(name)
-        self._write(name, files)
-
-    def _write(self, name: str, files: Sequence[File]) -> None:
-        made = {"/", "/etc", "/root", "/tmp", "/opt", "/usr/local", "/var"}  # noqa: S108 - inside the node
-        for file in files:
-            self._make_folders(name, posixpath.dirname(file.path), made)
-            headers = _file_headers("file", mode=file.mode, uid=file.uid, gid=file.gid)
-            self._api.push(("instances", name), file.path, file.content, headers)
-
-    def _make_folders(self, name: str, folder: str, made: set[str]) -> None:
-        if not folder.startswith("/"):
-            raise EngineError(
-                f"cannot write into {name}", evidence=f"{folder!r} is no absolute path", fix="give the whole path"
-            )
-        if folder in made:
-            return
-        self._make_folders(name, posixpath.dirname(folder), made)
-        # LXD answers success for a folder that exists and leaves its owner and mode as they are
-        self._api.push(("instances", name), folder, b"", _file_headers("directory", mode=0o755, uid=0, gid=0))
-        made.add(folder)
+        replace_files(self._api, name, files)
 
     def pull(self, name: str, path: str) -> bytes:
         """Read a file of a node."""
@@ -340,7 +334,15 @@ class LxdDriver:
 
     def list_networks(self) -> list[NetworkState]:
         """Every network, the host's own interfaces too."""
-        return [documents.parse_network(document) for document in self._api.get("networks", recursion=1)]
+        found = [(document, documents.parse_network(document)) for document in self._api.get("networks", recursion=1)]
+        rules = read_rules(self._firewall()) if any(state.ours for _, state in found) else None
+        return [
+            replace(state, settings=_network_settings(document, rules)) if state.ours else state
+            for document, state in found
+        ]
+
+    def _firewall(self) -> str:
+        return str(self._api.client.host_info["environment"].get("firewall"))
 
     def create_network(self, request: NetworkRequest) -> None:
         """Make a bridge."""
@@ -356,6 +358,23 @@ class LxdDriver:
         if not self._our_network(name):
             raise NotFound(f"there is no network {name}", evidence=f"{self.name} has none", fix="gpuprov cluster up")
         self._api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
+
+    def network_settings(self, request: NetworkRequest) -> Settings:
+        """What a network made from it shows while nobody has changed it."""
+        return settings.request_network_settings(request)
+
+    def set_network_settings(self, request: NetworkRequest) -> None:
+        """Bring config, link and rules to the request's; labels stay."""
+        if not self._our_network(request.name):
+            raise NotFound(f"there is no network {request.name}", evidence="none of ours", fix="gpuprov cluster up")
+        document = self._api.get("networks", request.name)
+        labels = {key: value for key, value in document["config"].items() if key.startswith("user.")}
+        wanted = documents.render_network(replace(request, labels={}))["config"] | labels
+        if _network_settings(document, read_rules(self._firewall())) != self.network_settings(request):
+            # LXD sets up a bridge and its rules only where a key changes
+            shaken = {**wanted, settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
+            self._api.send("put", "networks", request.name, body={"config": shaken})
+        self._api.send("put", "networks", request.name, body={"config": wanted})
 
     def _our_network(self, name: str) -> bool:
         try:
@@ -399,14 +418,18 @@ class LxdDriver:
             images.delete_imported(self._api, name)
 
 
+def _observed(document: Mapping[str, Any]) -> NodeState:
+    shown = settings.instance_settings(document, unplugged=unplugged(document))
+    return replace(documents.parse_instance(document), settings=shown)
+
+
+def _network_settings(document: Mapping[str, Any], rules: str | None) -> Settings:
+    config = document["config"]
+    return settings.network_settings(config, lost=find_lost(document["name"], config, rules))
+
+
 def _real(name: str) -> str:
     """A name to ask for: with an empty one LXD answers for all instances, and chooses a name for a new thing itself."""
     if not name:
         raise NotFound("nothing has an empty name", evidence="the name is empty", fix="gpuprov list")
     return name
-
-
-def _file_headers(kind: str, *, mode: int, uid: int, gid: int) -> dict[str, str]:
-    values = {"type": kind, "mode": f"{mode:04o}", "uid": str(uid), "gid": str(gid)}
-    # pylxd talks to LXD and Incus alike; each reads its own spelling and ignores the other's
-    return {f"X-{engine}-{key}": value for engine in ("LXD", "Incus") for key, value in values.items()}

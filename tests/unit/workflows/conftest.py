@@ -17,8 +17,9 @@ from gpuprov.workflows import host_room
 from gpuprov.workflows.build_image import LABEL_MUNGE_OWNER
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import Request, cluster_up
-from gpuprov.workflows.create_node import NodeOrder, create_node
+from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.node_image import node_recipe
+from gpuprov.workflows.node_order import NodeOrder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,10 +45,11 @@ class SlurmInNodes:
 
     def __call__(self, command: Command) -> ExecResult:
         argv = command.argv
-        if argv[0] == "sha256sum":
-            present = [(path, command.node.files.get(path)) for path in argv[2:]]
+        if argv[:2] == ("sh", "-c") and argv[2].startswith("sha256sum"):
+            present = [(path, command.node.files.get(path)) for path in argv[4:]]
             sums = [f"{hashlib.sha256(file.content).hexdigest()}  {path}" for path, file in present if file]
-            return said("\n".join(sums), exit_code=int(len(sums) < len(present)))
+            sums += [f"{file.mode:o} {file.uid}:{file.gid} {path}" for path, file in present if file]
+            return said("\n".join(sums), exit_code=int(len(sums) < 2 * len(present)))
         if argv[0] == "sinfo":
             states = [f"{name} {self._state(command, name)}" for name in self._configured(command)]
             return said("\n".join(states))

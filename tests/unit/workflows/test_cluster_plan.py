@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def plan(world: World, spec: ClusterSpec, state: ClusterState | None = None) -> Plan:
-    return plan_cluster(spec, state or observe_cluster(world.driver, "lab"), world.host, version="1")
+    return plan_cluster(
+        spec, state or observe_cluster(world.driver, "lab"), world.host, version="1", expect=world.driver
+    )
 
 
 def names(plan: Plan) -> dict[str, list[str]]:
@@ -74,8 +76,8 @@ def test_a_changed_lease_is_a_repair(world: World) -> None:
     world.up(2)
     planned = plan(world, world.spec(2, per_node=2))
     assert names(planned) == {"repair": ["c000", "c001"]}
-    assert "devices" in planned.differences["c000"]
-    assert LABEL_GPUS in planned.differences["c000"]
+    assert "devices" in planned.drift["c000"].words
+    assert LABEL_GPUS in planned.drift["c000"].words
 
 
 def test_kept_nodes_keep_their_gpus(world: World) -> None:
@@ -90,15 +92,17 @@ def test_a_gpu_that_has_gone_is_an_error_of_the_host(world: World) -> None:
     world.up(4)
     gone = replace(world.host, gpus=world.host.gpus[:3])
     with pytest.raises(HostNotReady, match="c003"):
-        plan_cluster(world.spec(4), observe_cluster(world.driver, "lab"), gone, version="1")
+        plan_cluster(world.spec(4), observe_cluster(world.driver, "lab"), gone, version="1", expect=world.driver)
 
 
 def test_a_host_without_gpus_serves_nodes_without(world: World) -> None:
     none = replace(world.host, gpus=())
-    planned = plan_cluster(world.spec(2, per_node=0), observe_cluster(world.driver, "lab"), none, version="1")
+    planned = plan_cluster(
+        world.spec(2, per_node=0), observe_cluster(world.driver, "lab"), none, version="1", expect=world.driver
+    )
     assert [design.access for design in planned.create] == ["none", "none"]
     with pytest.raises(UsageError):
-        plan_cluster(world.spec(2), observe_cluster(world.driver, "lab"), none, version="1")
+        plan_cluster(world.spec(2), observe_cluster(world.driver, "lab"), none, version="1", expect=world.driver)
 
 
 def test_another_prefix_is_another_set_of_nodes(world: World) -> None:

@@ -292,14 +292,19 @@ def test_a_node_that_never_gets_ready_is_a_timeout_and_the_next_run_repairs(
 
 
 def test_siblings_end_before_anything_is_taken_back(world: World) -> None:
-    failed = threading.Event()
+    begun, failed = threading.Event(), threading.Event()
 
     def fail() -> None:
+        assert begun.wait(5)
         failed.set()
         raise EngineError("broke", evidence="e", fix="f")
 
+    def hold() -> None:
+        begun.set()
+        failed.wait(5)
+
     world.engine.faults.at("create_node", subject="c000", act=fail)
-    world.engine.faults.at("start_node", subject="c001", act=lambda: failed.wait(5))
+    world.engine.faults.at("start_node", subject="c001", act=hold)
     with pytest.raises(EngineError, match="broke"):
         world.up(2)
     steps = world.engine.faults.passed

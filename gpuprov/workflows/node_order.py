@@ -1,0 +1,58 @@
+"""What `create-node` and `clone` were asked for: recorded on the node, so that the same command knows its own work."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Literal
+
+from gpuprov.drivers.base import LABEL_ORDER
+from gpuprov.spec.models import MountSpec
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import NodeState
+    from gpuprov.spec.models import Role, Sharing
+
+Network = Literal["both", "nat", "private"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeOrder:
+    """What `create-node` is asked for; None takes what the cluster's spec says.
+
+    Attributes:
+        address: On the NAT bridge; None takes the node's number or the next free one.
+        gpus: A count, `all`, `none`, or a list of index, UUID or PCI address.
+        image: Name of an image of gpuprov's or of the engine's.
+        network: Which of the two networks it is on.
+        source: A stopped node whose disk it is a copy of, instead of an image.
+    """
+
+    name: str
+    cluster: str
+    address: str | None = None
+    role: Role | None = None
+    gpus: str | None = None
+    sharing: Sharing | None = None
+    image: str | None = None
+    mounts: tuple[MountSpec, ...] = ()
+    network: Network = "both"
+    privileged: bool = False
+    source: str | None = None
+
+    def label(self) -> str:
+        """The order as one line of JSON."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+
+def read_order(node: NodeState) -> NodeOrder | None:
+    """What a node was ordered as; None for one that `cluster up` made."""
+    text = node.labels.get(LABEL_ORDER)
+    if not text:
+        return None
+    try:
+        content = json.loads(text)
+        mounts = tuple(MountSpec(**mount) for mount in content.pop("mounts", ()))
+        return NodeOrder(**content, mounts=mounts)
+    except (ValueError, TypeError, AttributeError):  # of another version, or edited by hand: as if it had none
+        return None

@@ -1,0 +1,75 @@
+"""What nobody has changed shows what was asked for; what somebody changed shows, and can be put right."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.drivers.base import LABEL_CLUSTER, File, NetworkRequest
+from tests.contract.engines import CLUSTER, Bench
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver, NodeState
+
+GIB = 1 << 30
+
+
+def find(driver: Driver, name: str) -> NodeState:
+    state = driver.find_node(name)
+    assert state is not None
+    return state
+
+
+def test_a_node_shows_the_settings_of_its_request(bench: Bench) -> None:
+    request = replace(bench.request(), memory_bytes=GIB)
+    bench.driver.create_node(request)
+    wanted = bench.driver.settings(request)
+    if not wanted:
+        pytest.skip(f"the driver for {bench.driver.name} does not tell settings")
+    assert find(bench.driver, request.name).settings == wanted
+    bench.driver.start_node(request.name)
+    assert find(bench.driver, request.name).settings == wanted
+    assert next(node for node in bench.driver.list_nodes() if node.name == request.name).settings == wanted
+
+
+def test_other_settings_are_seen_and_put_right_while_the_node_runs(bench: Bench) -> None:
+    request = replace(bench.request(), memory_bytes=GIB)
+    bench.driver.create_node(request)
+    bench.driver.start_node(request.name)
+    if not bench.driver.settings(request):
+        pytest.skip(f"the driver for {bench.driver.name} does not tell settings")
+    before = find(bench.driver, request.name)
+    less = replace(request, memory_bytes=GIB // 2)
+    bench.driver.set_settings(request.name, less)
+    changed = find(bench.driver, request.name)
+    assert changed.settings == bench.driver.settings(less) != before.settings
+    assert replace(changed, settings=before.settings) == before
+    assert all(setting.live for key, setting in changed.settings.items() if before.settings[key] != setting)
+    bench.driver.set_settings(request.name, request)
+    assert find(bench.driver, request.name) == before
+
+
+@pytest.mark.parametrize("address", ["10.77.2.1/24", None])
+def test_a_network_shows_the_settings_of_its_request(driver: Driver, address: str | None) -> None:
+    request = NetworkRequest(
+        name="gptbr2", labels={LABEL_CLUSTER: CLUSTER}, address=address, subnet=None if address else "10.77.2.0/24"
+    )
+    driver.create_network(request)
+    try:
+        (before,) = (network for network in driver.list_networks() if network.name == request.name)
+        assert before.settings == driver.network_settings(request)
+        driver.set_network_settings(request)
+        assert before in driver.list_networks()
+    finally:
+        driver.delete_network(request.name)
+
+
+def test_a_file_that_is_pushed_again_takes_its_new_mode_and_owner(bench: Bench, node: str) -> None:
+    first = File(path="/opt/mode", content=b"1")
+    bench.driver.push(node, [first])
+    bench.driver.push(node, [replace(first, content=b"2", mode=0o400, uid=7, gid=8)])
+    assert bench.driver.pull(node, first.path) == b"2"
+    if bench.real:
+        assert bench.sh(node, "stat -c '%a %u:%g' /opt/mode").strip() == "400 7:8"
