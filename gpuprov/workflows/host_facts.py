@@ -18,6 +18,7 @@ from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_nodes import stat_nodes
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.nodes import plan_device_nodes
+from gpuprov.workflows.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -62,7 +63,7 @@ class HostFacts:
     Attributes:
         links: IPv4 networks in use; None where `ip` is missing.
         forward_rules: What `iptables -S` says of FORWARD and DOCKER-USER; None where it cannot be read.
-        inotify_instances: Limit per user of the host; all unprivileged nodes count as one.
+        limits: The kernel's limits that nodes share, by check; None where one cannot be read.
         subuid: Lines of /etc/subuid; None where there is no such file.
         disk_free_bytes: Where images are built.
         missing_packages: Debian packages whose programs gpuprov runs on the host and does not find.
@@ -78,7 +79,7 @@ class HostFacts:
     engine: EngineView
     links: tuple[Link, ...] | None = ()
     forward_rules: tuple[str, ...] | None = ()
-    inotify_instances: int | None = None
+    limits: Mapping[str, int | None] = field(default_factory=dict)
     subuid: tuple[str, ...] | None = None
     disk_free_bytes: int = 0
     missing_packages: tuple[str, ...] = ()
@@ -103,7 +104,7 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         engine=_view_engine(open_engine),
         links=find_links(),
         forward_rules=_find_forward_rules(),
-        inotify_instances=parse_number(_read(root / "proc/sys/fs/inotify/max_user_instances")),
+        limits={check: limit.read(root) for check, limit in LIMITS.items()},
         subuid=_lines(_read(root / "etc/subuid")),
         disk_free_bytes=shutil.disk_usage(root / CACHE_FOLDER).free,
         missing_packages=tuple(package for package, program in PROGRAMS.items() if shutil.which(program) is None),
@@ -135,11 +136,6 @@ def parse_links(addresses_json: str, routes_json: str) -> tuple[Link, ...]:
             network = IPv4Network(route["dst"], strict=False)
             links.append(Link(interface=route.get("dev", "no interface"), network=network))
     return tuple(links)
-
-
-def parse_number(text: str | None) -> int | None:
-    """A number from /proc, or None."""
-    return int(text) if text and text.strip().isdigit() else None
 
 
 def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:

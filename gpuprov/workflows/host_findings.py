@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.catalogue import find_fix
 from gpuprov.workflows.finding import Finding
 from gpuprov.workflows.gpu_findings import judge_gpus
+from gpuprov.workflows.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 GIB = 1 << 30
 KERNEL_LEAST = (5, 4)  # LXD 5.0's own floor
-INOTIFY_LEAST = 1024  # systemd in each node takes about six, and unprivileged nodes share one user's limit
 ROOM_LEAST_BYTES = 1 * GIB
 ROOM_FOR_IMAGE_BYTES = 4 * GIB
 SUBUID_LEAST = 65536
@@ -34,7 +34,9 @@ def judge_host(facts: HostFacts, spec: ClusterSpec) -> tuple[Finding, ...]:
         *judge_engine(facts),
         judge_disk(facts.disk_free_bytes),
         judge_subuid(facts.subuid),
-        judge_inotify(facts.inotify_instances),
+        judge_limit(facts, "inotify"),
+        judge_limit(facts, "keys"),
+        judge_limit(facts, "neighbours"),
         judge_subnet(facts, "subnet", spec.network.bridge, spec.network.subnet),
         judge_subnet(facts, "private-subnet", spec.network.private_bridge, spec.network.private_subnet),
         judge_forward(facts.forward_rules, spec.network.bridge),
@@ -115,16 +117,17 @@ def judge_subuid(lines: tuple[str, ...] | None) -> Finding:
     )
 
 
-def judge_inotify(instances: int | None) -> Finding:
-    """The default of 128 is used up by some twenty nodes with systemd."""
-    if instances is None:
-        return Finding(id="inotify", status="info", evidence="fs.inotify.max_user_instances cannot be read")
-    enough = instances >= INOTIFY_LEAST
+def judge_limit(facts: HostFacts, check: str) -> Finding:
+    """The kernel's defaults of what all nodes share are used up by some twenty or thirty of them."""
+    limit, present = LIMITS[check], facts.limits.get(check)
+    if present is None:
+        return Finding(id=check, status="info", evidence=f"{limit.key} cannot be read")
+    enough = present >= limit.least
     return Finding(
-        id="inotify",
+        id=check,
         status="ok" if enough else "warn",
-        evidence=f"fs.inotify.max_user_instances = {instances}, shared by all nodes",
-        fix="" if enough else find_fix("", "inotify"),
+        evidence=f"{limit.key} = {present}, shared by all nodes",
+        fix="" if enough else find_fix("", check),
     )
 
 

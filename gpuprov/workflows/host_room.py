@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.workflows.host_facts import find_links
 from gpuprov.workflows.host_findings import takes
+from gpuprov.workflows.kernel_limits import refuse_few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,7 +34,7 @@ def refuse_host_conflicts(
 
     Raises:
         UsageError: A subnet of a network to be made is in use on the host.
-        HostNotReady: Too little room for the nodes to be made.
+        HostNotReady: Too little room, or too low a limit of the kernel, for the nodes to be made.
     """
     if networks:
         own = {spec.network.bridge, spec.network.private_bridge} - {request.name for request in networks}
@@ -41,6 +42,7 @@ def refuse_host_conflicts(
         for subnet in (spec.network.subnet, spec.network.private_subnet):
             refuse_clash(IPv4Network(subnet), links)
     if nodes:
+        refuse_few(driver, nodes)
         free = driver.facts().free_bytes
         needed = nodes * _NODE_ROOM_BYTES
         if free is not None and free < needed:

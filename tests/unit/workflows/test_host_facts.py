@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.workflows.host_facts import Link, gather_facts, parse_cgroup, parse_links, parse_number
+from gpuprov.workflows.host_facts import Link, gather_facts, parse_cgroup, parse_links
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,11 +54,6 @@ def test_no_links() -> None:
     assert parse_links("", "") == ()
 
 
-@pytest.mark.parametrize(("text", "number"), [("128\n", 128), (None, None), ("", None), ("max", None)])
-def test_numbers(text: str | None, number: int | None) -> None:
-    assert parse_number(text) == number
-
-
 def test_an_empty_host_and_no_engine_are_facts_too(tmp_path: Path) -> None:
     def refuse() -> NoReturn:
         raise HostNotReady("lxd is not running", evidence="no socket", fix="sudo gpuprov host prepare")
@@ -68,7 +63,7 @@ def test_an_empty_host_and_no_engine_are_facts_too(tmp_path: Path) -> None:
     assert facts.cgroup == "none"
     assert facts.engine.facts is None
     assert facts.engine.error is not None
-    assert facts.inotify_instances is None
+    assert set(facts.limits.values()) == {None}
     assert facts.subuid is None
     assert facts.gpus is not None
     assert facts.gpus.simulated

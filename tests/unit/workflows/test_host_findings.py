@@ -15,11 +15,12 @@ from gpuprov.workflows.host_findings import (
     judge_engine,
     judge_forward,
     judge_host,
-    judge_inotify,
     judge_kernel,
+    judge_limit,
     judge_subnet,
     judge_subuid,
 )
+from gpuprov.workflows.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
     from gpuprov.workflows.finding import Finding
@@ -40,7 +41,7 @@ GOOD = HostFacts(
     cgroup="v2",
     uid=0,
     engine=EngineView(facts=LXD),
-    inotify_instances=1024,
+    limits={"inotify": 1024, "keys": 2000, "neighbours": 65536},
     disk_free_bytes=50 * GIB,
 )
 
@@ -75,7 +76,7 @@ def test_what_is_not_good_says_what_to_type() -> None:
         ),
         links=(address("lxcbr0", "10.0.3.1/24"), address("eth1", "10.0.5.9/24")),
         forward_rules=("-P FORWARD DROP",),
-        inotify_instances=128,
+        limits={"inotify": 128, "keys": 200, "neighbours": 1024},
         subuid=("ada:100000:65536",),
         missing_packages=("openssh-client",),
         gpu_error=HostNotReady("NVML does not work", evidence="code 18", fix="reboot"),
@@ -89,6 +90,8 @@ def test_what_is_not_good_says_what_to_type() -> None:
         "programs",
         "subuid",
         "inotify",
+        "keys",
+        "neighbours",
         "subnet",
         "private-subnet",
         "forward",
@@ -145,9 +148,12 @@ def test_subordinate_ids(lines: tuple[str, ...] | None, status: str) -> None:
     assert judge_subuid(lines).status == status
 
 
-@pytest.mark.parametrize(("instances", "status"), [(1024, "ok"), (128, "warn"), (None, "info")])
-def test_inotify(instances: int | None, status: str) -> None:
-    assert judge_inotify(instances).status == status
+@pytest.mark.parametrize("check", LIMITS)
+@pytest.mark.parametrize(("present", "status"), [(65536, "ok"), (128, "warn"), (None, "info")])
+def test_limits_of_the_kernel(check: str, present: int | None, status: str) -> None:
+    finding = judge_limit(replace(GOOD, limits={check: present}), check)
+    assert (finding.id, finding.status) == (check, status)
+    assert bool(finding.fix) == (status == "warn")
 
 
 def test_a_subnet_that_nobody_uses_is_free() -> None:
