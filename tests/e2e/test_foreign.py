@@ -184,18 +184,20 @@ def test_nothing_foreign_changes(
     spec = tmp_path / "spec.yaml"
     spec.write_text(SPEC)
     keys = gpuprov.folder / "data"
+    build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
+    if building:
+        assert f"the name {BUILDER}" in gpuprov(*build, expect=4).stderr
+        lxc("rename", BUILDER, f"{BUILDER}-not")
     before = dump(host, keys)
     assert len(before) > 500
     live(gpuprov, str(spec))
     if building:
-        gpuprov("image", "build", "--role", "plain", "--package", "tree", expect=4)  # the builder's name is taken
-        lxc("rename", BUILDER, f"{BUILDER}-not")
-        built = gpuprov.json("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
-        gpuprov("image", "rm", built["changed"][0].split()[-1])
-        lxc("rename", f"{BUILDER}-not", BUILDER)
+        gpuprov("image", "rm", gpuprov.json(*build)["changed"][0].split()[-1])
     there = dump(host, keys)
     assert {key.partition(" ")[0] for key in set(there) - set(before)} >= {"instances", "networks", "ip", "nft", "file"}
     gpuprov("cluster", "down", NAME)
     after = dump(host, keys)
     changed = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
+    if building:
+        lxc("rename", f"{BUILDER}-not", BUILDER)
     assert changed == {}
