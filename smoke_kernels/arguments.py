@@ -59,6 +59,12 @@ def parse_request(arguments: Sequence[str]) -> Request:
         raise UsageError(
             "--sweeps and --independent are for anneal only", evidence=f"asked for {given.kernels[0]}", remedy=_HELP
         )
+    if given.all_devices and given.device is not None:
+        raise UsageError(
+            "--device and --all-devices exclude each other",
+            evidence=f"--device {given.device} --all-devices",
+            remedy=f"python3 -m smoke_kernels {given.kernels[0]} --all-devices",
+        )
     options = Options(
         size=given.size,
         sweeps=given.sweeps,
@@ -67,7 +73,9 @@ def parse_request(arguments: Sequence[str]) -> Request:
         seed=given.seed,
         quick=given.quick,
         independent=given.independent,
-        device=given.device,
+        device=given.device or 0,
+        all_devices=given.all_devices,
+        stand_for=given.stand_for,
         tolerance=given.tolerance,
     )
     return Request(
@@ -93,7 +101,11 @@ def _parser() -> _Parser:
         "--tolerance", type=_tolerance, help="fail below (1 - TOLERANCE) of the known-good rate of this GPU"
     )
     parser.add_argument("--independent", action="store_true", help="anneal: a random number for every replica")
-    parser.add_argument("--device", type=_device, default=0, help="which of the GPUs that CUDA shows, from 0")
+    parser.add_argument("--device", type=_device, help="which of the GPUs that CUDA shows, from 0 (the default)")
+    parser.add_argument("--all-devices", action="store_true", help="on every GPU that CUDA shows, one after the other")
+    parser.add_argument(
+        "--stand-for", type=_names, default=(), metavar="UUID,...", help="simulator: run once for each of these GPUs"
+    )
     parser.add_argument("--quick", action="store_true", help="small problems")
     parser.add_argument("--simulate", action="store_true", help="run on numba's simulator, no GPU needed")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
@@ -107,6 +119,16 @@ def _size(text: str) -> int:
         message = f"a size is a whole number above 0, with K, M or G if you like, not {text!r}"
         raise argparse.ArgumentTypeError(message)
     return int(digits) * (unit or 1)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if not all(names) or len(set(names)) < len(names) or len(names) > _MOST_DEVICES + 1:
+        message = (
+            f"the GPUs to stand for are up to {_MOST_DEVICES + 1} names with commas between them, not {text[:80]!r}"
+        )
+        raise argparse.ArgumentTypeError(message)
+    return names
 
 
 def _sweeps(text: str) -> int:

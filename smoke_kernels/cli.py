@@ -72,19 +72,28 @@ def _run(request: Request, started: float) -> dict[str, Any]:
             evidence=f"--tolerance {options.tolerance} on numba's simulator",
             remedy="leave --tolerance away, or unset NUMBA_ENABLE_CUDASIM on a machine with a GPU",
         )
-    facts = device.select_device(options.device)
-    imported = time.perf_counter()
-    results = []
-    for kernel in request.kernels:
-        try:
-            result = runners.runner(kernel)(options)
-        except SmokeError:
-            raise
-        except Exception as error:  # noqa: BLE001  (numba and the driver raise many types; the other kernels still run)
-            result = _failed(kernel, error, simulated=backend.SIMULATED)
-        results.append(known_good.with_judgement(result, facts, options.tolerance).to_json())
+    if options.stand_for and not backend.SIMULATED:
+        raise UsageError(
+            "a GPU stands for itself alone",
+            evidence="--stand-for without the simulator",
+            remedy=f"python3 -m smoke_kernels {request.kernels[0]} --simulate --stand-for {options.stand_for[0]}",
+        )
+    devices, results = [], []
+    imported = 0.0
+    for facts in device.each_device(options):
+        imported = imported or time.perf_counter()
+        devices.append(facts)
+        for kernel in request.kernels:
+            try:
+                result = runners.runner(kernel)(options)
+            except SmokeError:
+                raise
+            except Exception as error:  # noqa: BLE001  (numba and the driver raise many types; the others still run)
+                result = _failed(kernel, error, simulated=backend.SIMULATED)
+            judged = known_good.with_judgement(result, facts, options.tolerance)
+            results.append({**judged.to_json(), "gpu": facts["uuid"]})
     seconds = {"import": imported - started, "total": time.perf_counter() - started}
-    return document(device=facts, results=results, seconds=seconds)
+    return document(devices=devices, results=results, seconds=seconds)
 
 
 def _failed(kernel: str, error: Exception, *, simulated: bool) -> KernelResult:

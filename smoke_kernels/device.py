@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smoke_kernels.backend import SIMULATED, cuda
 from smoke_kernels.errors import DeviceError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from smoke_kernels.options import Options
+
 _REMEDY = "nvidia-smi; ls -l /dev/nvidia*   (without a GPU: python3 -m smoke_kernels matmul --simulate)"
+
+
+def each_device(options: Options) -> Iterator[dict[str, Any]]:
+    """Make each GPU that the options name the current one, and describe it.
+
+    Raises:
+        DeviceError: CUDA finds no such GPU, and the simulator was not asked for.
+    """
+    if SIMULATED:
+        for index, name in enumerate(options.stand_for or (None,)):
+            yield {**select_device(0), "index": index, "uuid": name}
+        return
+    first = select_device(0 if options.all_devices else options.device)
+    yield first
+    if options.all_devices:
+        for index in range(1, len(first["visible"])):
+            yield select_device(index)
 
 
 def select_device(index: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def document(
     *,
-    device: Mapping[str, Any] | None = None,
+    devices: Sequence[Mapping[str, Any]] = (),
     results: Sequence[Mapping[str, Any]] = (),
     seconds: Mapping[str, float] | None = None,
     error: Mapping[str, str] | None = None,
@@ -22,7 +22,8 @@ def document(
         "schema": SCHEMA,
         "passed": error is None and bool(results) and all(result["passed"] for result in results),
         "simulated": any(result["simulated"] for result in results),
-        "device": None if device is None else dict(device),
+        "device": dict(devices[0]) if devices else None,
+        "devices": [dict(device) for device in devices],
         "seconds": dict(seconds or {}),
         "results": [dict(result) for result in results],
         "error": None if error is None else dict(error),
@@ -34,13 +35,13 @@ def render_text(report: Mapping[str, Any]) -> str:
     lines = []
     if report["simulated"]:
         lines.append("SIMULATED: numba's CUDA simulator ran these kernels; this says nothing about any GPU")
-    device = report["device"]
-    lines.append(
-        f"device   {device['name']}"
-        + (f"  {device['uuid']}  cc {device['compute_capability']}" if device["uuid"] else "")
-    )
-    for result in report["results"]:
-        lines += _result_lines(result)
+    each = len(report["results"]) // len(report["devices"])
+    for number, device in enumerate(report["devices"]):
+        capability = f"  cc {device['compute_capability']}" if device["compute_capability"] else ""
+        uuid = f"  {device['uuid']}" if device["uuid"] else ""
+        lines.append(f"device   {device['name']}{uuid}{capability}")
+        for result in report["results"][number * each : (number + 1) * each]:
+            lines += _result_lines(result)
     verdict = "passed" if report["passed"] else "FAILED"
     lines.append(f"{verdict}{' (SIMULATED)' if report['simulated'] else ''} in {report['seconds']['total']:.2f} s")
     return "\n".join(lines) + "\n"

@@ -21,4 +21,6 @@ class Options:
     quick: bool = False
     independent: bool = False
     device: int = 0
+    all_devices: bool = False
+    stand_for: tuple[str, ...] = ()
     tolerance: float | None = None

@@ -63,16 +63,14 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
 
 def render_results(results: Sequence[SmokeResult], *, colour: bool) -> str:
-    """One row for each place, then what is wrong, with its fix."""
+    """One row for each GPU of each place, then what is wrong, with its fix."""
     rows = [
-        (
-            result.place,
-            f"{result.verdict} SIMULATED" if result.simulated else result.verdict,
-            *_measures(result.document),
-        )
+        (result.place, gpu, f"{result.verdict} SIMULATED" if result.simulated else result.verdict, *measures)
         for result in results
+        for gpu, measures in enumerate(_measures(result.document))
     ]
-    table = render_table(("NODE", "VERDICT", "SIZE", "REPEATS", "DIGEST", "RATE", "SECONDS"), rows, colour=colour)
+    headers = ("NODE", "GPU", "VERDICT", "SIZE", "REPEATS", "DIGEST", "RATE", "SECONDS")
+    table = render_table(headers, rows, colour=colour)
     wrong = [
         line
         for result in results
@@ -82,19 +80,24 @@ def render_results(results: Sequence[SmokeResult], *, colour: bool) -> str:
     return "\n".join([table, *wrong])
 
 
-def _measures(document: Mapping[str, Any] | None) -> tuple[object, ...]:
-    """Size, repeats, digest, rate and seconds; blank where the document of a failed run lacks them."""
+def _measures(document: Mapping[str, Any] | None) -> list[tuple[object, ...]]:
+    """For each GPU: size, repeats, digest, rate and seconds; blank where the document of a failed run lacks them."""
+    found = (document or {}).get("results")
+    results = found if isinstance(found, list) and found else [None]
+    return [_measure(result) for result in results]
+
+
+def _measure(result: Any) -> tuple[object, ...]:  # noqa: ANN401 - a node may say anything
     try:
-        result = (document or {})["results"][0]
         rate = result["rate"]
         return (
             result["parameters"]["size"],
             result["parameters"]["repeats"],
             result["proof"]["digest"],
             f"{rate['median']:.0f} {rate['unit']}" if rate else "",
-            f"{document['seconds']['total']:.1f}" if document else "",
+            f"{sum(result['seconds'].values()):.1f}",
         )
-    except (KeyError, TypeError, IndexError, ValueError):
+    except (KeyError, TypeError, IndexError, ValueError, AttributeError):
         return ("",) * 5
 
 

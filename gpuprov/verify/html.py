@@ -14,6 +14,7 @@ from gpuprov.verify.report import SIMULATED, gpu_text, layer_status, summary, ve
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from gpuprov.verify.measured import Run
     from gpuprov.verify.models import NodeReport, Report
 
 LAYOUT = {"width": charts.WIDTH, "height": charts.HEIGHT, "left": charts.LEFT, "right": charts.RIGHT}
@@ -32,6 +33,7 @@ def render_html(report: Report, *, made_at: datetime) -> str:
         layers=LAYERS,
         marks=MARKS,
         layout=LAYOUT,
+        kernels=KERNELS,
         nodes=[_node(node) for node in report.places],
         rates=[(kernel, bars, _sources(bars)) for kernel in KERNELS if (bars := _bars(report, kernel))],
         pass_fraction=charts.PASS_FRACTION,
@@ -46,6 +48,7 @@ def _node(node: NodeReport) -> dict[str, object]:
         "gpu": gpu_text(node),
         "layers": [layer_status(node, layer) for layer in LAYERS],
         "problem": node.first_problem,
+        "runs": _runs(node),
         "sampling_problem": measured.problem if measured else "",
         "gpus": [
             {"uuid": gpu.uuid, "charts": charts.line_charts(gpu), "reasons": charts.reasons(gpu)}
@@ -53,6 +56,14 @@ def _node(node: NodeReport) -> dict[str, object]:
             if gpu.samples
         ],
     }
+
+
+def _runs(node: NodeReport) -> dict[str, dict[str, Run]]:
+    """GPU to kernel to what that gave."""
+    found: dict[str, dict[str, Run]] = {}
+    for run in node.measured.runs if node.measured else ():
+        found.setdefault(run.gpu, {})[run.kernel] = run
+    return found
 
 
 def _bars(report: Report, kernel: str) -> list[tuple[str, charts.Bar]]:

@@ -44,6 +44,16 @@ class Rate:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Run:
+    """What one kernel gave on one GPU."""
+
+    kernel: str
+    gpu: str
+    passed: bool
+    digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sample:
     """One moment of a GPU, `at_s` seconds into the run; None where NVML did not tell."""
 
@@ -72,6 +82,7 @@ class GpuSamples:
 class Measured:
     """All of one node; `problem` says why there are no samples, or no more."""
 
+    runs: tuple[Run, ...] = ()
     rates: tuple[Rate, ...] = ()
     gpus: tuple[GpuSamples, ...] = ()
     problem: str = field(default="")
@@ -79,6 +90,7 @@ class Measured:
     def to_document(self) -> dict[str, Any]:
         """As the JSON document shows it."""
         return {
+            "runs": [asdict(run) for run in self.runs],
             "rates": [asdict(rate) for rate in self.rates],
             "gpus": [asdict(gpu) | {"samples": [asdict(sample) for sample in gpu.samples]} for gpu in self.gpus],
             "problem": self.problem or None,
@@ -89,33 +101,57 @@ def measure_node(expected: Expectation, seen: Observation) -> Measured:
     """What the probe brought back, as far as it makes sense; a simulated GPU has no rates."""
     facts = seen.facts or {}
     document = read_document(facts["kernels"]) if isinstance(facts.get("kernels"), Mapping) else None
+    runs = _runs(document) if document is not None else ()
     rates = () if document is None or expected.simulated else _rates(document)
     sampled = facts.get("samples")
     if not isinstance(sampled, Mapping):
-        return Measured(rates=rates)
+        return Measured(runs=runs, rates=rates)
     problem = _text(sampled.get("problem") or sampled.get("error"))
-    return Measured(rates=rates, gpus=_gpus(sampled.get("gpus")), problem=problem)
+    return Measured(runs=runs, rates=rates, gpus=_gpus(sampled.get("gpus")), problem=problem)
 
 
 def _rates(document: Mapping[str, Any]) -> tuple[Rate, ...]:
-    device, results = document.get("device"), document.get("results")
-    if not isinstance(device, Mapping) or not isinstance(results, list):
-        return ()
-    found = (_rate(device, result) for result in results if isinstance(result, Mapping))
+    models = _models(document)
+    found = (_rate(models, result) for result in _results(document))
     return tuple(rate for rate in found if rate is not None)
 
 
-def _rate(device: Mapping[str, Any], result: Mapping[str, Any]) -> Rate | None:
+def _models(document: Mapping[str, Any]) -> dict[str, str]:
+    """Name of each GPU's model by its UUID."""
+    devices = document.get("devices")
+    known = [device for device in devices if isinstance(device, Mapping)] if isinstance(devices, list) else []
+    return {_text(device.get("uuid")): _text(device.get("name")) for device in known}
+
+
+def _results(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    results = document.get("results")
+    named = [result for result in results if isinstance(result, Mapping)] if isinstance(results, list) else []
+    return [result for result in named if result.get("kernel") in KERNELS]
+
+
+def _runs(document: Mapping[str, Any]) -> tuple[Run, ...]:
+    return tuple(
+        Run(
+            kernel=result["kernel"],
+            gpu=_text(result.get("gpu")),
+            passed=result.get("passed") is True,
+            digest=_text(result["proof"].get("digest")) if isinstance(result.get("proof"), Mapping) else "",
+        )
+        for result in _results(document)
+    )
+
+
+def _rate(models: Mapping[str, str], result: Mapping[str, Any]) -> Rate | None:
     rate = result.get("rate")
     if not isinstance(rate, Mapping):
         return None
     median = _number(rate.get("median"))
-    if median is None or result.get("kernel") not in KERNELS or result.get("simulated"):
+    if median is None or result.get("simulated"):
         return None
     return Rate(
         kernel=result["kernel"],
-        gpu=_text(device.get("uuid")),
-        model=_text(device.get("name")),
+        gpu=_text(result.get("gpu")),
+        model=models.get(_text(result.get("gpu")), ""),
         unit=_text(rate.get("unit")),
         median=median,
         known_good=_known_good(rate.get("known_good")),

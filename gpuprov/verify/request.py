@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FULL_SECONDS = 10.0
 QUICK_TIMEOUT_S = 60.0
 FULL_TIMEOUT_S = 180.0
+# For each further GPU, since they work one after the other
+QUICK_MORE_S = 10.0
+FULL_MORE_S = 30.0
 _SAMPLE_INTERVAL_S = 0.25
 _TAIL = 500
 
@@ -39,13 +42,15 @@ class Work:
     seconds: float | None = None
     limit_s: float | None = None
 
-    @property
-    def timeout_s(self) -> float:
-        """After so many seconds a node's verdict is `unknown`."""
+    def timeout_s(self, gpus: int) -> float:
+        """After so many seconds the verdict of a node with that many GPUs is `unknown`."""
         if self.limit_s is not None:
             return self.limit_s
-        busy_s = len(KERNELS) * self.kernel_seconds(simulated=False)
-        return QUICK_TIMEOUT_S if self.level == "quick" else FULL_TIMEOUT_S + busy_s
+        more = max(0, gpus - 1)
+        if self.level == "quick":
+            return QUICK_TIMEOUT_S + more * QUICK_MORE_S
+        busy_s = len(KERNELS) * self.kernel_seconds(simulated=False) * max(1, gpus)
+        return FULL_TIMEOUT_S + more * FULL_MORE_S + busy_s
 
     def kernel_seconds(self, *, simulated: bool) -> float:
         """How long each kernel is kept busy."""
@@ -89,7 +94,13 @@ def _kernels(expected: Expectation, timeout_s: float, work: Work) -> dict[str, o
         options = ["--seconds", f"{work.kernel_seconds(simulated=expected.simulated):g}"]
         if expected.simulated:
             options += ["--repeats", "2"]  # its default of one run for some kernels cannot show nondeterminism
+    options += ["--all-devices", *stand_for(expected)]
     return {"names": KERNELS, "options": options, "simulated": expected.simulated, "timeout_s": timeout_s}
+
+
+def stand_for(expected: Expectation) -> list[str]:
+    """The smoke kernels' option by which the simulator runs once for each simulated GPU."""
+    return [f"--stand-for={','.join(expected.gpus)}"] if expected.simulated else []
 
 
 def _simulated(document: Mapping[str, Any] | None) -> dict[str, object] | None:

@@ -14,6 +14,7 @@ from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.verify.checks.kernels import read_document
 from gpuprov.verify.models import Expectation
+from gpuprov.verify.request import stand_for
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.leases import leased_uuids
 from gpuprov.workflows.side_by_side import ask_side_by_side
@@ -111,9 +112,10 @@ def smoke_local(wanted: Wanted, host: HostGpus, *, python: str = sys.executable)
     """
     wanted.check()
     folder = find_asset("smoke_kernels").parent
+    more = (f"--stand-for={LOCAL}",) if host.simulated else ()
     done = run(
-        wanted.argv(python),
-        timeout_s=wanted.timeout_s,
+        wanted.argv(python, *more),
+        timeout_s=wanted.timeout_s(1 if host.simulated else len(host.gpus)),
         cwd=folder,
         environment=_SIMULATOR if host.simulated else _NO_SIMULATOR,
         check=False,
@@ -136,7 +138,12 @@ def _smoke_node(driver: Driver, node: NodeState, wanted: Wanted) -> SmokeResult:
     place = Expectation(node=node.name, status="running", access=access, gpus=leased_uuids(node))
     environment = _SIMULATOR if place.simulated else {}
     try:
-        done = driver.run(node.name, wanted.argv("python3"), environment=environment, timeout_s=wanted.timeout_s)
+        done = driver.run(
+            node.name,
+            wanted.argv("python3", *stand_for(place)),
+            environment=environment,
+            timeout_s=wanted.timeout_s(len(place.gpus)),
+        )
     except GpuprovError as error:
         return no_result(place, f"{error.what}: {error.evidence}", error.fix)
     return judge(place, wanted, Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr))

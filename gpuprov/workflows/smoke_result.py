@@ -32,11 +32,11 @@ class Wanted:
     size: str | None = None
     seconds: float | None = None
 
-    def argv(self, python: str) -> list[str]:
-        """The command that runs it."""
+    def argv(self, python: str, *more: str) -> list[str]:
+        """The command that runs it, on every GPU that CUDA shows there."""
         size = [f"--size={self.size}"] if self.size is not None else []
         seconds = [f"--seconds={self.seconds}"] if self.seconds is not None else []
-        return [python, "-m", "smoke_kernels", self.kernel, *size, *seconds, "--json"]
+        return [python, "-m", "smoke_kernels", self.kernel, *size, *seconds, "--all-devices", *more, "--json"]
 
     def check(self) -> None:
         """Refuse what must not get into a time limit; sizes are the kernels' own to judge.
@@ -51,10 +51,9 @@ class Wanted:
                 fix=f"gpuprov smoke {self.kernel} --seconds 30",
             )
 
-    @property
-    def timeout_s(self) -> float:
-        """When it is given up."""
-        return TIMEOUT_S + (self.seconds or 0.0)
+    def timeout_s(self, gpus: int) -> float:
+        """When it is given up: the GPUs of a place work one after the other."""
+        return (TIMEOUT_S + (self.seconds or 0.0)) * max(1, gpus)
 
 
 @dataclass(frozen=True, kw_only=True)

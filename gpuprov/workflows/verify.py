@@ -175,7 +175,7 @@ def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
     if expected.status != "running":
         return Observation(problem=f"the node is {expected.status}")
     started = time.monotonic()
-    timeout_s = work.timeout_s
+    timeout_s = work.timeout_s(len(expected.gpus))
     argv = probe_argv(expected, part_timeout_s=timeout_s * _PART_SHARE, work=work)
     try:
         result = driver.run(expected.node, argv, timeout_s=timeout_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from smoke_kernels.anneal.lattice import REPLICAS
@@ -115,6 +116,7 @@ def anneal_source(*, independent: bool) -> Callable[[DeviceArray, DeviceArray, D
     return anneal
 
 
+@cache
 def anneal_kernel(*, independent: bool) -> Kernel:
     """Return the compiled-on-first-launch kernel.
 

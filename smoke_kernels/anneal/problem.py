@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from smoke_kernels.anneal.lattice import energies, initial_spins, planted_lattice
@@ -47,8 +48,11 @@ class Problem:
     golden_source: GoldenSource
 
 
+@lru_cache(maxsize=2)
 def build_problem(key: ProblemKey) -> Problem:
     """Make a problem and what must come out: from the shipped table, else by the numpy reference.
+
+    Kept for the next GPU, which gets the same one.
 
     Raises:
         UsageError: the size is not one this kernel can take.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -174,6 +175,7 @@ def write_source(tile: Tile) -> Kernel:
     return device_function(write)
 
 
+@cache
 def matmul_kernel(tile: Tile) -> Kernel:
     """Return the compiled-on-first-launch kernel for one tile shape."""
     return cuda.jit(matmul_source(tile))

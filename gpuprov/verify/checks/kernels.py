@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,13 +12,14 @@ from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 KERNELS = ("matmul", "anneal", "membw")
 SCHEMA = "gpuprov.smoke/v1"
-_CANNOT_RUN = ("numba-cuda cannot be imported", "No module named")
+# The last one is of an image with older smoke kernels.
+_CANNOT_RUN = ("numba-cuda cannot be imported", "No module named", "unrecognized arguments")
 
 
 def read_document(facts: Any) -> dict[str, Any] | None:  # noqa: ANN401 - what the probe gathered
@@ -44,7 +46,12 @@ def judge_run(expected: Expectation, seen: Observation) -> Finding:
     wrong = _wrong_device(expected, document)
     if wrong:
         return failed(wrong)
-    where = "SIMULATED, on numba's simulator" if expected.simulated else f"on {document['device']['name']}"
+    left_out = sorted(_whole(expected) - {device["uuid"] for device in document["devices"]})
+    if left_out:
+        return unknown(f"they did not run on {', '.join(left_out)}")
+    names = Counter(device["name"] for device in document["devices"])
+    on = ", ".join(f"{count} x {name}" if count > 1 else str(name) for name, count in names.items())
+    where = f"SIMULATED, on numba's simulator for {sum(names.values())} GPU" if expected.simulated else f"on {on}"
     return passed(f"ran {where} in {facts['seconds']:.1f} s")
 
 
@@ -64,29 +71,51 @@ def _wrong_device(expected: Expectation, document: Mapping[str, Any]) -> str:
         on = "the simulator" if document["simulated"] else "a real GPU"
         return f"they ran on {on}, the lease is {expected.access}"
     visible = set(document["device"]["visible"])
-    whole = not any(uuid.startswith("MIG-") for uuid in expected.gpus)
-    if not expected.simulated and whole and visible != set(expected.gpus):
+    if not expected.simulated and _whole(expected) and visible != set(expected.gpus):
         return f"CUDA sees {', '.join(sorted(visible)) or 'nothing'}, the node holds {', '.join(expected.gpus)}"
     return ""
 
 
+def _whole(expected: Expectation) -> set[str]:
+    """UUIDs that the kernels name; of MIG instances CUDA shows one to a process, under the name of its GPU."""
+    return set() if any(uuid.startswith("MIG-") for uuid in expected.gpus) else set(expected.gpus)
+
+
 def judge_kernel(kernel: str, expected: Expectation, seen: Observation) -> Finding:
-    """One kernel's proof holds."""
+    """One kernel's proof holds, on every GPU."""
     if not expected.gpus:
         return not_asked(NO_GPU)
     document = cast("dict[str, Any]", read_document(facts_of(seen, "kernels")))
-    result = next((item for item in document["results"] if item["kernel"] == kernel), None)
-    if result is None:
-        return unknown("it did not run")
+    results = [item for item in document["results"] if item["kernel"] == kernel]
+    left_out = sorted(_whole(expected) - {item["gpu"] for item in results})
+    if left_out or not results:
+        return unknown(f"it did not run on {', '.join(left_out) or 'any GPU'}")
+    wrong = [f"{item['gpu']}: {text}" for item in results if (text := _wrong_result(item))]
+    if wrong:
+        return failed("; ".join(wrong))
+    return passed("; ".join(_describe(results)))
+
+
+def _wrong_result(result: Mapping[str, Any]) -> str:
+    """Why a result is none, or empty."""
     if result["error"]:
-        return failed(f"{result['error']['what']}: {result['error']['evidence']}")
+        return f"{result['error']['what']}: {result['error']['evidence']}"
     proof = result["proof"] or {"checks": []}
     wrong = [f"{check['name']}: {check['evidence']}" for check in proof["checks"] if not check["passed"]]
     if wrong or not proof["checks"] or not result["passed"]:
-        return failed("; ".join(wrong) or "it proved nothing")
-    mark = "SIMULATED " if result["simulated"] else ""
-    rate = f", {result['rate']['median']:.0f} {result['rate']['unit']}" if result["rate"] else ""
-    return passed(f"{mark}digest {proof['digest']}, {len(proof['checks'])} proofs hold{rate}")
+        return "; ".join(wrong) or "it proved nothing"
+    return ""
+
+
+def _describe(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Each digest once, with its GPUs' number and rates: healthy GPUs agree."""
+    for digest in dict.fromkeys(result["proof"]["digest"] for result in results):
+        same = [result for result in results if result["proof"]["digest"] == digest]
+        mark = "SIMULATED " if same[0]["simulated"] else ""
+        on = f" on {len(same)} GPUs" if len(same) > 1 else ""
+        rates = [f"{item['rate']['median']:.0f}" for item in same if item["rate"]]
+        rate = f", {', '.join(rates)} {same[0]['rate']['unit']}" if rates else ""
+        yield f"{mark}digest {digest}, {len(same[0]['proof']['checks'])} proofs hold{on}{rate}"
 
 
 RULES = (

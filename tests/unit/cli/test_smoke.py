@@ -21,7 +21,14 @@ DOCUMENT = {
             "parameters": {"size": 64, "repeats": 2},
             "proof": {"digest": "80168194e466a08b"},
             "rate": {"median": 41234.5, "unit": "GFLOP/s"},
-        }
+            "seconds": {"prepare": 0.5, "device": 0.75},
+        },
+        {
+            "parameters": {"size": 64, "repeats": 2},
+            "proof": {"digest": "80168194e466a08b"},
+            "rate": None,
+            "seconds": {"device": 1.5},
+        },
     ],
 }
 GOOD = SmokeResult(place="c000", verdict="pass", simulated=False, evidence="good", document=DOCUMENT)
@@ -45,9 +52,10 @@ def test_a_table_and_what_is_wrong(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     give(monkeypatch, GOOD, BAD)
     assert main(["smoke", "matmul"]) == 1
     assert capsys.readouterr().out.splitlines() == [
-        "NODE  VERDICT            SIZE  REPEATS  DIGEST            RATE           SECONDS",
-        "c000  pass               64    2        80168194e466a08b  41234 GFLOP/s  1.2",
-        "c001  unknown SIMULATED  -     -        -                 -              -",
+        "NODE  GPU  VERDICT            SIZE  REPEATS  DIGEST            RATE           SECONDS",
+        "c000  0    pass               64    2        80168194e466a08b  41234 GFLOP/s  1.2",
+        "c000  1    pass               64    2        80168194e466a08b  -              1.5",
+        "c001  0    unknown SIMULATED  -     -        -                 -              -",
         "c001: nothing came",
         "  fix: gpuprov shell c001",
     ]
@@ -73,7 +81,7 @@ def test_here_the_simulation_is_announced(monkeypatch: pytest.MonkeyPatch, capsy
     assert main(["smoke", "matmul", "--local", "--gpu-mode", "simulated"]) == 0
     said = capsys.readouterr()
     assert "GPUs are SIMULATED" in said.err
-    assert "local  pass SIMULATED" in said.out
+    assert "local  0    pass SIMULATED" in said.out
 
 
 @pytest.mark.parametrize(
@@ -100,4 +108,13 @@ def test_bad_arguments(
 @pytest.mark.parametrize("document", [None, {}, {"results": []}, {"results": [{}]}, {"results": [{"rate": 3}]}])
 def test_a_document_without_measures_leaves_the_cells_empty(document: dict[str, Any] | None) -> None:
     result = SmokeResult(place="c000", verdict="fail", simulated=False, evidence="e", fix="f", document=document)
-    assert render_results([result], colour=False).splitlines()[1].split() == ["c000", "fail", "-", "-", "-", "-", "-"]
+    assert render_results([result], colour=False).splitlines()[1].split() == [
+        "c000",
+        "0",
+        "fail",
+        "-",
+        "-",
+        "-",
+        "-",
+        "-",
+    ]

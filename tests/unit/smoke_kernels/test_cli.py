@@ -7,12 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
-from smoke_kernels import golden, runners
+from smoke_kernels import device, golden, runners
+from smoke_kernels.anneal.problem import build_problem
 from smoke_kernels.cli import main
+from smoke_kernels.options import Options
 
 ROOT = Path(__file__).parents[3]
+SCHEMA = json.loads((ROOT / "docs" / "smoke.schema.json").read_text())
 KERNELS = ("matmul", "anneal", "membw")
 
 
@@ -38,9 +42,10 @@ def assert_three_parts(text: str) -> None:
 
 
 def assert_shape(document: dict[str, Any]) -> None:
-    """Every document has these fields, however the run ended: what docs/smoke-kernels.md promises."""
+    """Every document has these fields, however the run ended: what docs/smoke-kernels.md and its schema promise."""
+    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
     assert document["schema"] == "gpuprov.smoke/v1"
-    assert list(document) == ["schema", "passed", "simulated", "device", "seconds", "results", "error"]
+    assert list(document) == ["schema", "passed", "simulated", "device", "devices", "seconds", "results", "error"]
     for result in document["results"]:
         assert list(result) == [
             "kernel",
@@ -51,6 +56,7 @@ def assert_shape(document: dict[str, Any]) -> None:
             "rate",
             "seconds",
             "error",
+            "gpu",
         ]
         if result["error"] is None:
             assert list(result["proof"])[:4] == ["digest", "golden", "golden_source", "checks"]
@@ -69,6 +75,72 @@ def test_three_kernels_in_one_process_give_one_document() -> None:
     assert all(result["rate"] is None for result in document["results"])
     assert all(result["proof"]["golden_source"] == "shipped" for result in document["results"])
     assert all(result["proof"]["digest"] == result["proof"]["golden"] for result in document["results"])
+
+
+def test_every_gpu_is_run_on_and_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["matmul", "membw", "--quick", "--json", "--all-devices", "--stand-for", "GPU-a,GPU-b"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert_shape(document)
+    assert [(result["gpu"], result["kernel"]) for result in document["results"]] == [
+        ("GPU-a", "matmul"), ("GPU-a", "membw"), ("GPU-b", "matmul"), ("GPU-b", "membw"),
+    ]  # fmt: skip
+    assert [(device["index"], device["uuid"]) for device in document["devices"]] == [(0, "GPU-a"), (1, "GPU-b")]
+    assert document["device"] == document["devices"][0]
+    assert main(["membw", "--quick", "--stand-for", "GPU-a,GPU-b"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("device")] == ["GPU-a", "GPU-b"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--stand-for", ""], ["--stand-for", "a,,b"], ["--stand-for", "a,a"], ["--device", "0", "--all-devices"]],
+)
+def test_gpus_that_cannot_be_named_so(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["membw", "--quick", *arguments]) == 2
+    assert_three_parts(capsys.readouterr().err)
+
+
+def test_all_gpus_of_cuda_are_taken_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    selected: list[int] = []
+
+    def select(index: int) -> dict[str, Any]:
+        selected.append(index)
+        return {"index": index, "visible": ["GPU-a", "GPU-b", "GPU-c"]}
+
+    monkeypatch.setattr(device, "SIMULATED", False)
+    monkeypatch.setattr(device, "select_device", select)
+    assert [facts["index"] for facts in device.each_device(Options(all_devices=True))] == [0, 1, 2]
+    assert [facts["index"] for facts in device.each_device(Options(device=2))] == [2]
+    assert selected == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("passed",), None),
+        (("device",), None),
+        (("results", 0, "passed"), False),
+        (("results", 0, "gpu"), 3),
+        (("results", 0, "rate"), {"value": 1.0, "unit": "GB/s", "median": 1.0, "samples": [1.0], "known_good": None}),
+        (("results", 0, "proof", "checks"), []),
+        (("results", 0, "proof", "digest"), "x"),
+        (("results", 0, "proof", "checks", 0, "passed"), False),
+        (("results",), []),
+        (("more",), 1),
+    ],
+)
+def test_the_schema_refuses_what_is_none(
+    path: tuple[Any, ...], value: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["membw", "--quick", "--json"])
+    document = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    place = document
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
 
 
 def test_text_says_simulated_loudly(capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,8 +228,10 @@ def test_a_wrong_result_is_exit_code_1(
     entry = golden.find_golden(kernel, seed=1, size={"matmul": 64, "anneal": 8, "membw": 16384}[kernel])
     assert entry is not None
     monkeypatch.setitem(entry, "digest", "0123456789abcdef")
+    build_problem.cache_clear()
     assert main([kernel, "--quick"]) == 1
     assert "FAIL digest" in capsys.readouterr().out
+    build_problem.cache_clear()
 
 
 def test_a_kernel_that_raises_fails_and_the_others_still_run(

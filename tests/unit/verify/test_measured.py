@@ -28,10 +28,20 @@ ROW = {
 
 def test_rates_stand_beside_the_known_good_ones(build_case: Build) -> None:
     rates = measure_node(*build_case({"base": "real", "document": {"results.0.rate.known_good": KNOWN}})).rates
-    assert [(rate.kernel, rate.median, rate.unit) for rate in rates] == [("matmul", 41000.0, "GFLOP/s")]
-    assert rates[0].gpu.startswith("GPU-aaaaaaaa")
+    assert [(rate.kernel, rate.median, rate.unit) for rate in rates] == [("matmul", 41000.0, "GFLOP/s")] * 2
+    assert [rate.gpu for rate in rates] == ["GPU-aaaaaaaa-0000-4000-8000-00000000000" + end for end in "02"]
+    assert rates[0].model.startswith("NVIDIA")
     assert rates[0].known_good is not None
     assert (rates[0].known_good.good, rates[0].known_good.source) == (39000, "measured")
+
+
+def test_what_each_kernel_gave_on_each_gpu(build_case: Build) -> None:
+    change = {"results.3.passed": False, "results.4.proof": None}
+    runs = measure_node(*build_case({"base": "real", "document": change})).runs
+    assert [run.kernel for run in runs] == ["matmul", "anneal", "membw"] * 2
+    assert [run.passed for run in runs] == [True, True, True, False, True, True]
+    assert [bool(run.digest) for run in runs] == [True, True, True, True, False, True]
+    assert len({run.gpu for run in runs}) == 2
 
 
 def test_a_simulated_gpu_has_no_rate_whatever_the_node_says(build_case: Build) -> None:
@@ -88,7 +98,6 @@ def test_no_number_of_samples_floods_the_report(build_case: Build) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"device": None},
         {"results": {}},
         {"results": [1, None]},
         {"results.0.rate": 3},
@@ -98,12 +107,19 @@ def test_no_number_of_samples_floods_the_report(build_case: Build) -> None:
     ],
 )
 def test_nonsense_is_no_rate(build_case: Build, changes: dict[str, Any]) -> None:
-    assert measure_node(*build_case({"base": "real", "document": changes})).rates == ()
+    rates = measure_node(*build_case({"base": "real", "document": changes})).rates
+    assert [rate for rate in rates if rate.gpu.endswith("0000")] == []
+
+
+@pytest.mark.parametrize("devices", [None, {}, [3], [{"uuid": 7}]])
+def test_a_gpu_that_is_not_described_has_no_model(build_case: Build, devices: object) -> None:
+    rates = measure_node(*build_case({"base": "real", "document": {"devices": devices}})).rates
+    assert [rate.model for rate in rates] == ["", ""]
 
 
 @pytest.mark.parametrize("known", [1, {}, {**KNOWN, "good": 0}, {**KNOWN, "fraction": None}])
 def test_nonsense_is_no_known_good_rate(build_case: Build, known: object) -> None:
-    (rate,) = measure_node(*build_case({"base": "real", "document": {"results.0.rate.known_good": known}})).rates
+    rate, _ = measure_node(*build_case({"base": "real", "document": {"results.0.rate.known_good": known}})).rates
     assert rate.known_good is None
 
 

@@ -69,7 +69,11 @@ def ask(folder: Path, **faults: str) -> dict[str, Any]:
 def judge(build_case: Build, facts: dict[str, Any]) -> dict[str, Check]:
     """The checks of an otherwise healthy node with real GPUs, by id."""
     changes = {"nvml": facts["nvml"], "samples": facts["samples"]}
-    expected, seen = build_case({"base": "real", "facts": changes, "document": {"device.visible": list(GPUS)}})
+    document: dict[str, Any] = {"device.visible": list(GPUS)}
+    for number, uuid in enumerate(GPUS):
+        document[f"devices.{number}.uuid"] = uuid
+        document |= {f"results.{3 * number + kernel}.gpu": uuid for kernel in range(3)}
+    expected, seen = build_case({"base": "real", "facts": changes, "document": document})
     return {check.id: check for check in judge_node(replace(expected, gpus=GPUS), seen, "full").checks}
 
 

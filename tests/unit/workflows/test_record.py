@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jsonschema
 import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.models import HostGpus
 
+DESCRIPTION = json.loads((Path(__file__).parents[3] / "docs" / "record.schema.json").read_text())
 HOSTS = Path(__file__).parents[2] / "data" / "hosts"
 NAMES = sorted(path.name for path in HOSTS.iterdir() if path.is_dir())
 WORKING = ["eight-gpu", "mig", "one-gpu", "uvm-missing"]
@@ -55,6 +57,22 @@ def test_what_was_recorded_is_seen_again(name: str, tmp_path: Path) -> None:
     seen = look(HOSTS / name / "root", nvml_of(name))
     assert replayed(record, tmp_path / "tree") == seen
     assert isinstance(seen, str) == (name in ("driver-not-loaded", "driver-mismatch"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_record_has_the_form_that_its_schema_describes(name: str) -> None:
+    for read in (nvml_of(name), no_library):
+        jsonschema.validate(take_record(HOSTS / name / "root", read=read), DESCRIPTION)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"schema": "x"}, {"files": {"etc/passwd": ""}}, {"cgroup": "v3"}, {"more": 1}, {"nvml": {"gpus": [{}]}}]
+)
+def test_the_schema_refuses_what_is_no_record(changes: dict[str, Any]) -> None:
+    jsonschema.Draft202012Validator.check_schema(DESCRIPTION)
+    record = {**take_record(HOSTS / "one-gpu" / "root", read=nvml_of("one-gpu")), **changes}
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(record, DESCRIPTION)
 
 
 @pytest.mark.parametrize("name", WORKING)

@@ -25,12 +25,20 @@ if TYPE_CHECKING:
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"
 REAL = Path(__file__).parents[1] / "verify" / "data" / "real.json"
 UUID = "GPU-51515151-5151-4151-8151-000000000000"
+ALL = ("--all-devices", f"--stand-for={UUID}")
 
 
 def document(kernel: str = "matmul", source: Path = FACTS) -> dict[str, Any]:
     """What a node of `verify`'s own test data printed, cut down to one kernel."""
     found: dict[str, Any] = json.loads(json.loads(source.read_text())["kernels"]["stdout"])
     found["results"] = [result for result in found["results"] if result["kernel"] == kernel]
+    return found
+
+
+def here(kernel: str = "matmul") -> dict[str, Any]:
+    """What the simulator prints on this machine."""
+    text = json.dumps(document(kernel))
+    found: dict[str, Any] = json.loads(text.replace(UUID, "local"))
     return found
 
 
@@ -99,7 +107,7 @@ def test_size_seconds_and_simulator_are_handed_on(recording: Recording) -> None:
     ((name, argv, environment, timeout_s),) = engine.asked
     assert (name, argv) == (
         "c000",
-        ["python3", "-m", "smoke_kernels", "matmul", "--size=-1", "--seconds=2.5", "--json"],
+        ["python3", "-m", "smoke_kernels", "matmul", "--size=-1", "--seconds=2.5", *ALL, "--json"],
     )
     assert environment == {"NUMBA_ENABLE_CUDASIM": "1"}
     assert timeout_s == 302.5
@@ -251,15 +259,15 @@ def python(tmp_path: Path) -> Python:
 
 def test_here_it_runs_the_kernels_that_are_shipped_without_any_engine(python: Python) -> None:
     host = observe(mode="simulated")
-    result = smoke_local(Wanted(kernel="matmul"), host, python=python.says(json.dumps(document())))
+    result = smoke_local(Wanted(kernel="matmul"), host, python=python.says(json.dumps(here())))
     assert (result.place, result.verdict, result.simulated) == ("local", "pass", True)
     simulate, folder, *argv = python.asked
-    assert (simulate, argv) == ("1", ["-m", "smoke_kernels", "matmul", "--json"])
+    assert (simulate, argv) == ("1", ["-m", "smoke_kernels", "matmul", "--all-devices", "--stand-for=local", "--json"])
     assert (Path(folder) / "smoke_kernels" / "__main__.py").is_file()
 
 
 def test_here_a_wrong_product_fails_and_the_fix_stays_here(python: Python) -> None:
-    wrong = document()
+    wrong = here()
     wrong["results"][0]["proof"]["checks"][0]["passed"] = False
     result = smoke_local(Wanted(kernel="matmul"), observe(mode="simulated"), python=python.says(json.dumps(wrong), 1))
     assert (result.verdict, result.fix) == ("fail", "gpuprov smoke matmul --local")

@@ -145,7 +145,7 @@ def test_the_level_reaches_the_node_and_the_report(level: Any, options: list[str
     nodes.engine.answer = answer
     report = nodes.verify(FakeDriver(nodes.engine), None, Work(level=level))
     assert report.level == level
-    assert asked[0]["kernels"]["options"] == options
+    assert asked[0]["kernels"]["options"] == [*options, "--all-devices", f"--stand-for={LABELS['gpuprov.gpus']}"]
     assert (asked[0]["sampling"] is not None) == (level == "full")
     ids = {check.id for check in report.nodes[0].checks}
     assert ("load-sampled" in ids) == (level == "full")
