@@ -27,7 +27,8 @@ up: $(BIN)/gpuprov
 
 test-long: TESTS := --long
 test test-long: lint
-	@if [ "$$(id -u)" = 0 ]; then echo $(BIN)/gpuprov host prepare; $(BIN)/gpuprov host prepare; \
+	@if [ "$$(id -u)" = 0 ]; then for engine in lxd docker; do \
+			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || exit; done; \
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
 	$(BIN)/python -m pytest $(TESTS)

@@ -22,6 +22,9 @@ engine_option: Callable[[Any], Any] = click.option(
     type=click.Choice(["lxd", "incus", "docker"]),
     help="What runs the nodes.  [default: the engine that has them; lxd for new ones]",
 )
+host_engine_option: Callable[[Any], Any] = click.option(
+    "--engine", type=click.Choice(["lxd", "docker"]), default="lxd", show_default=True, help="The engine to install."
+)
 cluster_option: Callable[[Any], Any] = click.option(
     "--cluster", default=DEFAULT_CLUSTER, show_default=True, metavar="NAME", help="The cluster."
 )

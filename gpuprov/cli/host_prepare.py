@@ -6,24 +6,32 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import show_outcome
+from gpuprov.cli.engine import host_engine_option, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.workflows.prepare_host import HostEngine
 
 
 @click.command()
+@host_engine_option
 @click.option(
-    "--pool-size", type=click.IntRange(min=5), default=30, show_default=True, metavar="GIB", help="Size of a new pool."
+    "--pool-size",
+    type=click.IntRange(min=5),
+    default=30,
+    show_default=True,
+    metavar="GIB",
+    help="Size of a new pool of LXD's.",
 )
 @click.pass_obj
-def command(session: Session, pool_size: int) -> None:
+def command(session: Session, engine: HostEngine, pool_size: int) -> None:
     """Make this machine ready to hold nodes; a second run changes nothing. Needs root.
 
-    Installs and starts LXD where it is absent, and makes a btrfs pool where there is no storage with copy on write.
+    Installs and starts the engine where it is absent, and makes LXD a btrfs pool where it has no storage with copy on
+    write. LXD and Docker live side by side: prepare the machine for each in turn, in any order.
     """
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostRequest, prepare_host
 
-    request = HostRequest(roles_path=find_asset("roles"), pool_size_gib=pool_size)
+    request = HostRequest(roles_path=find_asset("roles"), engine=engine, pool_size_gib=pool_size)
     show_outcome(session, prepare_host(request, reporter=session.reporter))

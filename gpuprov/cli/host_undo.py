@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import show_outcome
+from gpuprov.cli.engine import host_engine_option, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.workflows.prepare_host import HostEngine
 
 
 @click.command()
+@host_engine_option
 @click.pass_obj
-def command(session: Session) -> None:
+def command(session: Session, engine: HostEngine) -> None:
     """Take back what `host prepare` made, and nothing that it found; packages stay. Needs root."""
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostRequest, undo_host
 
-    show_outcome(session, undo_host(HostRequest(roles_path=find_asset("roles")), reporter=session.reporter))
+    request = HostRequest(roles_path=find_asset("roles"), engine=engine)
+    show_outcome(session, undo_host(request, reporter=session.reporter))

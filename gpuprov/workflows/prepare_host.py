@@ -7,7 +7,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.outcome import Outcome
@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
     RunPlay = Callable[..., PlayResult]
 
+HostEngine = Literal["lxd", "docker"]
 PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
-PACKAGES_STAY = (
-    "packages stay; remove them with: apt-get remove lxd lxd-client mmdebstrap btrfs-progs && apt-get autoremove"
-)
+PACKAGES: dict[HostEngine, str] = {"lxd": "lxd lxd-client mmdebstrap btrfs-progs", "docker": "docker.io mmdebstrap"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +34,7 @@ class HostRequest:
     """What to make of this machine.
 
     Attributes:
+        engine: Which engine to prepare it for.
         roles_path: The folder with the roles.
         pool_size_gib: Size of the storage pool to make where there is none with copy on write.
         bridges: The nodes' bridges, to be let through Docker's FORWARD chain.
@@ -42,13 +42,14 @@ class HostRequest:
     """
 
     roles_path: Path
+    engine: HostEngine = "lxd"
     pool_size_gib: int = 30
     bridges: tuple[str, ...] = ("gpbr0",)
     variables: tuple[tuple[str, object], ...] = ()
 
 
 def prepare_host(request: HostRequest, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
-    """Install and start LXD, and make what nodes need; changes nothing where all is there.
+    """Install and start the engine, and make what nodes need; changes nothing where all is there.
 
     Raises:
         HostNotReady: Not root, too little room, or a distribution that is not known.
@@ -65,13 +66,15 @@ def undo_host(request: HostRequest, *, reporter: Reporter, run: RunPlay = run_pl
         PlaybookError: A step failed.
     """
     outcome = _apply(request, "undo", verb="undo", reporter=reporter, run=run)
-    reporter.note(PACKAGES_STAY)
+    packages = PACKAGES[request.engine]
+    reporter.note(f"packages stay; remove them with: apt-get remove {packages} && apt-get autoremove")
     return outcome
 
 
 def _apply(request: HostRequest, tasks: str, *, verb: str, reporter: Reporter, run: RunPlay) -> Outcome:
     _require_root(verb, os.geteuid(), sys.argv[0])
     variables = {
+        "host_engine": request.engine,
         "host_pool_size_gib": request.pool_size_gib,
         "host_bridges": list(request.bridges),
         **dict(request.variables),

@@ -11,13 +11,14 @@ from gpuprov.workflows.finding import Finding
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
+    from gpuprov.spec.models import ClusterSpec
 
 GOOD = Finding(id="kernel", status="ok", evidence="Linux 6.1")
 BAD = Finding(id="engine", status="fail", evidence="lxd is not running", fix="sudo gpuprov host prepare")
 
 
 def give(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> None:
-    def examine_host(_: Reporter) -> tuple[Finding, ...]:
+    def examine_host(_: Reporter, *, spec: ClusterSpec) -> tuple[Finding, ...]:  # noqa: ARG001 - its signature
         return findings
 
     monkeypatch.setattr(doctor, "examine_host", examine_host)

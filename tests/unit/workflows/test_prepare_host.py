@@ -51,7 +51,12 @@ def test_prepare_applies_the_role_to_this_machine() -> None:
     (play,) = plays.seen
     (use,) = play.roles
     assert (use.name, use.tasks) == ("host", "main")
-    assert use.variables == {"host_pool_size_gib": 12, "host_bridges": ["br7"], "host_lxd_dir": "/x"}
+    assert use.variables == {
+        "host_engine": "lxd",
+        "host_pool_size_gib": 12,
+        "host_bridges": ["br7"],
+        "host_lxd_dir": "/x",
+    }
     assert [target.engine for target in play.targets] == [None]
 
 
