@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,15 +11,13 @@ from gpuprov.cli.engine import (
     DEFAULT_CLUSTER,
     engine_option,
     gpu_mode_option,
-    open_engine,
-    open_engine_of_cluster,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.spec.models import ClusterSpec, Engine, GpuMode, Role, Sharing
+    from gpuprov.spec.models import ClusterSpec, GpuMode, Role, Sharing
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,29 +43,17 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def wanted_spec(wanted: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
-    """The file's spec, or the one recorded with the cluster, or the default one; then the flags. And its engine."""
-    from gpuprov.spec.load import load_spec
-    from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.cluster_state import observe_cluster
+    """The spec that these options ask for, and its engine."""
+    from gpuprov.workflows import wanted_spec as workflow
 
-    name, engine = cast("str | None", wanted["name"]), cast("str | None", wanted["engine"])
-    if wanted["file"] is not None:
-        spec = load_spec(cast("Path", wanted["file"]))
-        spec = replace(spec, name=name or spec.name)
-        driver = open_engine(engine or spec.engine)
-    else:
-        name = name or DEFAULT_CLUSTER
-        driver = open_engine_of_cluster(engine, name, creates=True)
-        spec = observe_cluster(driver, name).spec or ClusterSpec(name=name)
-    nodes, gpus = spec.nodes, spec.gpus
-    if wanted["count"] is not None:
-        nodes = replace(nodes, count=cast("int", wanted["count"]))
-    if wanted["role"] is not None:
-        nodes = replace(nodes, role=cast("Role", wanted["role"]))
-    if wanted["gpus_per_node"] is not None:
-        gpus = replace(gpus, per_node=cast("int", wanted["gpus_per_node"]))
-    if wanted["sharing"] is not None:
-        gpus = replace(gpus, sharing=cast("Sharing", wanted["sharing"]))
-    if wanted["gpu_mode"] is not None:
-        gpus = replace(gpus, mode=cast("GpuMode", wanted["gpu_mode"]))
-    return driver, replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus)
+    wishes = workflow.Wishes(
+        file=cast("Path | None", wanted["file"]),
+        name=cast("str | None", wanted["name"]),
+        count=cast("int | None", wanted["count"]),
+        role=cast("Role | None", wanted["role"]),
+        gpus_per_node=cast("int | None", wanted["gpus_per_node"]),
+        sharing=cast("Sharing | None", wanted["sharing"]),
+        gpu_mode=cast("GpuMode | None", wanted["gpu_mode"]),
+    )
+    driver = workflow.wanted_engine(cast("str | None", wanted["engine"]), wishes)
+    return driver, workflow.wanted_spec(driver, wishes)

@@ -15,11 +15,10 @@ from gpuprov.cli.engine import (
     show_outcome,
 )
 from gpuprov.cli.parameters import node_argument
-from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.spec.models import MountSpec, Role, Sharing
+    from gpuprov.spec.models import Role, Sharing
     from gpuprov.workflows.node_order import Network
 
 
@@ -46,6 +45,7 @@ def command(
     session: Session, /, name: str, cluster: str, engine: str | None, gpu_mode: str | None, **wanted: object
 ) -> None:
     """Make one more node, with its addresses, its GPUs and its place in Slurm."""
+    from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.create_node import create_node
     from gpuprov.workflows.node_order import NodeOrder
 
@@ -63,21 +63,3 @@ def command(
     )
     driver = open_engine_of_cluster(engine, cluster, creates=True)
     show_outcome(session, create_node(driver, order, host_gpus(session, gpu_mode), reporter=session.reporter))
-
-
-def parse_mount(text: str) -> MountSpec:
-    """Read `SOURCE:TARGET` or `SOURCE:TARGET:ro`.
-
-    Raises:
-        UsageError: It is neither.
-    """
-    from gpuprov.spec.models import MountSpec
-
-    parts = text.split(":")
-    if len(parts) not in (2, 3) or not all(parts) or parts[2:] not in ([], ["ro"], ["rw"]):
-        raise UsageError(
-            f"{text!r} is not a mount",
-            evidence="the form is SOURCE:TARGET or SOURCE:TARGET:ro",
-            fix="gpuprov create-node c004 --mount /data:/data:ro",
-        )
-    return MountSpec(source=parts[0], target=parts[1], read_only=parts[2:] == ["ro"])

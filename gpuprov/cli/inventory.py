@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli.engine import open_engines
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,10 +22,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, wanted: str, host: str | None) -> None:
     """Show the nodes of every engine as an inventory of Ansible's; it is an inventory script as well."""
-    from gpuprov.drivers.registry import open_answering
     from gpuprov.workflows.inventory import read_inventory, render_graph, render_script
 
-    inventory = read_inventory(open_answering())
+    inventory = read_inventory(open_engines(session, None))
     for warning in inventory.warnings:
         session.reporter.warn(warning)
     if host is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, cast
 
-from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
@@ -32,27 +32,3 @@ def open_driver(engine: str) -> Driver:
             fix="set `engine: lxd` in the spec",
         )
     return cast("Driver", importlib.import_module(module).connect(engine))
-
-
-def open_answering() -> list[Driver]:
-    """Connect to every engine that answers.
-
-    Raises:
-        HostNotReady: None does.
-    """
-    tried = [_try_open(engine) for engine in _OPENERS]
-    drivers = [driver for driver in tried if not isinstance(driver, HostNotReady)]
-    if not drivers:
-        raise HostNotReady(
-            "no container engine answers on this machine",
-            evidence="; ".join(f"{e.what} ({e.evidence})" for e in tried if isinstance(e, HostNotReady)),
-            fix="install and start one with: sudo gpuprov host prepare",
-        )
-    return drivers
-
-
-def _try_open(engine: str) -> Driver | HostNotReady:
-    try:
-        return open_driver(engine)
-    except HostNotReady as error:
-        return error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ipaddress import IPv4Interface
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, ImageState, NetworkRequest, NodeState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.workflows.node_order import NodeOrder
 
@@ -67,18 +67,12 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
             made = _made_by(order, state)
             if made is not None:
                 return _complete(driver, made, reporter=reporter)
-            spec = _spec_for(order, state)
-            check_spec(spec)
-            networks = plan_networks(spec, state, version=__version__)
-            design = _design(order, spec, state, host)
-            image = _named_image(driver, order.image)
-            refuse_host_conflicts(driver, spec, networks=networks, nodes=1)
-            if not networks and design.address:
-                refuse_answering(design.address, spec.network.bridge, engine=driver.name)
-        if networks:
+            plan = _plan(driver, order, state, host)
+        spec, design = plan.spec, plan.design
+        if plan.networks:
             with reporter.phase("networks"):
-                ensure_networks(driver, networks, rollback)
-        image = image or ensure_node_image(driver, spec, design.role, host, reporter=reporter)
+                ensure_networks(driver, plan.networks, rollback)
+        image = plan.image or ensure_node_image(driver, spec, design.role, host, reporter=reporter)
         old = [node for node in state.nodes if node.complete]
         members = [*(present_member(node) for node in old), planned_member(design)]
         members.sort(key=lambda member: member.name)
@@ -92,8 +86,42 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
             running = [node.name for node in old if node.status == "running"]
             up = [member for member in members if member.name in (*running, design.name)]
             renewed = renew_files(driver, spec, up, running, files.kept, reporter=reporter)
+    return Outcome(changed=(_created(design), *renewed))
+
+
+def plan_node(driver: Driver, order: NodeOrder, host: HostGpus) -> str:
+    """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
+    check_node_name(order.name)
+    state = observe_cluster(driver, order.cluster)
+    _refuse_taken(order, driver.name, state)
+    return _created(_plan(driver, order, state, host).design)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plan:
+    """A node as it shall be, and what must be there before; `image` is None where the role's own is taken."""
+
+    spec: ClusterSpec
+    networks: tuple[NetworkRequest, ...]
+    design: NodeDesign
+    image: ImageState | None
+
+
+def _plan(driver: Driver, order: NodeOrder, state: ClusterState, host: HostGpus) -> _Plan:
+    spec = _spec_for(order, state)
+    check_spec(spec)
+    networks = plan_networks(spec, state, version=__version__)
+    design = _design(order, spec, state, host)
+    image = _named_image(driver, order.image)
+    refuse_host_conflicts(driver, spec, networks=networks, nodes=1)
+    if not networks and design.address:
+        refuse_answering(design.address, spec.network.bridge, engine=driver.name)
+    return _Plan(spec=spec, networks=networks, design=design, image=image)
+
+
+def _created(design: NodeDesign) -> str:
     gpus = f"{len(design.gpus)} GPU {design.sharing} ({design.access})" if design.gpus else "no GPU"
-    return Outcome(changed=(f"created node {design.name} {design.address} role {design.role}, {gpus}", *renewed))
+    return f"created node {design.name} {design.address} role {design.role}, {gpus}"
 
 
 def refuse_answering(address: str, bridge: str, *, engine: str) -> None:

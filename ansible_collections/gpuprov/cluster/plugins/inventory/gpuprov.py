@@ -91,11 +91,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             from gpuprov.core.errors import GpuprovError
         except ImportError as error:
             raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
-        from gpuprov.drivers.registry import open_answering
+        from gpuprov.workflows.find_engine import DEFAULT, open_answering
         from gpuprov.workflows.inventory import read_inventory
 
         try:
-            inventory = read_inventory(open_answering())
+            drivers, errors = open_answering()
+            if not drivers:
+                raise errors[DEFAULT]
+            inventory = read_inventory(list(drivers.values()))
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         return {

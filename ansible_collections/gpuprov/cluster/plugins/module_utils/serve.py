@@ -1,0 +1,82 @@
+"""What every module shares: gpuprov is found or missed with words, its errors end the module in their three parts."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ansible.module_utils.basic import AnsibleModule
+
+    from gpuprov.workflows.cluster_status import NodeRow
+    from gpuprov.workflows.ensured import Ensured
+
+    Results = dict[str, Any]
+
+ENGINE: dict[str, Any] = {"type": "str", "choices": ["lxd", "incus", "docker"]}
+GPU_MODE: dict[str, Any] = {"type": "str", "choices": ["auto", "real", "simulated"]}
+NO_GPUPROV = """gpuprov is not installed for the Python that runs this module
+evidence: {python}: {error}
+fix: set ansible_python_interpreter to a Python that has it; on the controller: '{{{{ ansible_playbook_python }}}}'"""
+Wanted = TypeVar("Wanted", bound=str)
+
+
+class Listener:
+    """A gpuprov Reporter that hands warnings to Ansible; what a module does is in its result."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self._module = module
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:  # noqa: ARG002 - the protocol's signature
+        """Say nothing."""
+        yield
+
+    def node(self, name: str, state: str) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def warn(self, text: str) -> None:
+        """Show it as one of Ansible's warnings."""
+        self._module.warn(text)
+
+
+def serve(module: AnsibleModule, act: Callable[[], Results]) -> None:
+    """Run the module's work and end the process with its results, or with gpuprov's error."""
+    try:
+        from gpuprov.core.errors import GpuprovError
+    except ImportError as error:
+        module.fail_json(msg=NO_GPUPROV.format(python=sys.executable, error=error))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # being ended undoes what was begun, as Ctrl-C does
+    try:
+        results = act()
+    except GpuprovError as error:
+        parts = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
+        module.fail_json(msg=str(error), **parts)
+    except KeyboardInterrupt:
+        module.fail_json(msg="interrupted; what this run had made is undone")
+    module.exit_json(**results)
+
+
+def present(ensured: Ensured, *, diff: bool) -> Results:
+    """The results of a module that changes nodes."""
+    results: Results = {"changed": bool(ensured.changed), "changes": list(ensured.changed)}
+    if diff:
+        results["diff"] = diff_of(ensured.changed)
+    return results
+
+
+def diff_of(changes: Sequence[str]) -> dict[str, str]:
+    """The changes as Ansible's `--diff` shows them."""
+    return {"prepared": "".join(f"{line}\n" for line in changes)}
+
+
+def node_document(row: NodeRow) -> Results:
+    """A node as results show it."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(row).items()}

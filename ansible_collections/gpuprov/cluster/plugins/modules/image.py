@@ -1,0 +1,117 @@
+#!/usr/bin/python
+"""Ansible module: node images."""
+
+from __future__ import annotations
+
+DOCUMENTATION = """
+---
+module: image
+short_description: Build or remove a node image of gpuprov
+description:
+    - Builds the image that nodes of a role are made from, as C(gpuprov image build) does.
+    - Or removes one, as C(gpuprov image rm) does.
+    - An image of the same recipe is there already in most cases; then nothing is done.
+version_added: 0.1.0
+author: gpuprov (@gpuprov)
+options:
+    state:
+        description: Whether the image shall be there.
+        type: str
+        choices: [present, absent]
+        default: present
+    name:
+        description: The image to remove, or the first digits of its fingerprint. Only for O(state=absent).
+        type: str
+    role:
+        description: What nodes made from it are for.
+        type: str
+        default: slurm
+    base:
+        description: A suite to build from, or V(image:NAME), an image that the engine has.
+        type: str
+        default: bookworm
+    packages:
+        description: Debian packages to add.
+        type: list
+        elements: str
+        default: []
+extends_documentation_fragment:
+    - gpuprov.cluster.gpuprov
+    - gpuprov.cluster.gpuprov.gpu_mode
+    - gpuprov.cluster.gpuprov.changes
+"""
+
+EXAMPLES = """
+- name: The image for Slurm nodes, with git
+  gpuprov.cluster.image:
+    role: slurm
+    packages: [git]
+  delegate_to: localhost
+"""
+
+RETURN = """
+changes:
+    description: One line for each change, or for each that there would be.
+    returned: success
+    type: list
+    elements: str
+    sample: ["built image gpuprov-image-29654a21f52c"]
+image:
+    description: Name of the image; null where it was removed, or would have to be built first.
+    returned: success
+    type: str
+    sample: gpuprov-image-29654a21f52c
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, GPU_MODE, Listener, diff_of, serve
+
+ARGUMENTS: dict[str, Any] = {
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "name": {"type": "str"},
+    "role": {"type": "str", "default": "slurm"},
+    "base": {"type": "str", "default": "bookworm"},
+    "packages": {"type": "list", "elements": "str", "default": []},
+    "engine": ENGINE,
+    "gpu_mode": GPU_MODE,
+}
+
+
+def act(module: AnsibleModule) -> dict[str, Any]:
+    """Build or remove the image."""
+    from gpuprov.drivers.registry import open_driver
+    from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
+    from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
+    from gpuprov.workflows.find_engine import DEFAULT
+    from gpuprov.workflows.host_gpus import observe_gpus
+
+    wanted = module.params
+    driver, listener, check = open_driver(wanted["engine"] or DEFAULT), Listener(module), module.check_mode
+    if wanted["state"] == "absent":
+        image, changed = None, ensure_image_absent(driver, wanted["name"], reporter=listener, check=check)
+    else:
+        spec = ClusterSpec(
+            image=ImageSpec(base=wanted["base"], packages=tuple(wanted["packages"])),
+            nodes=NodesSpec(role=wanted["role"]),
+        )
+        host = observe_gpus(wanted["gpu_mode"] or "auto")
+        image, changed = ensure_image_built(driver, spec, host, reporter=listener, check=check)
+    results: dict[str, Any] = {"changed": bool(changed), "changes": list(changed), "image": image}
+    if module._diff:  # noqa: SLF001 - Ansible's own way to ask
+        results["diff"] = diff_of(changed)
+    return results
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec=ARGUMENTS, supports_check_mode=True, required_if=[("state", "absent", ("name",))]
+    )
+    serve(module, lambda: act(module))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,141 @@
+"""Bring one node to a state, idempotently: what `create-node`, `start`, `stop` and `rm` do, where it is needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.core.names import check_node_name
+from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
+from gpuprov.gpu.visible import parse_selection
+from gpuprov.workflows import node_verbs
+from gpuprov.workflows.cluster_status import describe
+from gpuprov.workflows.create_node import create_node, plan_node
+from gpuprov.workflows.ensured import Ensured
+from gpuprov.workflows.leases import leased_uuids
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.workflows.node_order import NodeOrder
+
+NodeGoal = Literal["present", "stopped", "absent"]
+
+
+def ensure_node(
+    driver: Driver,
+    order: NodeOrder,
+    goal: NodeGoal,
+    *,
+    observe_gpus: Callable[[], HostGpus],
+    reporter: Reporter,
+    check: bool = False,
+) -> Ensured:
+    """Bring a node to its goal.
+
+    Args:
+        driver: The engine.
+        order: What the node shall be; what is None is not compared with a node that is there.
+        goal: `present` (it runs), `stopped` or `absent`.
+        observe_gpus: Tells the host's GPUs; asked only where the answer counts.
+        reporter: Is told of phases.
+        check: Say what would change, and change nothing.
+
+    Raises:
+        NotOurs: The name is taken by something foreign.
+        UsageError: The node is there and is not as ordered, or cannot be made as ordered.
+    """
+    check_node_name(order.name)
+    node = _find(driver, order.name)
+    before = (describe(node, "", engine=driver.name),) if node else ()
+    if goal == "absent":
+        changed = _remove(driver, node, reporter, check=check)
+    else:
+        changed = _provide(driver, node, order, observe_gpus, reporter, check=check)
+        changed += _run_or_stop(driver, order.name, node, goal, reporter, check=check)
+    if check or not changed:
+        return Ensured(changed=changed, before=before, after=before)
+    found = driver.find_node(order.name)
+    return Ensured(changed=changed, before=before, after=(describe(found, "", engine=driver.name),) if found else ())
+
+
+def _find(driver: Driver, name: str) -> NodeState | None:
+    node = driver.find_node(name)
+    if node is not None and not node.ours:
+        raise NotOurs(
+            f"{name} was not made by gpuprov and is left alone",
+            evidence=f"{driver.name} has an instance {name}, {node.status}, without a gpuprov label",
+            fix="choose another name; gpuprov list shows the nodes",
+        )
+    return node
+
+
+def _remove(driver: Driver, node: NodeState | None, reporter: Reporter, *, check: bool) -> tuple[str, ...]:
+    if node is None:
+        return ()
+    if check:
+        return (f"removed {node.name}",)
+    return node_verbs.remove(driver, [node.name], reporter=reporter).changed
+
+
+def _provide(
+    driver: Driver,
+    node: NodeState | None,
+    order: NodeOrder,
+    observe_gpus: Callable[[], HostGpus],
+    reporter: Reporter,
+    *,
+    check: bool,
+) -> tuple[str, ...]:
+    """Make the node if it is not there, or only half made; a whole one must be as ordered."""
+    if node is None or not node.complete:
+        if check:
+            return (plan_node(driver, order, observe_gpus()),)
+        return create_node(driver, order, observe_gpus(), reporter=reporter).changed
+    wrong = list(_label_differences(order, node))
+    if order.gpus is not None:
+        wrong += _gpu_differences(order.gpus, node, observe_gpus())
+    if wrong:
+        raise UsageError(
+            f"the node {order.name} is there, and is not as asked",
+            evidence="; ".join(wrong),
+            fix=f"gpuprov rm {order.name}  # and make it anew, or ask for what it is: gpuprov show {order.name}",
+        )
+    return ()
+
+
+def _run_or_stop(
+    driver: Driver, name: str, node: NodeState | None, goal: NodeGoal, reporter: Reporter, *, check: bool
+) -> tuple[str, ...]:
+    made = node is None or not node.complete  # a new node runs
+    if goal == "stopped" and (made or (node and node.status != "stopped")):
+        return (f"stopped {name}",) if check else node_verbs.stop(driver, [name], reporter=reporter).changed
+    if goal == "present" and not made and node and node.status != "running":
+        return (f"started {name}",) if check else node_verbs.start(driver, [name], reporter=reporter).changed
+    return ()
+
+
+def _label_differences(order: NodeOrder, node: NodeState) -> list[str]:
+    wanted: dict[str, tuple[str | None, str]] = {
+        "address": (order.address and order.address.partition("/")[0], node.labels.get(LABEL_ADDRESS, "")),
+        "cluster": (order.cluster, node.labels.get(LABEL_CLUSTER, "")),
+        "role": (order.role, node.labels.get(LABEL_ROLE, "")),
+        "sharing": (order.sharing, node.labels.get(LABEL_SHARING, "")),
+        "image": (order.image, node.labels.get(LABEL_IMAGE, "")),
+    }
+    wrong = {key: pair for key, pair in wanted.items() if pair[0] not in (None, pair[1])}
+    found = [f"{key} is {has or 'none'}, not {asked}" for key, (asked, has) in wrong.items()]
+    if order.privileged and not node.privileged:
+        found.append("it is not privileged")
+    targets = {mount.target for mount in node.mounts}
+    found += [f"nothing is mounted at {mount.target}" for mount in order.mounts if mount.target not in targets]
+    return found
+
+
+def _gpu_differences(text: str, node: NodeState, host: HostGpus) -> list[str]:
+    asked, held = parse_selection(text, host), leased_uuids(node)
+    same = set(held) == {gpu.uuid for gpu in asked.gpus} if asked.gpus else len(held) == asked.count
+    return [] if same else [f"it holds {len(held)} GPU ({', '.join(held) or 'none'}), not {text}"]

@@ -1,0 +1,73 @@
+"""The spec that is asked for: a file, else what is recorded with the cluster, changed by what else is said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+from gpuprov.drivers.registry import open_driver
+from gpuprov.spec.load import load_spec
+from gpuprov.spec.models import ClusterSpec
+from gpuprov.workflows.cluster_state import observe_cluster
+from gpuprov.workflows.find_engine import engine_of_cluster
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuprov.drivers.base import Driver
+    from gpuprov.spec.models import Engine, GpuMode, Role, Sharing
+
+DEFAULT_CLUSTER = "lab"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wishes:
+    """What is said of a cluster; None leaves it as the file or the recorded spec has it."""
+
+    file: Path | None = None
+    name: str | None = None
+    count: int | None = None
+    role: Role | None = None
+    gpus_per_node: int | None = None
+    sharing: Sharing | None = None
+    gpu_mode: GpuMode | None = None
+
+
+def wanted_engine(engine: str | None, wishes: Wishes) -> Driver:
+    """The engine of that name, else the file's, else the one that has the cluster, else the default one.
+
+    Raises:
+        SpecError: The file is no spec.
+        HostNotReady: The engine does not answer.
+    """
+    if engine is not None:
+        return open_driver(engine)
+    if wishes.file is not None:
+        return open_driver(load_spec(wishes.file).engine)
+    return engine_of_cluster(wishes.name or DEFAULT_CLUSTER, creates=True)
+
+
+def wanted_spec(driver: Driver, wishes: Wishes) -> ClusterSpec:
+    """The file's spec, or the one recorded with the cluster, or the default one; then the wishes.
+
+    Raises:
+        SpecError: The file is no spec.
+    """
+    if wishes.file is not None:
+        spec = load_spec(wishes.file)
+        spec = replace(spec, name=wishes.name or spec.name)
+    else:
+        name = wishes.name or DEFAULT_CLUSTER
+        spec = observe_cluster(driver, name).spec or ClusterSpec(name=name)
+    nodes, gpus = spec.nodes, spec.gpus
+    if wishes.count is not None:
+        nodes = replace(nodes, count=wishes.count)
+    if wishes.role is not None:
+        nodes = replace(nodes, role=wishes.role)
+    if wishes.gpus_per_node is not None:
+        gpus = replace(gpus, per_node=wishes.gpus_per_node)
+    if wishes.sharing is not None:
+        gpus = replace(gpus, sharing=wishes.sharing)
+    if wishes.gpu_mode is not None:
+        gpus = replace(gpus, mode=wishes.gpu_mode)
+    return replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus)
