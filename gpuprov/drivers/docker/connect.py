@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 from pathlib import Path
@@ -36,8 +37,8 @@ def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signa
 
     try:
         wanted = kwargs_from_env()
-        asking = docker.APIClient(version=OLDEST_API, **wanted)
-        api = require_api(asking.version(api_version=False))
+        with contextlib.closing(docker.APIClient(version=OLDEST_API, **wanted)) as asking:
+            api = require_api(asking.version(api_version=False))
         client = docker.APIClient(version=api, **wanted)
     except (DockerException, requests.RequestException, OSError) as exc:
         raise HostNotReady(

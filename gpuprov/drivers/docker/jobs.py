@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.docker import containers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpuprov.drivers.base import Stream
     from gpuprov.drivers.docker.api import DockerApi
 
 _GRACE_S = 10
+_OUTPUT = {"stream": 1, "stdout": 1, "stderr": 1}
+_HEAD_BYTES = 8
+_STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
 
 
 def run_made(
@@ -27,18 +31,16 @@ def run_made(
     """
     try:
         # Both are asked for before the start, so that nothing of a short job is missed.
-        ended = api.open_stream(f"/containers/{container}/wait", condition="removed")
-        with api.translated("attach to", container):
-            output = api.client.attach(container, stream=True, demux=True)
-        api.post(f"/containers/{container}/start")
-        started()
-        with api.translated("read the output of", container):
-            for stdout, stderr in output:
-                if stdout:
-                    write("stdout", stdout)
-                if stderr:
-                    write("stderr", stderr)
-            answer = json.loads(ended.content)
+        with (
+            contextlib.closing(api.open_stream(f"/containers/{container}/wait", condition="removed")) as ended,
+            contextlib.closing(api.open_stream(f"/containers/{container}/attach", **_OUTPUT)) as output,
+        ):
+            api.post(f"/containers/{container}/start")
+            started()
+            with api.translated("read the output of", container):
+                for stream, content in read_frames(output.raw.read):
+                    write(stream, content)
+                answer = json.loads(ended.content)
     except BaseException:
         end(api, container)
         raise
@@ -47,6 +49,17 @@ def run_made(
             "docker could not wait for the job", evidence=answer["Error"]["Message"], fix="gpuprov list --all"
         )
     return int(answer["StatusCode"])
+
+
+def read_frames(read: Callable[[int], bytes]) -> Iterator[tuple[Stream, bytes]]:
+    """The pieces of Docker's two streams in one: a byte that says which, three zeros, four bytes of length, the piece.
+
+    Args:
+        read: Gives that many bytes; fewer at the end only.
+    """
+    while len(head := read(_HEAD_BYTES)) == _HEAD_BYTES:
+        kind, length = struct.unpack(">BxxxL", head)
+        yield _STREAMS.get(kind, "stdout"), read(length)
 
 
 def end(api: DockerApi, container: str) -> None:

@@ -77,8 +77,14 @@ def change_labels(api: DockerApi, subject: str, labels: Mapping[str, str]) -> No
 
 
 def forget_labels(api: DockerApi, subject: str) -> None:
-    """Remove the changed labels of something that is gone."""
-    _remove(api, [found for found in api.get("/networks") if _of(found) == subject])
+    """Remove the changed labels of something that is gone, and those whose removal a killed run did not reach."""
+    found = api.get("/networks")
+    kept = [network for network in found if _of(network)]
+    left = [network for network in kept if _of(network) != subject]
+    if left:  # asked for after the networks: whatever has labels by then is there
+        there = {thing["Id"] for thing in [*found, *api.get("/containers/json", all=1)]}
+        left = [network for network in left if _of(network) in there]
+    _remove(api, [network for network in kept if network not in left])
 
 
 def _remove(api: DockerApi, networks: list[documents.Document]) -> None:

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.drivers.docker import connect as module
+from gpuprov.drivers.docker.api import Conflict, NotFound, error_from
+from gpuprov.drivers.registry import open_driver
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+# The SDK forgets the socket of a failed connection; it is collected here and not in somebody else's test.
+leaky = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _collect() -> Iterator[None]:
+    yield
+    gc.collect()
+
+
+def refusal() -> HostNotReady:
+    with pytest.raises(HostNotReady) as caught:
+        open_driver("docker")
+    assert caught.value.exit_code == 3
+    assert caught.value.evidence
+    assert caught.value.fix
+    return caught.value
+
+
+@contextmanager
+def daemon(path: Path, answer: dict[str, object]) -> Iterator[None]:
+    """Something that answers every request at a socket with this document."""
+    body = json.dumps(answer).encode()
+    head = (
+        f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    )
+
+    def serve(server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            with connection:
+                connection.recv(65536)
+                connection.sendall(head.encode() + body)
+
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def test_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    error = refusal()
+    assert "docker is not running" in error.what
+    assert str(tmp_path / "docker.sock") in error.evidence
+    assert "host prepare --engine docker" in error.fix
+
+
+def test_a_socket_that_this_user_may_not_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "docker.sock").touch()
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    error = refusal()
+    assert "may not talk to docker" in error.what
+    assert "usermod -aG" in error.fix
+
+
+@leaky
+@pytest.mark.parametrize("address", ["unix://{}/docker.sock", "tcp://127.0.0.1:1", "nonsense://x"])
+def test_nothing_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "docker.sock"))  # nobody listens
+    monkeypatch.setenv("DOCKER_HOST", address.format(tmp_path))
+    assert "does not answer" in refusal().what
+
+
+def test_an_old_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    with daemon(tmp_path / "docker.sock", {"Version": "19.03.15", "ApiVersion": "1.40"}):
+        error = refusal()
+    assert "19.03.15 is too old" in error.what
+    assert "1.41" in error.evidence
+
+
+@pytest.mark.parametrize("api", ["1.41", "1.44", "1.51"])
+def test_a_daemon_s_own_api_is_spoken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    with daemon(tmp_path / "docker.sock", {"Version": "x", "ApiVersion": api}):
+        driver = module.connect("docker")
+    assert driver._api.client.api_version == api
+    assert driver._api.local
+    driver._api.client.close()
+
+
+@pytest.mark.parametrize("version", [{}, {"ApiVersion": "1.9"}])
+def test_versions_are_compared_by_number(version: dict[str, object]) -> None:
+    with pytest.raises(HostNotReady):
+        module.require_api(version)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "kind", "fix"),
+    [
+        (404, "No such image: gpuprov-image:x", NotFound, "image list"),
+        (409, 'Conflict. The container name "/c000" is already in use', Conflict, "gpuprov list"),
+        (403, "Pool overlaps with other one on this address space", EngineError, "network.subnet"),
+        (
+            500,
+            "driver failed programming: Bind for 0.0.0.0:80 failed: port is already allocated",
+            EngineError,
+            "ss -ltnp",
+        ),
+        (500, "something else", EngineError, "gpuprov doctor"),
+        (500, "", EngineError, "gpuprov doctor"),
+    ],
+)
+def test_errors_have_three_parts(status: int, reason: str, kind: type[EngineError], fix: str) -> None:
+    error = error_from(status, reason, "post /x")
+    assert type(error) is kind
+    assert error.evidence
+    assert fix in error.fix

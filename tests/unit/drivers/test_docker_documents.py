@@ -1,0 +1,242 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpuprov.drivers.base import Attachment, EngineGpus, Exposure, NetworkRequest, NodeRequest
+from gpuprov.drivers.docker import documents
+from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, dump_blueprint, parse_blueprint, plan_blueprint
+from gpuprov.spec.devices import CharDevice, Mount
+
+NICS = (
+    Attachment(
+        network="gpbr0",
+        interface="eth0",
+        kind="veth",
+        address="10.0.3.2/24",
+        mac="00:16:3e:00:00:01",
+        gateway="10.0.3.1",
+    ),
+    Attachment(network="gpbr1", interface="eth1", kind="macvlan", address="10.0.5.1/24", mac="00:16:3e:00:00:02"),
+)
+LABELS = {"gpuprov.cluster": "lab", "gpuprov.fingerprint": "f"}
+REQUEST = NodeRequest(
+    name="c000",
+    image="gpuprov-image:plain",
+    labels=LABELS,
+    attachments=NICS,
+    devices=(CharDevice(path="/dev/nvidia0", major=195, minor=0),),
+    mounts=(Mount(source="/srv", target="/mnt/in"), Mount(source="/data", target="/mnt/out", read_only=False)),
+    environment={"A": "b=c 'd' \"e\" ü"},
+    cpus=2,
+    memory_bytes=1 << 30,
+)
+OLD, NEW = (1, 41), (1, 44)
+
+
+def render(request: NodeRequest = REQUEST, *, api: tuple[int, ...] = OLD, **changes: Any) -> dict[str, Any]:
+    blueprint = Blueprint(**{**vars(plan_blueprint(request, uid="u1")), **changes})
+    return documents.render_container(
+        blueprint,
+        request.labels,
+        image=request.image,
+        command=["true"],
+        host_paths={device.path: f"/host{device.path}" for device in request.devices},
+        api=api,
+    )
+
+
+def listed(body: dict[str, Any], *, name: str = "c000", state: str = "running", identity: str = "1") -> dict[str, Any]:
+    return {"Id": identity, "Names": [f"/{name}"], "State": state, "Labels": body["Labels"]}
+
+
+def test_a_rendered_request_comes_back_as_its_state() -> None:
+    state = documents.parse_container(listed(render()), labels={}, snapshots=("one",))
+    assert (state.name, state.status, state.snapshots) == ("c000", "running", ("one",))
+    assert dict(state.labels) == LABELS
+    assert dict(state.addresses) == {"eth0": "10.0.3.2/24", "eth1": "10.0.5.1/24"}
+    assert (state.devices, state.mounts, dict(state.environment)) == (
+        REQUEST.devices,
+        REQUEST.mounts,
+        dict(REQUEST.environment),
+    )
+    assert state.complete
+    assert not state.privileged
+
+
+def test_a_blueprint_survives_its_label() -> None:
+    blueprint = plan_blueprint(REQUEST, uid="u1", job=True).with_exposed([Exposure(host_port=8000, node_port=80)])
+    assert parse_blueprint(dump_blueprint(blueprint)) == blueprint
+    cdi = Blueprint(name="c", uid="u", engine_gpus=EngineGpus(access="cdi", uuids=("GPU-1",)))
+    assert parse_blueprint(dump_blueprint(cdi)) == cdi
+
+
+def test_nothing_is_privileged_and_each_device_has_a_rule_of_its_own() -> None:
+    host = render()["HostConfig"]
+    assert not host.get("Privileged")
+    assert host["CapDrop"] == ["MKNOD"]
+    assert "CapAdd" not in host
+    assert "DeviceCgroupRules" not in host
+    assert host["Devices"] == [
+        {"PathOnHost": "/host/dev/nvidia0", "PathInContainer": "/dev/nvidia0", "CgroupPermissions": "rw"}
+    ]
+    assert (host["NanoCpus"], host["Memory"]) == (2 * 10**9, 1 << 30)
+    assert [(mount["Target"], mount["ReadOnly"]) for mount in host["Mounts"]] == [
+        ("/mnt/in", True),
+        ("/mnt/out", False),
+    ]
+
+
+def test_a_node_restarts_with_the_machine_and_a_job_is_removed() -> None:
+    node, job = render()["HostConfig"], render(job=True)["HostConfig"]
+    assert (node["AutoRemove"], node["RestartPolicy"]["Name"]) == (False, "unless-stopped")
+    assert (job["AutoRemove"], job["RestartPolicy"]["Name"]) == (True, "no")
+    assert node["Init"]
+    assert job["Init"]
+
+
+def test_macs_as_far_as_the_engine_can() -> None:
+    old, new = render(api=OLD), render(api=NEW)
+    assert old["MacAddress"] == NICS[0].mac
+    assert "MacAddress" not in new
+    assert new["NetworkingConfig"]["EndpointsConfig"]["gpbr0"]["MacAddress"] == NICS[0].mac
+    assert old["NetworkingConfig"]["EndpointsConfig"] == {"gpbr0": {"IPAMConfig": {"IPv4Address": "10.0.3.2"}}}
+
+
+def test_ports() -> None:
+    body = render(exposed=(Exposure(host_port=8000, node_port=80), Exposure(host_port=8001, node_port=80)))
+    assert body["ExposedPorts"] == {"80/tcp": {}}
+    assert [entry["HostPort"] for entry in body["HostConfig"]["PortBindings"]["80/tcp"]] == ["8000", "8001"]
+
+
+def test_gpus_by_cdi_and_by_the_runtime() -> None:
+    plain = render()
+    cdi = render(engine_gpus=EngineGpus(access="cdi", uuids=("GPU-1", "MIG-2")))
+    runtime = render(engine_gpus=EngineGpus(access="nvidia-runtime", uuids=("GPU-1", "MIG-2")))
+    assert "DeviceRequests" not in plain["HostConfig"]
+    assert "Runtime" not in plain["HostConfig"]
+    assert cdi["HostConfig"]["DeviceRequests"] == [
+        {"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=GPU-1", "nvidia.com/gpu=MIG-2"]}
+    ]
+    assert cdi["Env"] == plain["Env"]
+    assert runtime["HostConfig"]["Runtime"] == "nvidia"
+    assert "NVIDIA_VISIBLE_DEVICES=GPU-1,MIG-2" in runtime["Env"]
+
+
+def test_what_the_image_brings_along_is_not_the_node_s() -> None:
+    document = listed(render())
+    document["Labels"] = {"gpuprov.gpus": "GPU-of-the-source", "maintainer": "x", **document["Labels"]}
+    assert dict(documents.parse_container(document, labels={}).labels) == LABELS
+
+
+def test_changed_labels_are_newer_and_an_empty_one_is_gone() -> None:
+    state = documents.parse_container(listed(render()), labels={"gpuprov.gpus": "GPU-1", "gpuprov.fingerprint": ""})
+    assert dict(state.labels) == {"gpuprov.cluster": "lab", "gpuprov.gpus": "GPU-1"}
+
+
+def test_a_foreign_container() -> None:
+    document = {"Id": "2" * 64, "Names": ["/web/alias", "/web_1.x"], "State": "paused", "Labels": {"a": "b"}}
+    state = documents.parse_container(document, labels={})
+    assert (state.name, state.status, state.ours) == ("web_1.x", "frozen", False)
+
+
+@pytest.mark.parametrize(
+    ("present", "chosen"),
+    [
+        (["c000.new"], "c000.new"),
+        (["c000.new", "c000"], "c000"),
+        (["c000.next", "c000"], "c000"),
+        (["c000.new", "c000.next"], "c000.next"),
+    ],
+)
+def test_names_say_which_container_is_the_node(present: list[str], chosen: str) -> None:
+    found = [listed(render(), name=name, identity=name) for name in present]
+    assert {name: document["Id"] for name, document in documents.choose_containers(found).items()} == {"c000": chosen}
+    state = documents.parse_container(documents.choose_containers(found)["c000"], labels={})
+    assert state.complete == (chosen != "c000.new")
+
+
+def test_a_foreign_container_with_such_a_name_is_itself() -> None:
+    foreign = {"Id": "f", "Names": ["/c000.next"], "State": "running", "Labels": {}}
+    assert set(documents.choose_containers([foreign, listed(render())])) == {"c000", "c000.next"}
+
+
+def test_a_job_is_complete_once_it_runs() -> None:
+    body = render(job=True)
+    assert not documents.parse_container(listed(body, state="created"), labels={}).complete
+    assert documents.parse_container(listed(body, state="running"), labels={}).complete
+
+
+def test_networks() -> None:
+    bridge = documents.render_network(NetworkRequest(name="gpbr0", labels=LABELS, address="10.0.3.1/24"))
+    assert (bridge["Driver"], bridge["Internal"]) == ("bridge", False)
+    assert bridge["Options"] == {"com.docker.network.bridge.name": "gpbr0"}
+    assert bridge["IPAM"]["Config"] == [{"Subnet": "10.0.3.0/24", "Gateway": "10.0.3.1"}]
+    private = documents.render_network(
+        NetworkRequest(name="gpbr1", labels=LABELS, subnet="10.0.5.0/24", beside="gpbr0")
+    )
+    assert (private["Driver"], private["Internal"], private["Options"]) == ("macvlan", True, {"parent": "gpbr0"})
+    assert private["IPAM"]["Config"] == [{"Subnet": "10.0.5.0/24", "Gateway": "10.0.5.254"}]
+    found = documents.parse_networks([{"Id": "n0", **bridge}, {"Id": "n1", **private}])
+    assert [(name, state.address) for name, (_, state) in found.items()] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
+
+
+def test_changed_labels_of_a_network() -> None:
+    bridge = documents.render_network(NetworkRequest(name="gpbr0", labels=LABELS, address="10.0.3.1/24"))
+    kept = [
+        {"Id": f"k{serial}", **documents.render_changed_labels("n0", {"gpuprov.spec": text}, serial=serial)}
+        for serial, text in ((10, "newest"), (9, "newer"), (1, "old"))
+    ]
+    found = documents.parse_networks([*kept, {"Id": "n0", **bridge}])
+    assert set(found) == {"gpbr0"}
+    assert dict(found["gpbr0"][1].labels) == {**LABELS, "gpuprov.spec": "newest"}
+
+
+def test_an_image_is_what_has_our_tag_and_our_label() -> None:
+    label = {documents.IMAGE_LABEL: json.dumps({"gpuprov.fingerprint": "f"})}
+    document = {"RepoTags": ["gpuprov-image:slurm-1"], "Labels": label, "Created": 0, "Size": 5}
+    image = documents.parse_image(document)
+    assert image
+    assert (image.id, image.name, image.created) == (
+        "gpuprov-image:slurm-1",
+        "gpuprov-image-slurm-1",
+        "1970-01-01T00:00:00Z",
+    )
+    assert documents.image_tag(image.name) == documents.image_tag("slurm-1") == image.id
+    assert documents.parse_image({**document, "Labels": {documents.IMAGE_LABEL: ""}}) is None
+    assert documents.parse_image({**document, "RepoTags": None}) is None
+
+
+CDI_28_3 = {
+    "ServerVersion": "28.3.0",
+    "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"],
+    "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=0"}, {"Source": "cdi", "ID": "nvidia.com/gpu=all"}],
+    "Runtimes": {"runc": {"path": "runc"}, "nvidia": {"path": "nvidia-container-runtime"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("info", "files", "offers"),
+    [
+        ({"ServerVersion": "20.10.24", "Runtimes": {"runc": {}}}, (), []),
+        ({"ServerVersion": "20.10.24", "Runtimes": {"runc": {}, "nvidia": {}}}, (), ["nvidia-runtime"]),
+        (CDI_28_3, (), ["cdi", "nvidia-runtime"]),
+        ({**CDI_28_3, "DiscoveredDevices": None}, ("/etc/cdi/nvidia.yaml",), ["nvidia-runtime"]),
+        ({**CDI_28_3, "DiscoveredDevices": [{"Source": "cdi", "ID": "amd.com/gpu=0"}]}, (), ["nvidia-runtime"]),
+        ({"ServerVersion": "27.5.1", "CDISpecDirs": ["/etc/cdi"], "Runtimes": {}}, ("/etc/cdi/nvidia.yaml",), ["cdi"]),
+        ({"ServerVersion": "27.5.1", "CDISpecDirs": ["/etc/cdi"], "Runtimes": {}}, (), []),
+        ({"ServerVersion": "27.5.1", "CDISpecDirs": None, "Runtimes": None}, ("/etc/cdi/nvidia.yaml",), []),
+    ],
+)
+def test_which_ways_in_an_engine_offers(info: dict[str, Any], files: tuple[str, ...], offers: list[str]) -> None:
+    found = documents.parse_gpu_access(info, cdi_files=files)
+    assert list(found) == offers
+    assert all(info["ServerVersion"] in reason for reason in found.values())
+
+
+def test_the_node_label_is_not_shown() -> None:
+    body = render()
+    assert NODE_LABEL in body["Labels"]
+    assert NODE_LABEL not in documents.parse_container(listed(body), labels={}).labels

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import io
+import os
+import stat
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.drivers.base import File
+from gpuprov.drivers.docker import archive, devices, files
+from gpuprov.drivers.docker.jobs import read_frames
+from gpuprov.spec.devices import CharDevice
+
+GPU = CharDevice(path="/dev/nvidia0", major=195, minor=0)
+
+
+def test_files_and_folders_are_packed_with_owner_and_mode() -> None:
+    file = File(path="/etc/munge/munge.key", content=b"key", mode=0o400, uid=64, gid=65)
+    with tarfile.open(fileobj=io.BytesIO(archive.pack([file], folders=["/etc/munge"]))) as tar:
+        folder, member = tar.getmembers()
+        assert (folder.name, folder.isdir(), folder.mode, folder.uid) == ("etc/munge", True, 0o755, 0)
+        assert (member.name, member.mode, member.uid, member.gid) == ("etc/munge/munge.key", 0o400, 64, 65)
+    with pytest.raises(EngineError, match="cannot write"):
+        archive.pack([File(path="etc/x", content=b"")])
+
+
+def test_what_a_tar_holds() -> None:
+    assert archive.unpack(archive.pack([File(path="/a", content=b"x")])) == b"x"
+    assert archive.unpack(archive.pack([], folders=["/a"])) is None
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        link = tarfile.TarInfo("a")
+        link.type, link.linkname = tarfile.SYMTYPE, "../b"
+        tar.addfile(link)
+    assert archive.unpack(packed.getvalue()) == "../b"
+
+
+def test_folders_above() -> None:
+    assert archive.folders_above(["/etc/a/b", "/etc/c", "/x"]) == ["/etc", "/etc/a"]
+
+
+def test_what_docker_mounts_is_kept_by_node() -> None:
+    script = files.apply_kept("u1")
+    for path in ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf"):
+        assert f"cat /var/lib/gpuprov/u1{path} > {path}" in script
+
+
+def test_a_job_s_streams_are_told_apart() -> None:
+    pieces = b"\1\0\0\0\0\0\0\3out\2\0\0\0\0\0\0\2er\1\0\0\0\0\0\0\1!\1\0"
+    assert list(read_frames(io.BytesIO(pieces).read)) == [("stdout", b"out"), ("stderr", b"er"), ("stdout", b"!")]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes devices")
+def test_a_device_that_the_host_has_not_got_is_made_where_root_alone_looks(tmp_path: Path) -> None:
+    paths = devices.ensure_host_devices([GPU], root=tmp_path)
+    made = Path(paths["/dev/nvidia0"])
+    assert made == tmp_path / "var/lib/gpuprov/devices/195-0-0666"
+    assert made.stat().st_rdev == os.makedev(195, 0)
+    assert stat.S_IMODE(made.stat().st_mode) == 0o666
+    assert stat.S_IMODE(made.parent.stat().st_mode) == 0o700
+    before = made.stat().st_ino
+    assert devices.ensure_host_devices([GPU], root=tmp_path) == paths
+    assert made.stat().st_ino == before
+
+
+def test_a_device_that_the_host_has_is_passed_itself() -> None:
+    null = CharDevice(path="/dev/null", major=1, minor=3)
+    assert devices.ensure_host_devices([null]) == {"/dev/null": "/dev/null"}
+
+
+def test_a_device_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "var").write_text("no folder")
+    with pytest.raises(HostNotReady) as caught:
+        devices.ensure_host_devices([GPU], root=tmp_path)
+    assert "/dev/nvidia0" in caught.value.what
+    assert caught.value.fix
