@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests that take minutes")
+    parser.addoption(
+        "--ledger", metavar="FILE", help="write what reliability tests counted and measured, one JSON a line"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -22,6 +27,24 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("long")]
+
+
+class Ledger:
+    """What reliability tests counted and measured; benchmarks/reliability.py makes tables of it."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = Path(path).resolve() if path else None
+
+    def add(self, kind: str, **row: object) -> None:
+        if self._path is not None:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"kind": kind, **row}) + "\n")
+
+
+@pytest.fixture(scope="session")
+def ledger(request: pytest.FixtureRequest) -> Ledger:
+    """Where a test enters what a table shall show."""
+    return Ledger(request.config.getoption("--ledger"))
 
 
 class Recording:

@@ -1,0 +1,174 @@
+"""Stop gpuprov, or the engine under it, at a step that it has just told, and look at what there is; no hook is needed.
+
+A step is a line of `--verbose`: a phase that begins or ends, or a node's state.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tests.e2e.conftest import lxd, output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.e2e.conftest import Gpuprov
+
+How = Literal["SIGKILL", "SIGTERM", "SIGINT", "engine"]
+SIGNALS: tuple[How, ...] = ("SIGKILL", "SIGTERM", "SIGINT")
+ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0), "SIGINT": (130, 0), "engine": (3, 4, 0)}
+PID_FILE = Path("/run/gpuprov/lxd.pid")  # of a daemon that `host prepare` started
+BUDGET_S = 300.0
+_STEP = re.compile(r"^(\S.* \.\.\.|\S.* (?:done|failed)|  \S+: .*?)(?: \(\d+\.\d s\))?$")
+_FILES = ("/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/slurm/applied", "/etc/munge/munge.key")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blow:
+    """Where a run is stopped: at a step, or after a time."""
+
+    how: How
+    step: str = ""
+    after_s: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.how} at {self.step!r}" if self.after_s is None else f"{self.how} after {self.after_s:.2f} s"
+
+
+@dataclass(kw_only=True)
+class Stopped:
+    """How a run ended that was, or was to be, stopped."""
+
+    exit_code: int
+    stderr: str
+    reached: bool
+
+
+def step_of(line: str) -> str | None:
+    """The step that a line of stderr tells, without its duration."""
+    found = _STEP.match(line.rstrip("\n"))
+    return found[1].strip() if found else None
+
+
+def watch_steps(gpuprov: Gpuprov, argv: Iterable[str]) -> list[str]:
+    """Run it undisturbed; its steps, each once, in their order."""
+    lines = gpuprov("--verbose", *argv).stderr.splitlines()
+    return list(dict.fromkeys(step for line in lines if (step := step_of(line))))
+
+
+def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow) -> Stopped:
+    """Run it and deliver the blow."""
+    lines: list[str] = []
+    reached = threading.Event()
+    with gpuprov.start("--verbose", *argv) as process:
+
+        def act() -> None:
+            if process.poll() is None:
+                reached.set()
+                if blow.how == "engine":
+                    kill_engine()
+                else:
+                    process.send_signal(getattr(signal, blow.how))
+
+        timer = threading.Timer(blow.after_s, act) if blow.after_s is not None else None
+        guard = threading.Timer(BUDGET_S, process.kill)
+        for clock in (timer, guard):
+            if clock:
+                clock.start()
+        assert process.stderr is not None
+        for line in process.stderr:
+            lines.append(line)
+            if timer is None and not reached.is_set() and step_of(line) == blow.step:
+                act()
+        process.wait()
+        for clock in (timer, guard):
+            if clock:
+                clock.cancel()
+    stderr = "".join(lines)
+    assert "Traceback" not in stderr, stderr
+    assert process.returncode in ENDINGS[blow.how], f"{blow}: exit code {process.returncode}\n{stderr}"
+    return Stopped(exit_code=process.returncode, stderr=stderr, reached=reached.is_set())
+
+
+def kill_engine() -> None:
+    """SIGKILL to LXD's daemon, and wait until it is gone."""
+    if not PID_FILE.exists():
+        output("systemctl", "kill", "--signal=SIGKILL", "lxd.service")
+        return
+    pid = int(PID_FILE.read_text())
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    with suppress(FileNotFoundError):
+        while "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+            assert time.monotonic() < deadline, f"process {pid} outlives SIGKILL"
+            time.sleep(0.02)
+
+
+def engines() -> int:
+    """How many daemons of LXD's own data folder run."""
+    found = 0
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):
+            if folder.name.isdecimal() and (folder / "comm").read_text() == "lxd\n":
+                argv = (folder / "cmdline").read_bytes().split(b"\0")
+                ours = b"LXD_DIR=/tmp" not in (folder / "environ").read_bytes()
+                found += argv[0].endswith(b"lxd") and b"--logfile" in argv and ours
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dump:
+    """All that a cluster is: objects of the engine, links and rules of the host, keys, and files in its nodes."""
+
+    parts: dict[str, object] = field(default_factory=dict)
+
+    def differences(self, other: Dump) -> list[str]:
+        return [
+            f"{key}: {self.parts.get(key)!r} and then {other.parts.get(key)!r}"
+            for key in sorted({*self.parts, *other.parts})
+            if self.parts.get(key) != other.parts.get(key)
+        ]
+
+
+def dump_cluster(cluster: str, mark: str, keys: Path) -> Dump:
+    """Look at everything that has the cluster's label, or `mark` in its name on the host."""
+    parts: dict[str, object] = {}
+    for item in lxd("instances?recursion=1"):
+        if item["config"].get("user.gpuprov.cluster") == cluster:
+            name = item["name"]
+            parts[f"instance {name}"] = (_stable(item["config"]), item["devices"], item["status"])
+            if item["status"] == "Running":
+                parts[f"files {name}"] = _files(name)
+    for item in lxd("networks?recursion=1"):
+        if item["config"].get("user.gpuprov.cluster") == cluster:
+            parts[f"network {item['name']}"] = item["config"]
+    links = [link["ifname"] for link in json.loads(output("ip", "-j", "link")) if mark in link["ifname"]]
+    rules = [line.strip() for line in output("nft", "list", "ruleset").splitlines() if mark in line]
+    folder = keys / "gpuprov" / cluster
+    kept = {"links": sorted(links), "rules": sorted(rules), "keys": sorted(p.name for p in folder.glob("*"))}
+    parts |= {key: value for key, value in kept.items() if value}
+    munge = {files[-1] for key, files in parts.items() if key.startswith("files ") and isinstance(files, list)}
+    assert len(munge) <= 1, "the nodes have different munge keys"
+    return Dump(parts={key: value[:-1] if isinstance(value, list) else value for key, value in parts.items()})
+
+
+def _stable(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if not key.startswith(("volatile.", "image."))}
+
+
+def _files(name: str) -> list[str]:
+    """Checksums; the last is that of the munge key, which is another one for each cluster."""
+    look = subprocess.run(
+        ["lxc", "exec", name, "--", "sha256sum", *_FILES], check=False, capture_output=True, text=True
+    )
+    return look.stdout.splitlines()
