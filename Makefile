@@ -43,7 +43,7 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*') $$(find roles/*/files/runit -type f)
-	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline roles
+	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline roles lab.yml tasks inventories
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -23,6 +23,7 @@ from gpuprov.drivers.base import (
     NodeRequest,
 )
 from gpuprov.provision.inventory import Target
+from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
@@ -235,7 +236,10 @@ def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
 def _play(driver: Driver, recipe: Recipe) -> Play:
     variables: dict[str, dict[str, object]] = {
         "base": {"base_init": recipe.init, "base_extra_packages": list(recipe.packages)},
-        "cuda": {"cuda_requirements": list(recipe.requirements)},
+        "cuda": {
+            "cuda_requirements": list(recipe.requirements),
+            "cuda_stamp": payload_stamp(recipe.requirements, recipe.smoke_kernels),
+        },
         "slurm": {"slurm_init": recipe.init},
     }
     roles = [RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles]
