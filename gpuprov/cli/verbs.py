@@ -39,6 +39,7 @@ VERBS: dict[str, Verb] = {
     "restore": Verb("gpuprov.cli.restore", "Bring a node back to a snapshot."),
     "expose": Verb("gpuprov.cli.expose", "Forward a port of the host into a node."),
     "unexpose": Verb("gpuprov.cli.unexpose", "Stop forwarding a port."),
+    "play": Verb("gpuprov.cli.play", "Run an Ansible playbook on nodes, or on any hosts."),
     "inventory": Verb("gpuprov.cli.inventory", "Show every node as an inventory for Ansible."),
     "doctor": Verb("gpuprov.cli.doctor", "Look at the host and say what is missing; changes nothing."),
     "explain": Verb("gpuprov.cli.explain", "Say what a log line or a check means, and the fix."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +17,12 @@ _TELLING = ("msg", "stderr", "module_stderr", "stdout", "module_stdout")
 
 @dataclass(frozen=True, kw_only=True)
 class TaskEvent:
-    """One step of one task on one host; `message` says why where it failed or did not reach the host."""
+    """One step of one task on one host.
+
+    Attributes:
+        message: Why it failed or did not reach the host.
+        diff: What it changed, or would change, where the play runs with `--diff`.
+    """
 
     kind: Kind
     host: str
@@ -23,6 +30,24 @@ class TaskEvent:
     task: str
     message: str = ""
     seconds: float = 0.0
+    diff: str = ""
+
+    @property
+    def title(self) -> str:
+        """The task with its role."""
+        return f"{self.role}: {self.task}" if self.role else self.task
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostStats:
+    """How many tasks ended how on one host, as Ansible counts at the end of a run."""
+
+    host: str
+    ok: int
+    changed: int
+    failed: int
+    unreachable: int
+    skipped: int
 
 
 def parse_event(raw: Mapping[str, Any]) -> TaskEvent | None:
@@ -38,7 +63,43 @@ def parse_event(raw: Mapping[str, Any]) -> TaskEvent | None:
         task=str(data.get("task") or ""),
         message=_message(data.get("res") or {}) if kind in {"failed", "unreachable"} else "",
         seconds=float(data.get("duration") or 0.0),
+        diff=render_diff((data.get("res") or {}).get("diff")),
     )
+
+
+def parse_stats(raw: Mapping[str, Any]) -> tuple[HostStats, ...] | None:
+    """The counts of every host, from the event at the end of a run; None for any other event."""
+    if raw.get("event") != "playbook_on_stats":
+        return None
+    data = raw.get("event_data") or {}
+    columns = {"ok": "ok", "changed": "changed", "failed": "failures", "unreachable": "dark", "skipped": "skipped"}
+    counts = {name: data.get(key) or {} for name, key in columns.items()}
+    hosts = sorted({host for column in (*counts.values(), data.get("processed") or {}) for host in column})
+    return tuple(HostStats(host=host, **{name: int(counts[name].get(host, 0)) for name in counts}) for host in hosts)
+
+
+def parse_play(raw: Mapping[str, Any]) -> str | None:
+    """The name of the play that begins; None for any other event."""
+    data = raw.get("event_data") or {}
+    return str(data.get("name") or data.get("play") or "") if raw.get("event") == "playbook_on_play_start" else None
+
+
+def render_diff(diff: object) -> str:
+    """What a module hands back for `--diff`, as a unified diff or as it prepared it."""
+    if isinstance(diff, list):
+        return "".join(render_diff(part) for part in diff)
+    if not isinstance(diff, Mapping):
+        return ""
+    if "prepared" in diff:
+        return str(diff["prepared"])
+    before, after = (_lines(diff.get(key)) for key in ("before", "after"))
+    old, new = (str(diff.get(f"{key}_header") or key) for key in ("before", "after"))
+    return "".join(difflib.unified_diff(before, after, old, new))
+
+
+def _lines(value: object) -> list[str]:
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, sort_keys=True) if value else ""
+    return [f"{line}\n" for line in text.splitlines()]
 
 
 def _kind(event: str, data: Mapping[str, Any]) -> Kind | None:

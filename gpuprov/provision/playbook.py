@@ -1,4 +1,4 @@
-"""Apply Ansible roles to machines: the one place that knows ansible-runner."""
+"""Apply Ansible roles to machines."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,18 +16,18 @@ import gpuprov
 from gpuprov.core.errors import PlaybookError, TimedOut
 from gpuprov.provision.events import parse_event
 from gpuprov.provision.inventory import render_inventory
+from gpuprov.provision.run import LOG, Run, run_ansible
 from gpuprov.provision.transport import ENTRY_VARIABLE, OWNER_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.provision.events import TaskEvent
     from gpuprov.provision.inventory import Target
 
 COLLECTIONS = Path(gpuprov.__file__).parent.parent  # in a checkout and in site-packages alike
-IDENT = "run"
-LOG = f"artifacts/{IDENT}/stdout"
+PLAYBOOK, HOSTS = "play.json", "hosts.json"
 CONFIG = "ansible.cfg"  # an empty one: a user's own must not change what gpuprov does
 LOG_LINES = 15
 
@@ -76,9 +74,8 @@ class TaskFailed(PlaybookError):
     def __init__(self, event: TaskEvent, *, folder: Path) -> None:
         log = folder / LOG
         verb = "cannot reach" if event.kind == "unreachable" else "failed on"
-        task = f"{event.role}: {event.task}" if event.role else event.task
         super().__init__(
-            f"Ansible task '{task}' {verb} {event.host}",
+            f"Ansible task '{event.title}' {verb} {event.host}",
             evidence=f"{event.message}\nlog: {log}".strip(),
             fix=f"less {log}  # then run the same command again; it goes on where this one stopped",
         )
@@ -102,7 +99,7 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
         if event is not None:
             events.append(event)
             if event.kind == "started":
-                reporter.node(event.host, f"{event.role}: {event.task}" if event.role else event.task)
+                reporter.node(event.host, event.title)
         return False  # nothing reads ansible-runner's event files
 
     status = _run(play, folder, hear)
@@ -153,39 +150,18 @@ def render_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]
     }
 
 
-def _run(play: Play, folder: Path, hear: Any) -> str:  # noqa: ANN401 - ansible-runner has no type information
-    import ansible_runner
-
+def _run(play: Play, folder: Path, hear: Callable[[dict[str, Any]], bool]) -> str:
     (folder / CONFIG).touch()
-    (folder / "project").mkdir()
-    (folder / "inventory").mkdir()
-    (folder / "project" / "play.json").write_text(json.dumps(render_playbook(play)), encoding="utf-8")
-    (folder / "inventory" / "hosts.json").write_text(json.dumps(render_inventory(play.targets)), encoding="utf-8")
-    with _own_signals():
-        runner = ansible_runner.run(
-            private_data_dir=str(folder),
-            playbook="play.json",
-            ident=IDENT,
-            envvars=render_environment(play, folder=folder, path=os.environ.get("PATH", os.defpath)),
-            settings={"pexpect_use_poll": True, "job_timeout": play.timeout_s, "suppress_ansible_output": True},
-            event_handler=hear,
-            quiet=True,
-        )
-    return str(runner.status)
-
-
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Give back the handlers that ansible-runner replaces, for it never does itself."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    (folder / PLAYBOOK).write_text(json.dumps(render_playbook(play)), encoding="utf-8")
+    (folder / HOSTS).write_text(json.dumps(render_inventory(play.targets)), encoding="utf-8")
+    run = Run(
+        playbook=str(folder / PLAYBOOK),
+        cwd=folder,
+        arguments=("-i", str(folder / HOSTS)),
+        environment=render_environment(play, folder=folder, path=os.environ.get("PATH", os.defpath)),
+        timeout_s=play.timeout_s,
+    )
+    return run_ansible(run, folder, hear)
 
 
 def _judge(status: str, play: Play, events: Sequence[TaskEvent], folder: Path) -> None:

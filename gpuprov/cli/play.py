@@ -1,0 +1,90 @@
+"""`gpuprov play`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprov.cli.tables import render_table
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.provision.site import SiteResult
+
+_VALUES = ("limit", "tags", "vault_password_file")
+
+
+@click.command()
+@click.argument("playbook", type=click.Path(path_type=Path))
+@click.option(
+    "-i", "--inventory", "inventories", multiple=True, metavar="SOURCE", help="As Ansible's.  [default: every node]"
+)
+@click.option("--limit", metavar="HOSTS", help="Only these hosts or groups: c000,c001.")
+@click.option("--tags", metavar="TAGS", help="Only tasks with these tags.")
+@click.option("-e", "--extra-vars", multiple=True, metavar="VARIABLES", help="key=value, JSON, or @FILE; repeatable.")
+@click.option("--vault-password-file", metavar="FILE", help="The file with ansible-vault's password.")
+@click.option("--check", is_flag=True, help="Change nothing; say what would change.")
+@click.option("--diff", is_flag=True, help="Show what changes in files.")
+@click.pass_obj
+def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wanted: Any) -> int:  # noqa: ANN401 - click's options
+    """Run an Ansible playbook on nodes, or on the hosts of any inventory. Exits with 5 when a host fails."""
+    from gpuprov.provision.site import HostsFailed
+    from gpuprov.workflows.run_playbook import run_playbook
+
+    result = run_playbook(playbook, inventories=inventories, arguments=_arguments(wanted), reporter=session.reporter)
+    document: dict[str, Any] = {"play": _document(playbook, result)}
+    if not result.failed:
+        session.show(document, _table(session, result))
+        return 0
+    error = HostsFailed(result)
+    document["error"] = {
+        "what": error.what,
+        "evidence": error.evidence,
+        "fix": error.fix,
+        "exit_code": error.exit_code,
+    }
+    session.show(document, _table(session, result))
+    session.log.error(error)
+    sys.stderr.write(f"error: {error}\n")
+    return error.exit_code
+
+
+def _arguments(wanted: dict[str, Any]) -> tuple[str, ...]:
+    """The same as ansible-playbook takes it."""
+    given = [part for name in _VALUES if wanted[name] for part in (f"--{name.replace('_', '-')}", str(wanted[name]))]
+    given += [part for text in wanted["extra_vars"] for part in ("--extra-vars", text)]
+    given += [f"--{name}" for name in ("check", "diff") if wanted[name]]
+    return tuple(given)
+
+
+def _table(session: Session, result: SiteResult) -> str:
+    rows = [
+        (host.stats.host, host.status, host.stats.ok, host.stats.changed, host.stats.failed, host.stats.skipped)
+        for host in result.hosts
+    ]
+    headers = ("HOST", "STATUS", "OK", "CHANGED", "FAILED", "SKIPPED")
+    return render_table(headers, rows, colour=session.colour) if rows else "no host was touched"
+
+
+def _document(playbook: Path, result: SiteResult) -> dict[str, Any]:
+    return {
+        "playbook": str(playbook),
+        "hosts": {
+            host.stats.host: {
+                "status": host.status,
+                "ok": host.stats.ok,
+                "changed": host.stats.changed,
+                "failed": host.stats.failed,
+                "unreachable": host.stats.unreachable,
+                "skipped": host.stats.skipped,
+                "task": host.problem.title if host.problem else None,
+                "message": host.problem.message if host.problem else None,
+            }
+            for host in result.hosts
+        },
+        "changes": [{"host": event.host, "task": event.title, "diff": event.diff or None} for event in result.changes],
+        "log": str(result.log) if result.log else None,
+    }
