@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import tempfile
 from typing import TYPE_CHECKING
 
 import click
@@ -11,6 +12,7 @@ import click
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session
 from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.exhaustion import explain_exhaustion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +69,9 @@ def _fail(session: Session, error: GpuprovError) -> int:
 
 
 def _fail_unexpectedly(session: Session, error: Exception) -> int:
+    exhausted = explain_exhaustion(error, temporary=tempfile.gettempdir()) if isinstance(error, OSError) else None
+    if exhausted is not None:
+        return _fail(session, exhausted)
     session.log.error(error)
     line = str(error).strip().split("\n", maxsplit=1)[0]
     what = f"unexpected {type(error).__name__}: {line}"

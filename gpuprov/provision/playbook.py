@@ -102,7 +102,11 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
                 reporter.node(event.host, event.title)
         return False  # nothing reads ansible-runner's event files
 
-    status = _run(play, folder, hear)
+    try:
+        status = _run(play, folder, hear)
+    except BaseException:  # such as a full disk, on which its folder would stay
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     _judge(status, play, events, folder)
     shutil.rmtree(folder, ignore_errors=True)
     return summarise(events)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.execution import CommandFailed, CommandMissing, run
+from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 UBUNTU_SUITES = frozenset({"jammy", "noble"})
 TIMEOUT_S = 900.0
+ANSWER_S = 30
 # Documentation and translations are a third of the files, and the number of files is what a copy or a start costs.
 _DPKG_OPTIONS = (
     "force-unsafe-io",
@@ -43,6 +46,9 @@ def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path) -> list
         f"--components={'main,universe' if suite in UBUNTU_SUITES else 'main'}",
         '--aptopt=Apt::Install-Recommends "false"',
         '--aptopt=Acquire::Languages "none"',
+        # A mirror that hangs fails here and, as the image keeps these lines, in the node; apt waits for two minutes.
+        *(f'--aptopt=Acquire::{scheme}::Timeout "{ANSWER_S}"' for scheme in ("http", "https")),
+        '--aptopt=Acquire::Retries "1"',
         *(f"--dpkgopt={option}" for option in _DPKG_OPTIONS),
         f"--customize-hook={_CLEAN}",
         f"--include={','.join(packages)}",
@@ -78,7 +84,7 @@ def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, timeout_s
         raise type(failed)(
             f"the base root file system {suite} could not be built",
             evidence=failed.evidence,
-            fix=_fix(suite, failed.evidence),
+            fix=room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(suite, failed.evidence),
         ) from failed
     finally:
         with contextlib.suppress(FileNotFoundError):

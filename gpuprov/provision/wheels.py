@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandFailed, run
+from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import HostNotReady
 
 TIMEOUT_S = 900.0
+ANSWER_S = 30
 # pip does not take a newer platform to include the older ones.
 _GLIBC_MINORS = (34, 31, 28, 27, 24, 17)
 
@@ -31,6 +33,7 @@ def render_download(requirements: Sequence[str], *, python: str, target: Path) -
         *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--progress-bar=off"),
         *("--only-binary=:all:", "--implementation=cp", f"--python-version={python}", f"--dest={target}"),
         *(f"--platform={name}" for name in platforms),
+        *(f"--timeout={ANSWER_S}", "--retries=1"),
         "pip",
         *requirements,
     ]
@@ -52,16 +55,17 @@ def ensure_wheels(requirements: Sequence[str], *, python: str, cache: Path, time
             run(render_download(requirements, python=python, target=unfinished), timeout_s=timeout_s)
             unfinished.replace(kept)
         except (CommandFailed, TimedOut) as failed:
-            raise _explained(failed, requirements) from failed
+            raise _explained(failed, requirements, cache) from failed
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return sorted(kept.glob("*.whl"))
 
 
-def _explained(failed: CommandFailed | TimedOut, requirements: Sequence[str]) -> HostNotReady | TimedOut:
+def _explained(failed: CommandFailed | TimedOut, requirements: Sequence[str], cache: Path) -> HostNotReady | TimedOut:
     names = " ".join(requirements)
     return type(failed)(
         f"could not fetch the Python packages of the image: {names}",
         evidence=failed.evidence,
-        fix=f"see whether this machine reaches its package index: {sys.executable} -m pip download --no-deps numpy",
+        fix=room_fix(failed.evidence, tempfile.gettempdir(), cache)
+        or f"see whether this machine reaches its package index: {sys.executable} -m pip download --no-deps numpy",
     )

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Document = dict[str, Any]
+_GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
 
 
 class NotFound(EngineError):
@@ -81,7 +82,8 @@ class LxdApi:
             return answer.get("metadata") or {}
         operation_id = answer["operation"].rsplit("/", 1)[-1].split("?")[0]
         with self.translated("wait for", path):
-            operation = self._node(("operations", operation_id, "wait")).get(params={"timeout": int(timeout_s)})
+            wait = {"params": {"timeout": int(timeout_s)}, "timeout": timeout_s + _GRACE_S}
+            operation = self._node(("operations", operation_id, "wait")).get(**wait)
             result: Document = operation.json()["metadata"]
         if result["status_code"] < 200:  # noqa: PLR2004 - LXD: 1xx is still going on
             raise TimedOut(

@@ -13,6 +13,7 @@ from gpuprov.core.errors import HostNotReady
 if TYPE_CHECKING:
     from gpuprov.drivers.lxd.driver import LxdDriver
 
+ANSWER_S = 120.0  # for one answer of the daemon, which does its long work as operations
 _SOCKETS = {
     "lxd": ("/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket"),
     "incus": ("/var/lib/incus/unix.socket", "/run/incus/unix.socket"),
@@ -41,7 +42,8 @@ def connect(engine: str) -> LxdDriver:
     from gpuprov.drivers.lxd.driver import LxdDriver
 
     try:
-        client = pylxd.Client(endpoint=f"http+unix://{urllib.parse.quote(str(socket), safe='')}")
+        endpoint = f"http+unix://{urllib.parse.quote(str(socket), safe='')}"
+        client = pylxd.Client(endpoint=endpoint, timeout=ANSWER_S)
     except (ClientConnectionFailed, OSError) as exc:
         raise HostNotReady(
             f"the {engine} daemon does not answer",

@@ -78,6 +78,19 @@ def test_a_daemon_that_hangs_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         thread.join(5)
 
 
+@leaky
+def test_a_daemon_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LXD_DIR", str(tmp_path))
+    monkeypatch.setattr(module, "ANSWER_S", 0.2)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "unix.socket"))
+        server.listen()  # takes connections and says nothing
+        error = refusal()
+    assert "does not answer" in error.what
+    assert "timed out" in error.evidence
+    assert "host prepare" in error.fix
+
+
 def test_the_usual_places_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LXD_DIR", raising=False)
     snap = tmp_path / "snap.socket"

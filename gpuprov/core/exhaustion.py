@@ -1,0 +1,45 @@
+"""What the system says when it has run out of something, as errors of ours."""
+
+from __future__ import annotations
+
+import errno
+import re
+from pathlib import Path
+
+from gpuprov.core.errors import HostNotReady
+
+NO_ROOM = re.compile(r"no space left on device|disk quota exceeded|errno 28\b", re.IGNORECASE)
+_CAUSES = {
+    errno.ENOSPC: "a disk of this machine is full",
+    errno.EDQUOT: "this user's disk quota is used up",
+    errno.EROFS: "a file system that gpuprov writes to is read-only",
+    errno.EMFILE: "this process has too many open files",
+    errno.ENFILE: "this machine has too many open files",
+    errno.ENOMEM: "this machine has no memory left",
+}
+_FIXES = {errno.EMFILE: "ulimit -n 4096", errno.ENFILE: "sudo sysctl fs.file-max", errno.ENOMEM: "free -h"}
+
+
+def explain_exhaustion(error: OSError, *, temporary: str) -> HostNotReady | None:
+    """The error in three parts, if it says that something ran out; None for any other.
+
+    Args:
+        error: As the system raised it; one of a write names no file, and then it was a temporary one most likely.
+        temporary: The folder of temporary files.
+    """
+    cause = _CAUSES.get(error.errno or 0)
+    if cause is None:
+        return None
+    place = Path(str(error.filename)).parent if error.filename else Path(temporary)
+    return HostNotReady(
+        cause,
+        evidence=str(error),
+        fix=_FIXES.get(error.errno or 0, f"df -h {place}  # make room there, then run the same command again"),
+    )
+
+
+def room_fix(evidence: str, *places: Path | str) -> str | None:
+    """What to type when a program's own words say that a disk is full; None when they do not."""
+    if not NO_ROOM.search(evidence):
+        return None
+    return f"df -h {' '.join(str(place) for place in places)}  # make room there, then run the same command again"
