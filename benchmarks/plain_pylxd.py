@@ -2,7 +2,9 @@
 
 It knows the names, addresses and files of one cluster and checks nothing: no plan, no labels, no leases, no undoing.
 
-Usage: python benchmarks/plain_pylxd.py up|down COUNT IMAGE FOLDER
+Usage: python benchmarks/plain_pylxd.py up|down COUNT IMAGE FOLDER [THREADS]
+
+IMAGE is an alias, or `copy:INSTANCE` to copy a stopped instance instead.
 
 FOLDER holds `files.json` (a list of path, content, mode, uid, gid) and `pool.json`, both written by cluster_up.py.
 """
@@ -21,6 +23,8 @@ THREADS = 4
 BRIDGE, PRIVATE_BRIDGE = "gptbn0", "gptbn1"
 CONTROLLER_MARK = "/etc/slurm/controller"
 GPUS = 4
+# A copy of gpuprov's image must not count as one.
+NO_LABELS = {f"user.gpuprov.{key}": "" for key in ("kind", "image-labels", "cluster", "role", "version")}
 
 
 def node_config(number: int, image: str, pool: str) -> dict[str, object]:
@@ -30,13 +34,15 @@ def node_config(number: int, image: str, pool: str) -> dict[str, object]:
         "lxc.net.0.ipv4.gateway = 10.79.3.1\n"
         f"lxc.net.1.ipv4.address = 10.79.5.{number + 1}/24 10.79.5.255"
     )
+    kind, _, name = image.rpartition(":")
+    source = {"type": "copy", "source": name, "instance_only": True} if kind else {"type": "image", "alias": image}
     gpu = {"type": "unix-char", "path": f"/dev/nvidia{number % GPUS}", "major": "195", "minor": str(number % GPUS)}
     control = {"type": "unix-char", "path": "/dev/nvidiactl", "major": "195", "minor": "255"}
     return {
         "name": f"b{number:03d}",
-        "source": {"type": "image", "alias": image},
+        "source": source,
         "profiles": [],
-        "config": {"raw.lxc": addresses, "security.privileged": "false"},
+        "config": {"raw.lxc": addresses, "security.privileged": "false", **(NO_LABELS if kind else {})},
         "devices": {
             "root": {"type": "disk", "path": "/", "pool": pool},
             "eth0": {"type": "nic", "nictype": "bridged", "parent": BRIDGE, "name": "eth0"},
@@ -59,7 +65,7 @@ def make_node(number: int, image: str, pool: str, files: list[dict[str, object]]
     instance.start(wait=True)
 
 
-def up(count: int, image: str, folder: Path) -> None:
+def up(count: int, image: str, folder: Path, workers: int) -> None:
     """Make networks and nodes, and wait until Slurm calls all of them idle."""
     files = json.loads((folder / "files.json").read_text())
     client = pylxd.Client()
@@ -68,7 +74,7 @@ def up(count: int, image: str, folder: Path) -> None:
     client.networks.create(BRIDGE, type="bridge", config=nat)
     nothing = {"ipv4.address": "none", "ipv6.address": "none", "dns.mode": "none"}
     client.networks.create(PRIVATE_BRIDGE, type="bridge", config=nothing)
-    with ThreadPoolExecutor(THREADS) as threads:
+    with ThreadPoolExecutor(workers) as threads:
         list(threads.map(lambda number: make_node(number, image, pool, files), range(count)))
     controller = client.instances.get("b000")
     while controller.execute(["sinfo", "-h", "-N", "-o", "%T"]).stdout.split() != ["idle"] * count:
@@ -90,8 +96,8 @@ def down(count: int) -> None:
 
 
 if __name__ == "__main__":
-    verb, count, image, folder = sys.argv[1:]
+    verb, count, image, folder, *rest = sys.argv[1:]
     if verb == "up":
-        up(int(count), image, Path(folder))
+        up(int(count), image, Path(folder), int(rest[0]) if rest else THREADS)
     else:
         down(int(count))

@@ -19,6 +19,7 @@ from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.networks import ensure_networks, record_spec
 from gpuprov.workflows.node_files import plan_files
 from gpuprov.workflows.node_image import images_for
+from gpuprov.workflows.secrets import undo_new_keys
 from gpuprov.workflows.slurm import controller_name, outdated, renew_files, renewal_lines
 from gpuprov.workflows.slurm_files import planned_member
 
@@ -95,6 +96,7 @@ def _carry_out(run: Run, spec: ClusterSpec, state: ClusterState, plan: Plan, hos
                 driver.set_network_settings(request)
     images = images_for(driver, spec, plan, host, reporter=reporter)
     members = [planned_member(design) for design in plan.members]
+    undo_new_keys(spec.name, run.rollback)
     files = plan_files(driver, spec, state, members, images, controller=controller_name(spec))
     if plan.remove:
         with reporter.phase("remove"):

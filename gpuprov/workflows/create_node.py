@@ -36,6 +36,7 @@ from gpuprov.workflows.networks import attach, ensure_networks, plan_networks
 from gpuprov.workflows.node_design import NodeDesign, design_node
 from gpuprov.workflows.node_files import plan_files
 from gpuprov.workflows.node_image import ensure_node_image
+from gpuprov.workflows.secrets import undo_new_keys
 from gpuprov.workflows.slurm import controller_name, renew_files
 from gpuprov.workflows.slurm_files import planned_member, present_member
 
@@ -76,6 +77,7 @@ def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: R
         old = [node for node in state.nodes if node.complete]
         members = [*(present_member(node) for node in old), planned_member(design)]
         members.sort(key=lambda member: member.name)
+        undo_new_keys(spec.name, rollback)
         files = plan_files(driver, spec, state, members, {design.role: image}, controller=controller_name(spec))
         with reporter.phase("node"):
             driver.delete_node(order.name)  # what a killed run left half-made, the only thing of that name by now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from gpuprov.core.execution import run
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver
 
 MUNGE_KEY = "/etc/munge/munge.key"
@@ -51,6 +53,12 @@ def munge_key(driver: Driver, holders: Sequence[str]) -> bytes:
 def key_folder(cluster: str) -> Path:
     """This user's folder for the keys of a cluster."""
     return _keys() / cluster
+
+
+def undo_new_keys(cluster: str, rollback: Rollback) -> None:
+    """Have a run that fails take back the keys that it will make; those that are there stay."""
+    if not key_folder(cluster).exists():
+        rollback.add("the ssh keys", partial(remove_keys, cluster))
 
 
 def private_keys() -> list[bytes]:

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError
+from gpuprov.workflows import secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tests.unit.workflows.conftest import World
+
+
+@pytest.fixture
+def keygen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(argv: Sequence[str], *, timeout_s: float) -> None:  # noqa: ARG001 - the signature of what it stands for
+        private = Path(argv[-1])
+        private.write_text("private\n")
+        private.with_suffix(".pub").write_text("ssh-ed25519 AAAA new\n")
+
+    monkeypatch.setattr(secrets, "run", write)
+
+
+@pytest.mark.usefixtures("keygen")
+@pytest.mark.parametrize("verb", ["up", "create"])
+def test_a_first_run_that_fails_leaves_no_keys(world: World, verb: str) -> None:
+    secrets.remove_keys("lab")
+    world.engine.faults.raise_at(EngineError("no", evidence="e", fix="f"), "start_node", lasting=True)
+    with pytest.raises(EngineError):
+        world.up(1) if verb == "up" else world.create("web", role="plain")
+    assert not secrets.key_folder("lab").exists()
+    assert world.names == []
+
+
+@pytest.mark.usefixtures("keygen")
+def test_keys_that_were_there_outlive_a_failure(world: World) -> None:
+    world.engine.faults.raise_at(EngineError("no", evidence="e", fix="f"), "start_node")
+    with pytest.raises(EngineError):
+        world.up(1)
+    assert secrets.ensure_ssh_key("lab") == "ssh-ed25519 AAAA gpuprov-lab"
+
+
+@pytest.mark.usefixtures("keygen")
+def test_keep_on_failure_keeps_the_keys_for_the_nodes_that_it_keeps(world: World) -> None:
+    secrets.remove_keys("lab")
+    world.engine.faults.raise_at(EngineError("no", evidence="e", fix="f"), "start_node")
+    with pytest.raises(EngineError):
+        world.up(1, keep=True)
+    assert secrets.private_keys() == [b"private\n"]
