@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
@@ -9,7 +10,7 @@ from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.spec.validate import check_spec
-from gpuprov.workflows.build_image import EnsuredImage, find_built, remove_image
+from gpuprov.workflows.build_image import BUILDER, EnsuredImage, find_built, match_images, remove_image
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.networks import ensure_networks, plan_networks
@@ -17,10 +18,15 @@ from gpuprov.workflows.node_image import ensure_node_image, node_recipe
 from gpuprov.workflows.services import init_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec
+    from gpuprov.workflows.cluster_state import ClusterState
+
+LABEL_PURPOSE, PURPOSE = "gpuprov.purpose", "image build"  # on a bridge that goes with the build
 
 
 def build_image(driver: Driver, spec: ClusterSpec, host: HostGpus, *, reporter: Reporter) -> EnsuredImage:
@@ -32,12 +38,14 @@ def build_image(driver: Driver, spec: ClusterSpec, host: HostGpus, *, reporter: 
     check_spec(spec)
     role = spec.nodes.role
     with host_lock(reporter):
+        state = observe_cluster(driver, spec.name)
+        left = _left_networks(state)
         found = find_built(driver, node_recipe(spec, role, host, init=init_of(driver)))
         if found is not None:
+            _remove_networks(driver, left)
             return EnsuredImage(image=found, built=False)
-        state = observe_cluster(driver, spec.name)
         missing = tuple(
-            request
+            replace(request, labels={**request.labels, LABEL_PURPOSE: PURPOSE})
             for request in plan_networks(spec, state, version=__version__)
             if request.name == spec.network.bridge
         )
@@ -45,16 +53,32 @@ def build_image(driver: Driver, spec: ClusterSpec, host: HostGpus, *, reporter: 
         with Rollback(reporter) as rollback:
             ensure_networks(driver, missing, rollback)
             image = ensure_node_image(driver, spec, role, host, reporter=reporter)
-        for request in missing:
-            driver.delete_network(request.name)
+        _remove_networks(driver, [*left, *(request.name for request in missing)])
     return EnsuredImage(image=image, built=True)
 
 
+def _left_networks(state: ClusterState) -> list[str]:
+    """Bridges that a killed build made for itself, and that nobody has begun to use for a cluster since."""
+    if state.nodes or state.spec is not None:
+        return []
+    return [network.name for network in state.own_networks if network.labels.get(LABEL_PURPOSE) == PURPOSE]
+
+
+def _remove_networks(driver: Driver, names: Sequence[str]) -> None:
+    if names:
+        driver.delete_node(BUILDER)  # a killed build's, which would hold the network
+    for name in names:
+        driver.delete_network(name)
+
+
 def remove(driver: Driver, name: str, *, reporter: Reporter) -> Outcome:
-    """Remove an image by name or by the first digits of its fingerprint.
+    """Remove an image by name or by the first digits of its fingerprint; one that is not there is said, and no error.
 
     Raises:
-        EngineError: There is none, or more than one, of that name.
+        EngineError: There is more than one of that name.
     """
     with host_lock(reporter):
+        if name and not match_images(driver, name):
+            reporter.note(f"there is no image {name}")
+            return Outcome()
         return Outcome(changed=(f"removed image {remove_image(driver, name).name}",))

@@ -57,41 +57,47 @@ def get_running(driver: Driver, name: str) -> NodeState:
 
 def start(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
     """Start nodes; files that changed while they were away are renewed."""
-    nodes = [get_node(driver, name) for name in names]
-    stopped = [node for node in nodes if node.status != "running"]
-    if not stopped:
-        return Outcome()
     with host_lock(reporter):
-        with reporter.phase("start"):
-            start_nodes(driver, [node.name for node in stopped], reporter=reporter)
-        renewed = follow(driver, {node.labels[LABEL_CLUSTER] for node in stopped}, reporter=reporter)
-    return Outcome(changed=(*(f"started {node.name}" for node in stopped), *renewed))
+        nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
+        stopped = [node.name for node in nodes if node.status != "running"]
+        if stopped:
+            with reporter.phase("start"):
+                start_nodes(driver, stopped, reporter=reporter)
+        renewed = follow(driver, {node.labels[LABEL_CLUSTER] for node in nodes}, reporter=reporter)
+    return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
 
 
 def stop(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
     """Stop nodes."""
-    nodes = [get_node(driver, name) for name in names]
-    running = [node.name for node in nodes if node.status != "stopped"]
-    with host_lock(reporter), reporter.phase("stop"):
-        each(driver.stop_node, running)
+    with host_lock(reporter):
+        nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
+        running = [node.name for node in nodes if node.status != "stopped"]
+        if running:
+            with reporter.phase("stop"):
+                each(driver.stop_node, running)
     return Outcome(changed=tuple(f"stopped {name}" for name in running))
 
 
 def remove(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
-    """Remove nodes for good.
+    """Remove nodes for good; one that is not there (any more) is no error, and is said.
 
     Raises:
-        UsageError: A job runs on one, or one is the Slurm controller of nodes that would stay.
+        UsageError: A job runs on one, one is the Slurm controller of nodes that would stay, or gpuprov did not make it.
     """
-    nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
     with host_lock(reporter):
-        clusters = {node.labels[LABEL_CLUSTER] for node in nodes}
+        absent = [name for name in dict.fromkeys(names) if driver.find_node(name) is None]
+        nodes = [get_node(driver, name) for name in dict.fromkeys(names) if name not in absent]
+        leaving = [node.name for node in nodes]
+        for name in absent:
+            reporter.note(f"there is no node {name}")
+        clusters = {node.labels[LABEL_CLUSTER] for node in (driver.list_nodes() if absent else nodes) if node.ours}
         for cluster in clusters:
-            _refuse_loss(driver, observe_cluster(driver, cluster), [node.name for node in nodes])
-        with reporter.phase("remove"):
-            delete_nodes(driver, [node.name for node in nodes], reporter=reporter)
-        renewed = follow(driver, clusters, reporter=reporter)
-    return Outcome(changed=(*(f"removed {node.name}" for node in nodes), *renewed))
+            _refuse_loss(driver, observe_cluster(driver, cluster), leaving)
+        if leaving:
+            with reporter.phase("remove"):
+                delete_nodes(driver, leaving, reporter=reporter)
+        renewed = follow(driver, clusters, reporter=reporter)  # also what a killed run has not told the others
+    return Outcome(changed=(*(f"removed {name}" for name in leaving), *renewed))
 
 
 def _refuse_loss(driver: Driver, state: ClusterState, names: list[str]) -> None:
@@ -109,28 +115,31 @@ def _refuse_loss(driver: Driver, state: ClusterState, names: list[str]) -> None:
 
 
 def snapshot(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Outcome:
-    """Keep a node's present state under a name."""
-    if label in get_node(driver, name).snapshots:
-        raise UsageError(
-            f"{name} has a snapshot {label} already",
-            evidence=f"snapshots: {', '.join(get_node(driver, name).snapshots)}",
-            fix="choose another name",
-        )
-    with reporter.phase("snapshot"):
-        driver.snapshot_node(name, label)
+    """Keep a node's present state under a name; a snapshot that has this name stays as it is, and that is said."""
+    with host_lock(reporter):
+        if label in get_node(driver, name).snapshots:
+            reporter.warn(f"{name} has a snapshot {label} already; it stays as it is, and nothing new is kept")
+            return Outcome()
+        with reporter.phase("snapshot"):
+            driver.snapshot_node(name, label)
     return Outcome(changed=(f"kept {name} as {label}",))
 
 
 def restore(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Outcome:
-    """Bring a node back to a snapshot; it runs again if it ran before."""
-    node = get_node(driver, name)
+    """Bring a node back to a snapshot; it runs again if it ran before. It acts each time."""
+    with host_lock(reporter):
+        return _restore(driver, get_node(driver, name), label, reporter=reporter)
+
+
+def _restore(driver: Driver, node: NodeState, label: str, *, reporter: Reporter) -> Outcome:
+    name = node.name
     if label not in node.snapshots:
         raise UsageError(
             f"{name} has no snapshot {label}",
             evidence=f"snapshots: {', '.join(node.snapshots) or 'none'}",
             fix=f"gpuprov snapshot {name} {label} makes one",
         )
-    with host_lock(reporter), reporter.phase("restore"):
+    with reporter.phase("restore"):
         driver.restore_node(name, label)
     renewed = follow(driver, {node.labels[LABEL_CLUSTER]}, reporter=reporter) if node.status == "running" else ()
     return Outcome(changed=(f"brought {name} back to {label}", *renewed))
@@ -141,30 +150,27 @@ def expose(driver: Driver, name: str, exposure: Exposure, *, reporter: Reporter)
     for port in (exposure.host_port, exposure.node_port):
         if not 1 <= port <= _PORT_MAX:
             raise UsageError(f"{port} is not a port", evidence=f"ports are 1 to {_PORT_MAX}", fix="choose another port")
-    node = get_running(driver, name)
-    if exposure in node.exposed:
-        return Outcome()
-    for other in driver.list_nodes():
-        if exposure.host_port in [taken.host_port for taken in other.exposed]:
-            raise UsageError(
-                f"port {exposure.host_port} of the host is exposed already",
-                evidence=f"it leads to {other.name}",
-                fix=f"choose another --port, or: gpuprov unexpose {other.name} {exposure.host_port}",
-            )
-    with reporter.phase("expose"):
-        driver.expose(name, exposure)
+    with host_lock(reporter):
+        if exposure in get_running(driver, name).exposed:
+            return Outcome()
+        for other in driver.list_nodes():
+            if exposure.host_port in [taken.host_port for taken in other.exposed]:
+                raise UsageError(
+                    f"port {exposure.host_port} of the host is exposed already",
+                    evidence=f"it leads to {other.name}",
+                    fix=f"choose another --port, or: gpuprov unexpose {other.name} {exposure.host_port}",
+                )
+        with reporter.phase("expose"):
+            driver.expose(name, exposure)
     return Outcome(changed=(f"port {exposure.host_port} of the host leads to {name}:{exposure.node_port}",))
 
 
 def unexpose(driver: Driver, name: str, host_port: int, *, reporter: Reporter) -> Outcome:
-    """Undo `expose`."""
-    node = get_node(driver, name)
-    if host_port not in [exposure.host_port for exposure in node.exposed]:
-        raise UsageError(
-            f"port {host_port} of the host does not lead to {name}",
-            evidence=f"exposed: {', '.join(str(exposure.host_port) for exposure in node.exposed) or 'nothing'}",
-            fix=f"see its ports with: gpuprov show {name}",
-        )
-    with reporter.phase("unexpose"):
-        driver.unexpose(name, host_port)
+    """Undo `expose`; no change if that port does not lead to the node."""
+    with host_lock(reporter):
+        if host_port not in [exposure.host_port for exposure in get_node(driver, name).exposed]:
+            reporter.note(f"port {host_port} of the host does not lead to {name}")
+            return Outcome()
+        with reporter.phase("unexpose"):
+            driver.unexpose(name, host_port)
     return Outcome(changed=(f"port {host_port} of the host leads nowhere again",))

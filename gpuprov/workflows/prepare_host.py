@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.provision.inventory import Target
@@ -86,7 +87,7 @@ def _apply(request: HostRequest, tasks: str, *, verb: str, reporter: Reporter, r
     )
     watch = Stopwatch(reporter)
     try:
-        with watch.phase(f"host {verb}"):
+        with host_lock(reporter), watch.phase(f"host {verb}"):
             result = run(play, reporter=watch)
     except TaskFailed as failed:
         raise explain(failed) from failed

@@ -157,7 +157,9 @@ def dump_cluster(cluster: str, mark: str, keys: Path) -> Dump:
     folder = keys / "gpuprov" / cluster
     kept = {"links": sorted(links), "rules": sorted(rules), "keys": sorted(p.name for p in folder.glob("*"))}
     parts |= {key: value for key, value in kept.items() if value}
-    munge = {files[-1] for key, files in parts.items() if key.startswith("files ") and isinstance(files, list)}
+    munge = {
+        files[-1] for key, files in parts.items() if key.startswith("files ") and isinstance(files, list) and files
+    }
     assert len(munge) <= 1, "the nodes have different munge keys"
     return Dump(parts={key: value[:-1] if isinstance(value, list) else value for key, value in parts.items()})
 
@@ -171,4 +173,4 @@ def _files(name: str) -> list[str]:
     look = subprocess.run(
         ["lxc", "exec", name, "--", "sha256sum", *_FILES], check=False, capture_output=True, text=True
     )
-    return look.stdout.splitlines()
+    return look.stdout.splitlines() or [look.stderr]

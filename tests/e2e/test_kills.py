@@ -113,6 +113,14 @@ def life(gpuprov: Gpuprov, ledger: Ledger, tmp_path_factory: pytest.TempPathFact
     gpuprov("cluster", "down", NAME)
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A round that fails does not spoil the next."""
+    life: Life = request.getfixturevalue("life")
+    yield
+    life.gpuprov("cluster", "down", NAME)
+
+
 @pytest.mark.parametrize("number", range(CI_ROUNDS))
 def test_a_round_of_kills(life: Life, number: int) -> None:
     """Steps spread over each verb, so that CI sees its beginning, middle and end."""

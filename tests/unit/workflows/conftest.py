@@ -153,6 +153,12 @@ class World:
         return [step for step in self.engine.faults.passed if step[0].partition(":")[0] not in READS]
 
 
+@pytest.fixture(autouse=True)
+def lock_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock of each test's own."""
+    monkeypatch.setattr("gpuprov.core.lock.LOCK_FOLDER", tmp_path)
+
+
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording) -> World:
     keys = tmp_path / "data" / "gpuprov" / "lab"
@@ -160,7 +166,6 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording)
     (keys / "id_ed25519").write_text("private\n")
     (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr("gpuprov.core.lock.LOCK_FOLDER", tmp_path)
     monkeypatch.setattr(create_node_module, "refuse_answering", lambda *_, **__: None)
     world = World(tmp_path, recording)
     monkeypatch.setattr(host_room, "find_links", lambda: tuple(world.links))
