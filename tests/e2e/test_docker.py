@@ -1,0 +1,322 @@
+"""A cluster in Docker, Slurm included: made, grown, restarted, refused what cannot be, and removed without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socketserver
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.e2e.conftest import output
+from tests.e2e.test_engine import wait_for_end
+from tests.e2e.test_refusals import has_three_parts, link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.conftest import Finished, Gpuprov
+
+CLUSTER = "gpte2edk"
+NODES = ["dk000", "dk001", "dk002", "dk003"]
+IDLE = dict.fromkeys(NODES, "idle")
+PID_FILE = Path("/run/gpuprov/docker.pid")  # of a daemon that `host prepare --engine docker` started
+UP = ("cluster", "up", "--name", CLUSTER)
+CREATE = ("create-node", "--cluster", CLUSTER, "--engine", "docker", "--gpu-mode", "simulated")
+IMAGES = ("gpuprov-image:", "gpuprov-rootfs:")  # stay, and others build them meanwhile
+
+
+def spec_of(folder: Path, name: str = CLUSTER, prefix: str = "dk", **network: str) -> str:
+    values = {
+        "bridge": "gptedk0",
+        "subnet": "10.78.13.0/24",
+        "private_bridge": "gptedk1",
+        "private_subnet": "10.78.15.0/24",
+    }
+    lines = [f"  {key}: {value}\n" for key, value in {**values, **network}.items()]
+    path = folder / f"{name}.yaml"
+    head = f"version: gpuprov/v1\nname: {name}\nengine: docker\nnodes: {{count: 4, prefix: {prefix}}}\n"
+    path.write_text(f"{head}gpus: {{mode: simulated}}\nnetwork:\n{''.join(lines)}")
+    return str(path)
+
+
+class DockerWorld:
+    """What must not change behind anybody's back, asked of Docker itself and of the host."""
+
+    def __init__(self, keys: Path) -> None:
+        import docker  # type: ignore[import-untyped,unused-ignore]
+
+        self.client = docker.APIClient()
+        self._keys = keys
+
+    def look(self) -> dict[str, object]:
+        containers = [self.client.inspect_container(item["Id"]) for item in self.client.containers(all=True)]
+        images = [tag for image in self.client.images(all=True) for tag in image["RepoTags"] or [image["Id"]]]
+        return {
+            "containers": {
+                item["Name"]: (item["Id"], item["State"]["Status"], item["HostConfig"], item["Config"])
+                for item in containers
+                if _concerns_us(item["Config"]["Labels"])
+            },
+            "networks": {
+                item["Name"]: (item["Id"], item["Labels"], item["Options"])
+                for item in self.client.networks()
+                if _concerns_us(item["Labels"])
+            },
+            "volumes": self.client.volumes()["Volumes"],
+            "images": sorted(tag for tag in images if not tag.startswith(IMAGES)),
+            "links": sorted(item["ifname"] for item in json.loads(output("ip", "-j", "link")) if "gpte" in str(item)),
+            "rules": [line for line in output("nft", "list", "ruleset").splitlines() if "gpte" in line],
+            "iptables": [line for line in output("iptables-save").splitlines() if "gpte" in line or "10.78.1" in line],
+            "keys": sorted(str(path) for path in self._keys.rglob("*") if path.is_file()),
+        }
+
+
+def _concerns_us(labels: dict[str, str] | None) -> bool:
+    owner = (labels or {}).get("gpuprov.cluster")
+    return owner is None or owner.startswith("gpte2edk")
+
+
+@pytest.fixture(scope="module")
+def world(gpuprov: Gpuprov) -> DockerWorld:
+    try:
+        return DockerWorld(gpuprov.folder / "data")
+    except Exception as error:  # noqa: BLE001 - the SDK's, of many kinds
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have a real Docker (gpuprov host prepare --engine docker): {error}")
+        pytest.skip(f"needs a running Docker (gpuprov host prepare --engine docker): {error}")
+
+
+@pytest.fixture(scope="module")
+def bare(gpuprov: Gpuprov, world: DockerWorld) -> dict[str, object]:
+    """The world before the cluster."""
+    gpuprov("cluster", "down", CLUSTER, "--engine", "docker")  # what a killed run of these tests left
+    return world.look()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(gpuprov: Gpuprov, bare: dict[str, object]) -> Iterator[Finished]:  # noqa: ARG001 - looked at before
+    """Four nodes, for all tests; each leaves them as it found them."""
+    yield gpuprov("--json", "cluster", "up", "-f", spec_of(gpuprov.folder))
+    gpuprov("cluster", "down", CLUSTER, "--engine", "docker")
+
+
+def states(gpuprov: Gpuprov) -> dict[str, str]:
+    return {row["name"]: row["slurm"] for row in gpuprov.json("cluster", "status", CLUSTER)["nodes"]}
+
+
+def wait_idle(gpuprov: Gpuprov, *, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while (seen := states(gpuprov)) != IDLE:
+        assert time.monotonic() < deadline, seen
+
+
+def test_up_makes_four_idle_nodes_that_verify_passes(gpuprov: Gpuprov, cluster: Finished) -> None:
+    document = cluster.document
+    assert [line for line in document["changed"] if line.startswith("create node")] == [
+        f"create node dk00{n} 10.78.13.{n + 2} role slurm, 1 GPU shared (simulated)" for n in range(4)
+    ]
+    assert "SIMULATED" in cluster.stderr
+    assert [(row["engine"], row["slurm"], row["health"]) for row in document["nodes"]] == [("docker", "idle", "ok")] * 4
+    assert {check["status"] for node in document["verify"]["nodes"] for check in node["checks"]} <= {"pass", "skip"}
+    assert document["verify"]["verdict"] == "pass"
+    assert gpuprov.json("show", "dk001")["node"]["addresses"] == {"eth0": "10.78.13.3/24", "eth1": "10.78.15.2/24"}
+
+
+def test_slurm_runs_jobs_and_hands_out_what_there_is(gpuprov: Gpuprov) -> None:
+    assert sorted(gpuprov.in_node("dk000", "srun", "-N4", "hostname").split()) == NODES
+    gpus = ("sh", "-c", 'echo "gpus=$CUDA_VISIBLE_DEVICES"')
+    assert gpuprov.in_node("dk000", "srun", "--gres=gpu:1", *gpus) == "gpus=0\n"
+    assert gpuprov.in_node("dk000", "srun", *gpus) == "gpus=\n"
+    refused = gpuprov("exec", "dk000", "--", "srun", "--gres=gpu:2", "-n2", "hostname", expect=1)
+    assert "Requested node configuration is not available" in refused.stderr
+
+
+def test_a_second_up_changes_nothing(gpuprov: Gpuprov, world: DockerWorld) -> None:
+    before = world.look()
+    assert gpuprov.json(*UP)["unchanged"] is True
+    assert gpuprov.json("cluster", "plan", "--name", CLUSTER)["plan"] == []
+    assert world.look() == before
+
+
+def test_no_node_is_privileged_or_opens_more_than_its_gpu(world: DockerWorld) -> None:
+    for name in NODES:
+        config = world.client.inspect_container(name)["HostConfig"]
+        assert not config["Privileged"]
+        assert config["NetworkMode"] != "host"
+        assert not config["PidMode"]
+        assert all("*" not in rule.split()[1] for rule in config["DeviceCgroupRules"] or [])
+
+
+def test_shrink_and_grow(gpuprov: Gpuprov) -> None:
+    gpuprov(*UP, "-n", "2", "--no-verify")
+    assert states(gpuprov) == {"dk000": "idle", "dk001": "idle"}
+    gpuprov(*UP, "-n", "4", "--no-verify")
+    assert states(gpuprov) == IDLE
+    assert sorted(gpuprov.in_node("dk003", "srun", "-N4", "hostname").split()) == NODES
+
+
+def test_nodes_stop_cleanly_and_come_back_idle(gpuprov: Gpuprov, world: DockerWorld) -> None:
+    gpuprov("stop", "dk000", "dk002")  # the controller, and another
+    for name in ("dk000", "dk002"):
+        assert world.client.inspect_container(name)["State"]["ExitCode"] == 0, "not killed: every service has ended"
+    assert "Saving all slurm state" in gpuprov("logs", "dk000").stdout
+    gpuprov("start", "dk000", "dk002")
+    wait_idle(gpuprov)
+    assert sorted(gpuprov.in_node("dk000", "srun", "-N4", "hostname").split()) == NODES
+
+
+def test_a_service_that_dies_is_started_again_and_orphans_are_reaped(gpuprov: Gpuprov) -> None:
+    gpuprov.in_node("dk001", "sh", "-c", "(sleep 0.1 &) ; pkill -KILL -x slurmd; pkill -KILL -x munged; sleep 2.5")
+    alive = gpuprov.in_node("dk001", "ps", "-eo", "stat=,comm=")
+    assert {"slurmd", "munged"} <= set(alive.split())
+    assert not [line for line in alive.splitlines() if line.startswith("Z")]
+    assert gpuprov.in_node("dk000", "srun", "-w", "dk001", "hostname") == "dk001\n"
+
+
+def test_nodes_outlive_a_restart_of_the_engine(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
+    if PID_FILE.exists():
+        pid = int(PID_FILE.read_text())
+        os.kill(pid, signal.SIGTERM)
+        wait_for_end(pid)
+        assert "host prepare --engine docker" in gpuprov("list", "--engine", "docker", expect=3).stderr
+        gpuprov("host", "prepare", "--engine", "docker")
+    elif os.environ.get("CI"):
+        host("systemctl", "restart", "docker")
+    else:
+        pytest.skip("somebody else started this Docker: not ours to restart")
+    wait_idle(gpuprov)
+    assert sorted(gpuprov.in_node("dk000", "srun", "-N4", "hostname").split()) == NODES
+
+
+REFUSED = {
+    "an image that is not there": ((*CREATE, "new", "--image", "nothing"), 4, "docker has no image 'nothing'"),
+    "a base that is not there": (
+        ("image", "build", "--engine", "docker", "--base", "image:no:1"),
+        4,
+        "no image 'no:1'",
+    ),
+    "a privileged node": ((*CREATE, "new", "--privileged"), 4, "docker makes no privileged nodes"),
+    "a name that a node has": ((*CREATE, "dk001"), 2, "the name dk001 is taken"),
+    "an address of another network": ((*CREATE, "new", "--addr", "10.9.9.9"), 2, "gptedk0 is 10.78.13.0/24"),
+    "a node's address": ((*CREATE, "new", "--addr", "10.78.13.3"), 2, "in use by node dk001"),
+    "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are not 9 GPUs"),
+    "a node that is not there": (("stop", "nobody", "--engine", "docker"), 2, "there is no node nobody"),
+    "an undo under a cluster": (("host", "undo", "--engine", "docker"), 3, "no node and no image of gpuprov is left"),
+}
+
+
+@pytest.mark.parametrize(("argv", "exit_code", "words"), REFUSED.values(), ids=REFUSED.keys())
+def test_refused(gpuprov: Gpuprov, world: DockerWorld, argv: tuple[str, ...], exit_code: int, words: str) -> None:
+    before = world.look()
+    refused = gpuprov("-q", *argv, expect=exit_code)
+    has_three_parts(refused)
+    assert words in refused.stderr, refused.all
+    assert world.look() == before
+
+
+def test_what_somebody_else_has_is_left_alone(
+    gpuprov: Gpuprov, world: DockerWorld, host: Callable[..., str], tmp_path: Path
+) -> None:
+    image = next(item["Id"] for item in world.client.images(name="gpuprov-image"))
+    world.client.create_container(image, name="dk004", command="true")
+    network = world.client.create_network("gptedk8", driver="bridge")["Id"]
+    try:
+        with link(host, "gptedk9", "type", "bridge"):
+            host("ip", "address", "add", "10.78.19.9/24", "dev", "gptedk9")
+            before = world.look()
+            other = {
+                "name": "gpte2edkx",
+                "prefix": "gptedx",
+                "subnet": "10.78.17.0/24",
+                "private_subnet": "10.78.18.0/24",
+            }
+            bridges = {"bridge": "gptedk6", "private_bridge": "gptedk7"}
+
+            def up(**network: str) -> Finished:
+                path = spec_of(tmp_path, **{**other, **bridges, **network})
+                return gpuprov("cluster", "up", "-f", path, expect=2 if "subnet" in network else 4)
+
+            refused = {
+                "the name dk004 is taken by an instance": (
+                    gpuprov(*UP, "-n", "5", expect=4),
+                    gpuprov(*CREATE, "dk004", expect=4),
+                ),
+                "gpuprov did not make": tuple(gpuprov(verb, "dk004", expect=2) for verb in ("rm", "stop", "show")),
+                "gptedk8 exists and was not made": (up(bridge="gptedk8"), up(private_bridge="gptedk8")),
+                "gptedk9 exists and was not made": (up(bridge="gptedk9"), up(private_bridge="gptedk9")),
+                "the subnet 10.78.19.0/24 is in use on this host": (up(subnet="10.78.19.0/24"),),
+            }
+            for words, answers in refused.items():
+                for answer in answers:
+                    has_three_parts(answer)
+                    assert words in answer.stderr, answer.all
+            assert world.look() == before
+    finally:
+        world.client.remove_container("dk004")
+        world.client.remove_network(network)
+
+
+def test_no_daemon(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    refused = gpuprov(*UP, "--engine", "docker", expect=3, variables={"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
+    has_three_parts(refused)
+    assert f"no socket at {tmp_path}/none.sock" in refused.stderr
+    assert "host prepare --engine docker" in refused.stderr
+
+
+def test_no_permission_on_the_daemons_socket(gpuprov: Gpuprov) -> None:
+    caps = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *caps)
+    refused = gpuprov(*UP, "--engine", "docker", expect=3, before=nobody, variables={"HOME": "/nonexistent"})
+    has_three_parts(refused)
+    assert "this user may not talk to docker" in refused.stderr
+    assert "usermod -aG" in refused.stderr
+
+
+class _Old(BaseHTTPRequestHandler):
+    """Docker 19.03, as far as it gets."""
+
+    def do_GET(self) -> None:
+        content = json.dumps({"Version": "19.03.15", "ApiVersion": "1.40", "MinAPIVersion": "1.12"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def address_string(self) -> str:
+        return "unix"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name there
+        """Say nothing."""
+
+
+@contextmanager
+def old_daemon(socket: str) -> Iterator[None]:
+    with socketserver.ThreadingUnixStreamServer(socket, _Old) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_an_old_daemon(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    with old_daemon(f"{tmp_path}/old.sock"):
+        refused = gpuprov(*UP, "--engine", "docker", expect=3, variables={"DOCKER_HOST": f"unix://{tmp_path}/old.sock"})
+    has_three_parts(refused)
+    assert "docker 19.03.15 is too old" in refused.stderr
+    assert "1.41" in refused.stderr
+
+
+def test_down_leaves_nothing(gpuprov: Gpuprov, world: DockerWorld, bare: dict[str, object]) -> None:
+    gpuprov("cluster", "down", CLUSTER)
+    assert world.look() == bare
