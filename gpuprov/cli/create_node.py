@@ -14,6 +14,7 @@ from gpuprov.cli.engine import (
     open_engine_of_cluster,
     show_outcome,
 )
+from gpuprov.cli.gpu_options import gpu_options, memory_bytes, patience
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
 @click.option(
     "--role", type=click.Choice(["plain", "slurm"]), help="What it is for.  [default: the cluster's, or plain]"
 )
-@click.option("--gpus", metavar="WHICH", help="A count, all, none, or a list: 0,1 or UUIDs or PCI addresses.")
 @click.option("--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold its GPUs.")
-@click.option("--exclusive", "sharing", flag_value="exclusive", help="The same as --sharing exclusive.")
+@gpu_options
 @click.option("--image", metavar="NAME", help="An image of gpuprov's or of the engine's.  [default: the role's]")
 @click.option(
     "--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="A folder of the host; repeatable."
@@ -56,10 +56,15 @@ def command(
         role=cast("Role | None", wanted["role"]),
         gpus=cast("str | None", wanted["gpus"]),
         sharing=cast("Sharing | None", wanted["sharing"]),
+        memory_bytes=memory_bytes(cast("str | None", wanted["gpu_memory"])),
+        model=cast("str | None", wanted["gpu_model"]),
+        environment=cast("tuple[str, ...]", wanted["variables"]),
         image=cast("str | None", wanted["image"]),
         mounts=tuple(parse_mount(text) for text in cast("tuple[str, ...]", wanted["mounts"])),
         network=cast("Network", wanted["network"]),
         privileged=bool(wanted["privileged"]),
     )
     driver = open_engine_of_cluster(engine, cluster, creates=True)
-    show_outcome(session, create_node(driver, order, host_gpus(session, gpu_mode), reporter=session.reporter))
+    host = host_gpus(session, gpu_mode)
+    waiting = patience(cast("float | None", wanted["wait"]))
+    show_outcome(session, create_node(driver, order, host, patience=waiting, reporter=session.reporter))

@@ -40,7 +40,7 @@ def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: floa
         TimedOut: Somebody else held it all that time.
         HostNotReady: The lock file cannot be made or opened.
     """
-    path = (folder or _default_folder()) / LOCK_NAME
+    path = (folder or default_folder()) / LOCK_NAME
     descriptor = _open(path)
     try:
         if not _take(descriptor):
@@ -57,7 +57,8 @@ def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: floa
         os.close(descriptor)  # which also releases the lock
 
 
-def _default_folder() -> Path:
+def default_folder() -> Path:
+    """Where locks live: /run/lock, or the temporary folder where that is missing."""
     return LOCK_FOLDER if LOCK_FOLDER.is_dir() and os.access(LOCK_FOLDER, os.W_OK) else Path(tempfile.gettempdir())
 
 
@@ -95,9 +96,14 @@ def _take(descriptor: int) -> bool:
 
 def _sign(descriptor: int) -> None:
     """Write into the file who holds it."""
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"process {os.getpid()} of {_user()}: {command}\n".encode(), 0)
+    os.pwrite(descriptor, f"{describe_process()}\n".encode(), 0)
+
+
+def describe_process() -> str:
+    """This process, for others to read: who, and the command."""
+    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    return f"process {os.getpid()} of {_user()}: {command}"
 
 
 def _user() -> str:

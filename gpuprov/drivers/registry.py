@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.errors import UsageError
@@ -15,6 +16,18 @@ _OPENERS = {
     "incus": "gpuprov.drivers.lxd.connect",
     "docker": "gpuprov.drivers.docker.connect",
 }
+
+_DAEMONS = {
+    "lxd": ("lxd", "/snap/bin/lxd"),
+    "incus": ("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd"),
+    "docker": ("dockerd", "/snap/bin/dockerd"),
+}
+ENGINES = tuple(_OPENERS)
+
+
+def is_installed(engine: str) -> bool:
+    """Whether the engine's daemon is on this machine, running or not."""
+    return any(shutil.which(program) for program in _DAEMONS[engine])
 
 
 def open_driver(engine: str) -> Driver:

@@ -31,17 +31,23 @@ class Access:
     mounts: tuple[Mount, ...] = ()
 
 
-def decide_access(host: HostGpus, gpus: Sequence[Gpu], *, offers: Mapping[EngineAccess, str] = NO_OFFERS) -> Access:
+def decide_access(
+    host: HostGpus, gpus: Sequence[Gpu], *, offers: Mapping[EngineAccess, str] = NO_OFFERS, driver_files: bool = False
+) -> Access:
     """Choose the way in: simulated if the host is, raw wherever it can serve, else what engine and host offer.
 
     Args:
         host: Its GPUs and driver.
         gpus: The units leased to the node.
         offers: Ways that engine and host have beside raw, the preferred one first, and how that is known.
+        driver_files: Whether the driver's files are wanted even without a GPU; raw alone can do that.
 
     Raises:
         HostNotReady: No way can serve; it says what raw lacks.
     """
+    if not gpus and driver_files and host.driver is not None and not host.simulated:
+        mounts = plan_library_mounts(host.driver)
+        return Access(kind="none", reason="the node has the driver's files and no GPU", mounts=mounts)
     if not gpus:
         return Access(kind="none", reason="the node has no GPU")
     if host.simulated:

@@ -10,17 +10,31 @@ from gpuprov.core.errors import HostNotReady, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.models import Sharing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lease:
-    """What a node holds, as its labels say; `gpus` are UUIDs of GPUs or MIG instances."""
+    """What a node holds, as its labels say; `gpus` are UUIDs of GPUs or MIG instances.
+
+    Attributes:
+        engine: That runs the node.
+        cluster: It is part of.
+        status: Such as `stopped`: it holds its GPUs all the same.
+    """
 
     node: str
     gpus: tuple[str, ...]
     sharing: Sharing
+    engine: str = ""
+    cluster: str = ""
+    status: str = ""
+
+    def __str__(self) -> str:
+        said = [self.sharing, self.engine, "" if self.status == "running" else self.status]
+        return f"{self.node} ({', '.join(part for part in said if part)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,33 +42,78 @@ class LeaseRequest:
     """What a node shall hold.
 
     Attributes:
+        node: Its name; of a request that waits, who waits.
         count: How many; 0 for none.
         wanted: UUIDs that the user named; then these and no others, and `count` is not looked at.
+        among: UUIDs to choose from, such as those with enough memory; None for any.
     """
 
     node: str
     sharing: Sharing
     count: int = 1
     wanted: tuple[str, ...] = ()
+    among: tuple[str, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """How many GPUs it is for."""
+        return len(self.wanted) or self.count
 
 
-def allocate(host: HostGpus, leases: Sequence[Lease], requests: Sequence[LeaseRequest]) -> dict[str, tuple[Gpu, ...]]:
+class GpusTaken(UsageError):
+    """GPUs that this host has are not free now; time may cure it."""
+
+    def __init__(self, what: str, *, evidence: str, fix: str, request: LeaseRequest) -> None:
+        super().__init__(what, evidence=evidence, fix=fix)
+        self.request = request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silent:
+    """An engine that is installed and does not answer: nobody knows which GPUs its containers hold."""
+
+    engine: str
+    error: GpuprovError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claims:
+    """What an engine's own nodes do not show.
+
+    Attributes:
+        engine: Whose own nodes these do not show.
+        leases: Of nodes of other engines.
+        waiting: Requests that came earlier and wait, the oldest first.
+        silent: Engines that do not answer.
+    """
+
+    engine: str = ""
+    leases: tuple[Lease, ...] = ()
+    waiting: tuple[LeaseRequest, ...] = ()
+    silent: tuple[Silent, ...] = ()
+
+
+def allocate(
+    host: HostGpus, leases: Sequence[Lease], requests: Sequence[LeaseRequest], *, claims: Claims
+) -> dict[str, tuple[Gpu, ...]]:
     """Choose GPUs for every request, or for none.
 
     A node whose lease already is what it asks for keeps it. `exclusive` takes GPUs that nobody holds; `shared` the
-    least loaded ones that nobody holds exclusively, lowest index first.
+    least loaded ones that nobody holds exclusively, lowest index first. Whoever waits comes before the requests: what
+    he could have now is left to him, and of what he needs nothing more is given away.
 
     Args:
         host: Its GPUs.
-        leases: Of every node on this host, those of the requests included.
-        requests: What nodes shall hold; a node is named once.
+        leases: Of every node of the engine, those of the requests included.
+        requests: What nodes of the engine shall hold; a node is named once.
+        claims: What else is to be respected.
 
     Returns:
         Units by node, in the order of the requests.
 
     Raises:
-        UsageError: There are not enough; it says who holds what.
-        HostNotReady: A node that keeps its lease holds a GPU which is no longer there.
+        UsageError: There are not enough (GpusTaken where it may be otherwise later); it says who holds what.
+        HostNotReady: A node that keeps its lease holds a GPU which is no longer there, or another engine is silent.
     """
     asked = {request.node: request for request in requests}
     if len(asked) != len(requests):
@@ -65,20 +124,39 @@ def allocate(host: HostGpus, leases: Sequence[Lease], requests: Sequence[LeaseRe
         )
     held = {lease.node: lease for lease in leases}
     kept = [lease for lease in leases if lease.node not in asked or _serves(lease, asked[lease.node])]
-    board = _Board(host, kept)
+    board = _Board(host, (*kept, *claims.leases))
     chosen = {lease.node: board.units_of(lease) for lease in kept if lease.node in asked}
     # The choosy first: a named GPU or a free one must not be taken by a node that could do with any.
-    for request in sorted(requests, key=lambda request: (not request.wanted, request.sharing != "exclusive")):
-        if request.node not in chosen:
-            before = held[request.node].gpus if request.node in held else ()
-            chosen[request.node] = board.take(request, before=before)
+    new = sorted(
+        (request for request in requests if request.node not in chosen),
+        key=lambda request: (not request.wanted, request.sharing != "exclusive"),
+    )
+    if any(request.size for request in new):
+        _refuse_blindness(claims.silent)
+    for waiting in claims.waiting:
+        board.keep_for(waiting)
+    for request in new:
+        before = held[request.node].gpus if request.node in held else ()
+        chosen[request.node] = board.take(request, before=before)
     return {request.node: chosen[request.node] for request in requests}
 
 
 def _serves(lease: Lease, request: LeaseRequest) -> bool:
-    if lease.sharing != request.sharing:
+    if lease.sharing != request.sharing and lease.gpus:
         return False
-    return set(lease.gpus) == set(request.wanted) if request.wanted else len(lease.gpus) == request.count
+    if request.wanted:
+        return set(lease.gpus) == set(request.wanted)
+    return len(lease.gpus) == request.count and (request.among is None or set(lease.gpus) <= set(request.among))
+
+
+def _refuse_blindness(silent: Sequence[Silent]) -> None:
+    if silent:
+        names = " and ".join(one.engine for one in silent)
+        raise HostNotReady(
+            f"no GPU is given while nobody knows which ones {names} has given: installed here, and not answering",
+            evidence="; ".join(f"{one.engine}: {one.error.what}: {one.error.evidence}" for one in silent),
+            fix="; ".join(one.error.fix for one in silent),
+        )
 
 
 class _Board:
@@ -86,7 +164,9 @@ class _Board:
 
     def __init__(self, host: HostGpus, leases: Sequence[Lease]) -> None:
         self._units = host.units
+        self._position = {unit.uuid: number for number, unit in enumerate(host.units)}
         self._leases = list(leases)
+        self._kept: dict[str, str] = {}  # UUID to who waits for it
 
     def units_of(self, lease: Lease) -> tuple[Gpu, ...]:
         by_uuid = {unit.uuid: unit for unit in self._units}
@@ -99,45 +179,69 @@ class _Board:
             )
         return tuple(by_uuid[uuid] for uuid in lease.gpus)
 
+    def keep_for(self, waiting: LeaseRequest) -> None:
+        """What a request that came earlier could have now, or all of that which it will choose from."""
+        chosen = self._choose(waiting, before=())
+        if len(chosen) < waiting.size:
+            chosen = [unit for unit in self._eligible(waiting) if self._may_take(unit, waiting.sharing)]
+        self._kept |= {unit.uuid: waiting.node for unit in chosen}
+
     def take(self, request: LeaseRequest, *, before: Sequence[str]) -> tuple[Gpu, ...]:
-        free = [unit for unit in self._units if self._may_take(unit, request.sharing)]
-        if request.wanted:
-            found = [unit for unit in self._units if unit.uuid in request.wanted]
-            chosen = [unit for unit in found if unit in free]
-            count = len(request.wanted)
-        else:
-            position = {unit.uuid: number for number, unit in enumerate(self._units)}
-            free.sort(key=lambda unit: (unit.uuid not in before, len(self._holders(unit)), position[unit.uuid]))
-            chosen = sorted(free[: request.count], key=lambda unit: position[unit.uuid])
-            count = request.count
-        if len(chosen) < count:
-            raise self._refusal(request, count=count, available=len(chosen))
+        chosen = self._choose(request, before=before)
+        if len(chosen) < request.size:
+            raise self._refusal(request, available=len(chosen))
         self._leases.append(Lease(node=request.node, gpus=tuple(unit.uuid for unit in chosen), sharing=request.sharing))
         return tuple(chosen)
+
+    def _choose(self, request: LeaseRequest, *, before: Sequence[str]) -> list[Gpu]:
+        """As many as can be had, in the host's order."""
+        free = [unit for unit in self._eligible(request) if self._may_take(unit, request.sharing)]
+        if not request.wanted:
+            free.sort(key=lambda unit: (unit.uuid not in before, len(self._holders(unit)), self._position[unit.uuid]))
+            free = free[: request.count]
+        return sorted(free, key=lambda unit: self._position[unit.uuid])
+
+    def _eligible(self, request: LeaseRequest) -> list[Gpu]:
+        if request.wanted:
+            return [unit for unit in self._units if unit.uuid in request.wanted]
+        return [unit for unit in self._units if request.among is None or unit.uuid in request.among]
 
     def _holders(self, unit: Gpu) -> list[Lease]:
         return [lease for lease in self._leases if unit.uuid in lease.gpus]
 
     def _may_take(self, unit: Gpu, sharing: Sharing) -> bool:
+        if unit.uuid in self._kept:
+            return False
         holders = self._holders(unit)
         return not holders if sharing == "exclusive" else all(lease.sharing == "shared" for lease in holders)
 
-    def _refusal(self, request: LeaseRequest, *, count: int, available: int) -> UsageError:
-        what = f"GPU {', '.join(request.wanted)}" if request.wanted else f"{count} GPU{'s' if count > 1 else ''}"
-        if count > len(self._units):
-            fix = f"ask for {len(self._units)} or fewer per node"
-        elif request.sharing == "exclusive":
-            fix = "fewer nodes (gpuprov cluster up -n N), --sharing shared, or free one: gpuprov rm NODE"
-        else:
-            fix = "free one: gpuprov rm NODE, where NODE holds it exclusively"
-        return UsageError(
-            f"{request.node} cannot have {what} ({request.sharing}): {available} of {count} can be given",
-            evidence="; ".join(self._describe(unit) for unit in self._units)
-            or "this host has no GPU that can be leased",
-            fix=fix,
+    def _refusal(self, request: LeaseRequest, *, available: int) -> UsageError:
+        eligible = self._eligible(request)
+        what = (
+            f"GPU {', '.join(request.wanted)}"
+            if request.wanted
+            else f"{request.size} GPU{'s' if request.size > 1 else ''}"
         )
+        refusal = f"{request.node} cannot have {what} ({request.sharing}): {available} of {request.size} can be given"
+        evidence = "; ".join(self._describe(unit) for unit in eligible) or "this host has no GPU that can be leased"
+        if request.size > len(eligible):
+            return UsageError(refusal, evidence=evidence, fix=f"ask for {len(eligible)} or fewer per node")
+        return GpusTaken(refusal, evidence=evidence, fix=self._way_out(request, eligible), request=request)
+
+    def _way_out(self, request: LeaseRequest, eligible: Sequence[Gpu]) -> str:
+        """What to type: the node that stands in the way is named, unless it is one of this very request."""
+        blocked = [unit for unit in eligible if not self._may_take(unit, request.sharing)]
+        holder = next((lease for unit in blocked for lease in self._holders(unit) if lease.status), None)
+        ways = ["fewer nodes (gpuprov cluster up -n N)"]
+        if holder is not None:
+            ways = [f"free one: gpuprov rm {holder.node} --engine {holder.engine}"]
+        if holder is not None or any(unit.uuid in self._kept for unit in blocked):
+            ways.append("let create-node or run wait: --wait 10m")
+        if request.sharing == "exclusive":
+            ways.append("--sharing shared")
+        return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:
-        holders = self._holders(unit)
-        who = ", ".join(f"{lease.node} ({lease.sharing})" for lease in holders) or "free"
-        return f"GPU {unit.label} {unit.uuid}: {who}"
+        who = ", ".join(str(lease) for lease in self._holders(unit)) or "free"
+        kept = f", kept for {self._kept[unit.uuid]}, who waits" if unit.uuid in self._kept else ""
+        return f"GPU {unit.label} {unit.uuid}: {who}{kept}"

@@ -22,7 +22,11 @@ class MountSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class NodesSpec:
-    """How many nodes, and what each is."""
+    """How many nodes, and what each is.
+
+    Attributes:
+        environment: Variables of every process in them, each as KEY=VALUE; some ask for GPUs (docs/gpus.md).
+    """
 
     count: int = 4
     prefix: str = "c"
@@ -31,15 +35,23 @@ class NodesSpec:
     cpus: int | None = None
     memory_gib: int | None = None
     mounts: tuple[MountSpec, ...] = ()
+    environment: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GpuSpec:
-    """Which GPUs each node holds: `per_node` of them, shared with other nodes or exclusive."""
+    """Which GPUs each node holds: `per_node` of them, shared with other nodes or exclusive.
+
+    Attributes:
+        model: A part of the name that each must have.
+        memory_gib: That each must have at least.
+    """
 
     per_node: int = 1
     sharing: Sharing = "shared"
     mode: GpuMode = "auto"
+    model: str | None = None
+    memory_gib: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

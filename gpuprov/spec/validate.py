@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
 from gpuprov.spec.addressing import NODES_MAX, capacity
+from gpuprov.spec.variables import FORM, find_variable_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,6 +163,16 @@ def _packages(spec: ClusterSpec, _root: Path) -> Found:
             yield f"image.packages[{index}]", f"{package[:80]!r} is not a package name", "a Debian package name"
 
 
+def _environment(spec: ClusterSpec, _root: Path) -> Found:
+    for index, message in find_variable_problems(spec.nodes.environment):
+        yield f"nodes.environment[{index}]", message, FORM
+
+
+def _model(spec: ClusterSpec, _root: Path) -> Found:
+    if spec.gpus.model is not None and not spec.gpus.model.strip():
+        yield "gpus.model", "is empty", "a part of the model's name, or null"
+
+
 def _mounts(spec: ClusterSpec, root: Path) -> Found:
     targets: set[str] = set()
     for index, mount in enumerate(spec.nodes.mounts):
@@ -199,7 +210,10 @@ RULES: tuple[Rule, ...] = (
     _at_least("nodes.cpus", 1, lambda spec: spec.nodes.cpus),
     _at_least("nodes.memory_gib", 1, lambda spec: spec.nodes.memory_gib),
     Rule(reads=("nodes.mounts",), find=_mounts),
+    Rule(reads=("nodes.environment",), find=_environment),
     _at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),
+    Rule(reads=("gpus.model",), find=_model),
+    _at_least("gpus.memory_gib", 1, lambda spec: spec.gpus.memory_gib),
     _pattern("network.bridge", _BRIDGE, "2 to 15 of A-Z, a-z, 0-9, _ . -", lambda spec: spec.network.bridge),
     _pattern("network.private_bridge", _BRIDGE, "2 to 15 of A-Z, a-z, 0-9, _ . -", lambda s: s.network.private_bridge),
     Rule(reads=("network.bridge", "network.private_bridge"), find=_two_bridges),

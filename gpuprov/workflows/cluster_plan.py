@@ -10,6 +10,8 @@ from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
+from gpuprov.spec.variables import overlay_variables
+from gpuprov.workflows.asked_gpus import ask_of_spec
 from gpuprov.workflows.leases import leased_uuids, read_leases
 from gpuprov.workflows.networks import attach, plan_networks, plan_repairs
 from gpuprov.workflows.node_design import NodeDesign, design_node
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.drivers.base import NetworkRequest, NodeRequest, NodeState, Settings
+    from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec, Role, Sharing
     from gpuprov.workflows.cluster_state import ClusterState
@@ -86,7 +89,9 @@ class Expect(Protocol):
         """Of a network."""
 
 
-def plan_cluster(spec: ClusterSpec, state: ClusterState, host: HostGpus, *, version: str, expect: Expect) -> Plan:
+def plan_cluster(
+    spec: ClusterSpec, state: ClusterState, host: HostGpus, *, claims: Claims, version: str, expect: Expect
+) -> Plan:
     """Compare spec and state.
 
     Nodes named otherwise than `prefix` and number (made by create-node) stay, and what create-node was asked for is
@@ -104,7 +109,8 @@ def plan_cluster(spec: ClusterSpec, state: ClusterState, host: HostGpus, *, vers
     remove = sorted((numbered - set(wanted)) | broken)
     names = [*wanted, *extra]
     _refuse_taken_names(names, state)
-    designs = _design(names, spec, replace(state, nodes=tuple(n for n in state.nodes if n.name not in remove)), host)
+    staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
+    designs = _design(names, spec, staying, host, claims)
     repairs = plan_repairs(spec, state, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
     return replace(sorted_out, networks=networks, network_repairs=repairs)
@@ -155,23 +161,24 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
         )
 
 
-def _design(names: list[str], spec: ClusterSpec, state: ClusterState, host: HostGpus) -> tuple[NodeDesign, ...]:
-    leases = allocate(
-        host,
-        read_leases((*state.nodes, *state.others)),
-        [_lease_request(name, spec, state.node(name)) for name in names],
-    )
+def _design(
+    names: list[str], spec: ClusterSpec, state: ClusterState, host: HostGpus, claims: Claims
+) -> tuple[NodeDesign, ...]:
+    ask = ask_of_spec(spec, host)
+    requests = [_kept_lease(name, spec, state.node(name)) or ask.request(name) for name in names]
+    there = read_leases((*state.nodes, *state.others), engine=claims.engine)
+    leases = allocate(host, there, requests, claims=claims)
     taken = state.taken_addresses()
     return tuple(
         design_node(
-            _spec_of(state.node(name), spec),
-            name,
-            attachments=attach(spec, name, _addresses(name, spec, state, taken)),
-            gpus=leases[name],
-            sharing=_sharing(state.node(name), spec),
+            _spec_of(state.node(request.node), spec),
+            request.node,
+            attachments=attach(spec, request.node, _addresses(request.node, spec, state, taken)),
+            gpus=leases[request.node],
+            sharing=request.sharing,
             host=host,
         )
-        for name in names
+        for request in requests
     )
 
 
@@ -183,23 +190,19 @@ def _spec_of(node: NodeState | None, spec: ClusterSpec) -> ClusterSpec:
     order = read_order(node)
     if order is not None:
         privileged = order.privileged or nodes.privileged
-        nodes = replace(nodes, mounts=(*nodes.mounts, *order.mounts), privileged=privileged)
+        environment = overlay_variables(nodes.environment, order.environment)
+        mounts = (*nodes.mounts, *order.mounts)
+        nodes = replace(nodes, mounts=mounts, environment=environment, privileged=privileged)
     return replace(spec, nodes=nodes)
 
 
-def _sharing(node: NodeState | None, spec: ClusterSpec) -> Sharing:
-    if node is None or read_order(node) is None:
-        return spec.gpus.sharing
-    return cast("Sharing", node.labels.get(LABEL_SHARING) or spec.gpus.sharing)
-
-
-def _lease_request(name: str, spec: ClusterSpec, node: NodeState | None) -> LeaseRequest:
-    """What a node shall hold; one that create-node made keeps what it was given."""
-    count, wanted = spec.gpus.per_node, tuple[str, ...]()
-    if node is not None and (read_order(node) or number_of_name(name, prefix=spec.nodes.prefix) is None):
-        wanted = leased_uuids(node)
-        count = len(wanted) if read_order(node) else count
-    return LeaseRequest(node=name, sharing=_sharing(node, spec), count=count, wanted=wanted)
+def _kept_lease(name: str, spec: ClusterSpec, node: NodeState | None) -> LeaseRequest | None:
+    """What a node that create-node made was given, exclusive or shared, none too; None for the cluster's own nodes."""
+    if node is None or not (read_order(node) or number_of_name(name, prefix=spec.nodes.prefix) is None):
+        return None
+    held = leased_uuids(node)
+    sharing = cast("Sharing", node.labels.get(LABEL_SHARING) or spec.gpus.sharing)
+    return LeaseRequest(node=name, sharing=sharing, count=len(held), wanted=held)
 
 
 def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[str, str]) -> dict[str, IPv4Interface]:

@@ -16,6 +16,7 @@ from gpuprov.workflows.cluster_plan import Plan, plan_cluster
 from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
 from gpuprov.workflows.create_nodes import Run, create_nodes, delete_nodes, repair_nodes, start_nodes
 from gpuprov.workflows.host_room import refuse_host_conflicts
+from gpuprov.workflows.leases import host_neighbours
 from gpuprov.workflows.networks import ensure_networks, record_spec
 from gpuprov.workflows.node_files import plan_files
 from gpuprov.workflows.node_image import images_for
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec
+    from gpuprov.workflows.leases import Neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +44,17 @@ class Request:
     keep_on_failure: bool = False
 
 
-def cluster_up(driver: Driver, request: Request, host: HostGpus, *, reporter: Reporter) -> Outcome:
+def cluster_up(
+    driver: Driver, request: Request, host: HostGpus, *, reporter: Reporter, neighbours: Neighbours | None = None
+) -> Outcome:
     """Ensure networks, image, nodes and Slurm.
+
+    Args:
+        driver: The engine.
+        request: What is asked for.
+        host: Its GPUs.
+        reporter: Is told what goes on.
+        neighbours: Know who else holds GPUs; this host's other engines and its queue where None.
 
     Returns:
         What changed; empty if the cluster already was as asked.
@@ -56,18 +67,22 @@ def cluster_up(driver: Driver, request: Request, host: HostGpus, *, reporter: Re
     with host_lock(reporter), Rollback(reporter, keep=request.keep_on_failure) as rollback:
         with reporter.phase("plan"):
             state = observe_cluster(driver, spec.name)
-            plan = plan_cluster(spec, state, host, version=__version__, expect=driver)
+            claims = (neighbours or host_neighbours()).claims(driver.name)
+            plan = plan_cluster(spec, state, host, claims=claims, version=__version__, expect=driver)
             _refuse_what_hurts(driver, spec, state, plan)
         run = Run(driver=driver, reporter=reporter, rollback=rollback)
         done = _carry_out(run, spec, state, plan, host)
     return Outcome(changed=done)
 
 
-def plan_up(driver: Driver, spec: ClusterSpec, host: HostGpus) -> tuple[str, ...]:
+def plan_up(
+    driver: Driver, spec: ClusterSpec, host: HostGpus, *, neighbours: Neighbours | None = None
+) -> tuple[str, ...]:
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
     check_spec(spec)
     state = observe_cluster(driver, spec.name)
-    plan = plan_cluster(spec, state, host, version=__version__, expect=driver)
+    claims = (neighbours or host_neighbours()).claims(driver.name)
+    plan = plan_cluster(spec, state, host, claims=claims, version=__version__, expect=driver)
     _refuse_what_hurts(driver, spec, state, plan)
     running = [design.name for design in (*plan.keep, *plan.repair) if design.name not in plan.start]
     members = [planned_member(design) for design in plan.members]

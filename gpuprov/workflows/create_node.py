@@ -15,8 +15,7 @@ from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
-from gpuprov.gpu.allocate import LeaseRequest, allocate
-from gpuprov.gpu.visible import parse_selection
+from gpuprov.gpu.allocate import allocate
 from gpuprov.spec.addressing import (
     free_number,
     number_of_address,
@@ -27,11 +26,13 @@ from gpuprov.spec.addressing import (
 )
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.validate import check_spec
+from gpuprov.spec.variables import overlay_variables
+from gpuprov.workflows.asked_gpus import ask_of_node
 from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
 from gpuprov.workflows.create_nodes import Run, create_nodes, start_nodes
 from gpuprov.workflows.follow import follow_cluster
 from gpuprov.workflows.host_room import refuse_host_conflicts
-from gpuprov.workflows.leases import read_leases
+from gpuprov.workflows.leases import host_neighbours, read_leases
 from gpuprov.workflows.networks import attach, ensure_networks, plan_networks
 from gpuprov.workflows.node_design import NodeDesign, design_node
 from gpuprov.workflows.node_files import plan_files
@@ -39,13 +40,17 @@ from gpuprov.workflows.node_image import ensure_node_image
 from gpuprov.workflows.secrets import undo_new_keys
 from gpuprov.workflows.slurm import controller_name, renew_files
 from gpuprov.workflows.slurm_files import planned_member, present_member
+from gpuprov.workflows.waiting_for_gpus import Patience, when_free
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from ipaddress import IPv4Interface
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NetworkRequest, NodeState
+    from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.workflows.leases import Neighbours
     from gpuprov.workflows.node_order import NodeOrder
 
 _ANSWER_S = 0.4  # long enough for a neighbour on a local bridge
@@ -53,50 +58,79 @@ _DISCARD_PORT = 9
 _BUDGET_S = 10.0
 
 
-def create_node(driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: Reporter) -> Outcome:
+def create_node(
+    driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: Reporter, patience: Patience | None = None
+) -> Outcome:
     """Make one node and wait until it is ready; a node that the same order made is completed, or left as it is.
+
+    Args:
+        driver: The engine.
+        order: The node.
+        host: Its GPUs.
+        reporter: Is told what goes on.
+        patience: How long to wait for GPUs that others hold; None to be refused at once.
 
     Raises:
         UsageError: The name, the address or the GPUs cannot be had; nothing was changed.
         NotOurs: The name is taken by something foreign.
+        TimedOut: The GPUs could not be had for as long as one was ready to wait.
     """
     check_node_name(order.name)
-    with host_lock(reporter), Rollback(reporter) as rollback:
-        with reporter.phase("plan"):
-            state = observe_cluster(driver, order.cluster)
-            _refuse_taken(order, driver.name, state)
-            made = _made_by(order, state)
-            if made is not None:
-                return _complete(driver, made, reporter=reporter)
-            plan = _plan(driver, order, state, host)
-        spec, design = plan.spec, plan.design
-        if plan.networks:
-            with reporter.phase("networks"):
-                ensure_networks(driver, plan.networks, rollback)
-        image = plan.image or ensure_node_image(driver, spec, design.role, host, reporter=reporter)
-        old = [node for node in state.nodes if node.complete]
-        members = [*(present_member(node) for node in old), planned_member(design)]
-        members.sort(key=lambda member: member.name)
-        undo_new_keys(spec.name, rollback)
-        files = plan_files(driver, spec, state, members, {design.role: image}, controller=controller_name(spec))
-        with reporter.phase("node"):
-            driver.delete_node(order.name)  # what a killed run left half-made, the only thing of that name by now
+
+    def look(claims: Claims) -> None:
+        state = observe_cluster(driver, order.cluster)
+        _refuse_taken(order, driver.name, state)
+        if _made_by(order, state) is None:
+            _plan(driver, order, state, host, claims)
+
+    def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
+        with host_lock(reporter), Rollback(reporter) as rollback:
             run = Run(driver=driver, reporter=reporter, rollback=rollback)
-            labels = {LABEL_ORDER: order.label()}
-            create_nodes(run, [design], image, files.for_new, labels=labels, source=order.source)
-        with reporter.phase("slurm"):
-            running = [node.name for node in old if node.status == "running"]
-            up = [member for member in members if member.name in (*running, design.name)]
-            renewed = renew_files(driver, spec, up, running, files.kept, reporter=reporter)
+            outcome = _create(run, order, host, claims)
+            granted()
+            return outcome
+
+    patience = patience or Patience(neighbours=host_neighbours())
+    return when_free(patience, driver.name, look=look, attempt=attempt, reporter=reporter)
+
+
+def _create(run: Run, order: NodeOrder, host: HostGpus, claims: Callable[[], Claims]) -> Outcome:
+    driver, reporter = run.driver, run.reporter
+    with reporter.phase("plan"):
+        state = observe_cluster(driver, order.cluster)
+        _refuse_taken(order, driver.name, state)
+        made = _made_by(order, state)
+        if made is not None:
+            return _complete(driver, made, reporter=reporter)
+        plan = _plan(driver, order, state, host, claims())
+    spec, design = plan.spec, plan.design
+    if plan.networks:
+        with reporter.phase("networks"):
+            ensure_networks(driver, plan.networks, run.rollback)
+    image = plan.image or ensure_node_image(driver, spec, design.role, host, reporter=reporter)
+    old = [node for node in state.nodes if node.complete]
+    members = [*(present_member(node) for node in old), planned_member(design)]
+    members.sort(key=lambda member: member.name)
+    undo_new_keys(spec.name, run.rollback)
+    files = plan_files(driver, spec, state, members, {design.role: image}, controller=controller_name(spec))
+    with reporter.phase("node"):
+        driver.delete_node(order.name)  # what a killed run left half-made, the only thing of that name by now
+        labels = {LABEL_ORDER: order.label()}
+        create_nodes(run, [design], image, files.for_new, labels=labels, source=order.source)
+    with reporter.phase("slurm"):
+        running = [node.name for node in old if node.status == "running"]
+        up = [member for member in members if member.name in (*running, design.name)]
+        renewed = renew_files(driver, spec, up, running, files.kept, reporter=reporter)
     return Outcome(changed=(_created(design), *renewed))
 
 
-def plan_node(driver: Driver, order: NodeOrder, host: HostGpus) -> str:
+def plan_node(driver: Driver, order: NodeOrder, host: HostGpus, *, neighbours: Neighbours | None = None) -> str:
     """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
     check_node_name(order.name)
     state = observe_cluster(driver, order.cluster)
     _refuse_taken(order, driver.name, state)
-    return _created(_plan(driver, order, state, host).design)
+    claims = (neighbours or host_neighbours()).claims(driver.name)
+    return _created(_plan(driver, order, state, host, claims).design)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,11 +143,11 @@ class _Plan:
     image: ImageState | None
 
 
-def _plan(driver: Driver, order: NodeOrder, state: ClusterState, host: HostGpus) -> _Plan:
+def _plan(driver: Driver, order: NodeOrder, state: ClusterState, host: HostGpus, claims: Claims) -> _Plan:
     spec = _spec_for(order, state)
     check_spec(spec)
     networks = plan_networks(spec, state, version=__version__)
-    design = _design(order, spec, state, host)
+    design = _design(order, spec, state, host, claims)
     image = _named_image(driver, order.image)
     refuse_host_conflicts(driver, spec, networks=networks, nodes=1)
     if not networks and design.address:
@@ -201,26 +235,23 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
         spec.nodes,
         role=role,
         mounts=(*spec.nodes.mounts, *order.mounts),
+        environment=overlay_variables(spec.nodes.environment, order.environment),
         privileged=order.privileged or spec.nodes.privileged,
     )
     return replace(spec, nodes=nodes)
 
 
-def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, host: HostGpus) -> NodeDesign:
+def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, host: HostGpus, claims: Claims) -> NodeDesign:
     addresses = _addresses(order, spec, state)
-    sharing = order.sharing or spec.gpus.sharing
-    count, wanted = spec.gpus.per_node, tuple[str, ...]()
-    if order.gpus is not None:
-        chosen = parse_selection(order.gpus, host)
-        count, wanted = chosen.count, tuple(gpu.uuid for gpu in chosen.gpus)
-    request = LeaseRequest(node=order.name, sharing=sharing, count=count, wanted=wanted)
-    gpus = allocate(host, read_leases((*state.nodes, *state.others)), [request])[order.name]
+    request = ask_of_node(order.wish, state.spec or ClusterSpec(), host).request(order.name)
+    there = read_leases((*state.nodes, *state.others), engine=claims.engine)
+    gpus = allocate(host, there, [request], claims=claims)[order.name]
     return design_node(
         spec,
         order.name,
         attachments=attach(spec, order.name, addresses),
         gpus=gpus,
-        sharing=sharing,
+        sharing=request.sharing,
         host=host,
     )
 

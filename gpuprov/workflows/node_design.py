@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
@@ -23,7 +23,10 @@ from gpuprov.drivers.base import (
     NodeRequest,
 )
 from gpuprov.gpu.access import decide_access
+from gpuprov.gpu.ask import VISIBLE, inner_environment
+from gpuprov.gpu.visible import parse_visible
 from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.spec.variables import read_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,6 +61,7 @@ class NodeDesign:
     privileged: bool
     cpus: int | None
     memory_gib: int | None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -109,6 +113,7 @@ class NodeDesign:
             privileged=self.privileged,
             cpus=self.cpus,
             memory_bytes=self.memory_gib * _GIB if self.memory_gib else None,
+            environment=self.environment,
         )
 
 
@@ -127,7 +132,8 @@ def design_node(
         HostNotReady: The host cannot hand these GPUs into a node.
     """
     nodes = spec.nodes
-    access = decide_access(host, gpus)
+    variables = read_variables(nodes.environment)
+    access = decide_access(host, gpus, driver_files=parse_visible(variables.get(VISIBLE), host).driver)
     own = tuple(Mount(source=m.source, target=m.target, read_only=m.read_only) for m in nodes.mounts)
     return NodeDesign(
         cluster=spec.name,
@@ -143,6 +149,7 @@ def design_node(
         privileged=nodes.privileged,
         cpus=nodes.cpus,
         memory_gib=nodes.memory_gib,
+        environment=inner_environment(variables),
     )
 
 

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.drivers.base import LABEL_ORDER
+from gpuprov.gpu.ask import GpuWish
 from gpuprov.spec.models import MountSpec
+from gpuprov.spec.variables import read_variables
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
@@ -22,7 +24,10 @@ class NodeOrder:
 
     Attributes:
         address: On the NAT bridge; None takes the node's number or the next free one.
-        gpus: A count, `all`, `none`, or a list of index, UUID or PCI address.
+        gpus: A count, `all`, `none`, or a list of index, UUID, PCI address or MIG instance.
+        memory_bytes: That each GPU has at least.
+        model: A part of the name of each GPU's model.
+        environment: Variables, each as KEY=VALUE, over those of the cluster's spec.
         image: Name of an image of gpuprov's or of the engine's.
         network: Which of the two networks it is on.
         source: A stopped node whose disk it is a copy of, instead of an image.
@@ -34,11 +39,25 @@ class NodeOrder:
     role: Role | None = None
     gpus: str | None = None
     sharing: Sharing | None = None
+    memory_bytes: int | None = None
+    model: str | None = None
+    environment: tuple[str, ...] = ()
     image: str | None = None
     mounts: tuple[MountSpec, ...] = ()
     network: Network = "both"
     privileged: bool = False
     source: str | None = None
+
+    @property
+    def wish(self) -> GpuWish:
+        """What it says about GPUs."""
+        return GpuWish(
+            gpus=self.gpus,
+            sharing=self.sharing,
+            memory_bytes=self.memory_bytes,
+            model=self.model,
+            environment=read_variables(self.environment),
+        )
 
     def label(self) -> str:
         """The order as one line of JSON."""
@@ -53,6 +72,7 @@ def read_order(node: NodeState) -> NodeOrder | None:
     try:
         content = json.loads(text)
         mounts = tuple(MountSpec(**mount) for mount in content.pop("mounts", ()))
-        return NodeOrder(**content, mounts=mounts)
+        environment = tuple(content.pop("environment", ()))
+        return NodeOrder(**content, mounts=mounts, environment=environment)
     except (ValueError, TypeError, AttributeError):  # of another version, or edited by hand: as if it had none
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.gpu.allocate import Lease, LeaseRequest, allocate
+from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, Silent, allocate
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import MigInstance
 
@@ -21,11 +21,19 @@ def two(tmp_path: Path) -> HostGpus:
 
 
 def chosen(host: HostGpus, leases: list[Lease], requests: list[LeaseRequest]) -> dict[str, list[int]]:
-    return {node: [gpu.index for gpu in gpus] for node, gpus in allocate(host, leases, requests).items()}
+    return {
+        node: [gpu.index for gpu in gpus] for node, gpus in allocate(host, leases, requests, claims=Claims()).items()
+    }
 
 
 def lease(host: HostGpus, node: str, index: int, sharing: str = "shared") -> Lease:
-    return Lease(node=node, gpus=(host.units[index].uuid,), sharing="exclusive" if sharing == "exclusive" else "shared")
+    return Lease(
+        node=node,
+        gpus=(host.units[index].uuid,),
+        sharing="exclusive" if sharing == "exclusive" else "shared",
+        engine="lxd",
+        status="running",
+    )
 
 
 def shared(node: str, count: int = 1) -> LeaseRequest:
@@ -51,16 +59,16 @@ def test_shared_leaves_alone_what_another_holds_exclusively(two: HostGpus) -> No
 def test_exclusive_takes_only_what_nobody_holds(two: HostGpus) -> None:
     assert chosen(two, [lease(two, "a", 0)], [exclusive("c000")]) == {"c000": [1]}
     with pytest.raises(UsageError) as caught:
-        allocate(two, [lease(two, "a", 0)], [exclusive("c000"), exclusive("c001")])
+        allocate(two, [lease(two, "a", 0)], [exclusive("c000"), exclusive("c001")], claims=Claims())
     assert "c001 cannot have 1 GPU (exclusive): 0 of 1" in caught.value.what
-    assert "a (shared)" in caught.value.evidence
+    assert "a (shared, lxd)" in caught.value.evidence
     assert "c000 (exclusive)" in caught.value.evidence
-    assert "gpuprov rm NODE" in caught.value.fix
+    assert "gpuprov rm a --engine lxd" in caught.value.fix
 
 
 def test_what_cannot_be_for_one_is_given_to_none(two: HostGpus) -> None:
     with pytest.raises(UsageError, match="3 GPUs"):
-        allocate(two, [], [shared("c000"), shared("c001", 3)])
+        allocate(two, [], [shared("c000"), shared("c001", 3)], claims=Claims())
 
 
 def test_an_exclusive_request_is_served_before_a_shared_one_takes_the_last_free_gpu(two: HostGpus) -> None:
@@ -89,7 +97,7 @@ def test_a_named_gpu_is_the_one_that_is_given(two: HostGpus) -> None:
     request = LeaseRequest(node="c000", sharing="shared", wanted=(two.units[1].uuid,))
     assert chosen(two, [lease(two, "c000", 0)], [request]) == {"c000": [1]}
     with pytest.raises(UsageError, match=r"c000 cannot have GPU .*000001"):
-        allocate(two, [lease(two, "other", 1, "exclusive")], [request])
+        allocate(two, [lease(two, "other", 1, "exclusive")], [request], claims=Claims())
 
 
 def test_no_gpu_asked_is_none_given(two: HostGpus) -> None:
@@ -99,14 +107,14 @@ def test_no_gpu_asked_is_none_given(two: HostGpus) -> None:
 def test_a_lease_on_a_gpu_that_is_gone_is_an_error(two: HostGpus) -> None:
     one = replace(two, gpus=two.gpus[:1])
     with pytest.raises(HostNotReady) as caught:
-        allocate(one, [lease(two, "c000", 1)], [shared("c000")])
+        allocate(one, [lease(two, "c000", 1)], [shared("c000")], claims=Claims())
     assert two.units[1].uuid in caught.value.evidence
-    assert allocate(one, [lease(two, "c000", 1)], [shared("c001")])["c001"] == one.units
+    assert allocate(one, [lease(two, "c000", 1)], [shared("c001")], claims=Claims())["c001"] == one.units
 
 
 def test_the_same_node_twice_is_an_error(two: HostGpus) -> None:
     with pytest.raises(UsageError, match="twice"):
-        allocate(two, [], [shared("c000"), shared("c000")])
+        allocate(two, [], [shared("c000"), shared("c000")], claims=Claims())
 
 
 def test_mig_instances_are_leased_one_by_one(two: HostGpus) -> None:
@@ -115,5 +123,65 @@ def test_mig_instances_are_leased_one_by_one(two: HostGpus) -> None:
     )
     host = replace(two, gpus=(replace(two.gpus[0], mig_enabled=True, mig=parts), two.gpus[1]))
     assert [unit.label for unit in host.units] == ["0:0", "0:1", "1"]
-    given = allocate(host, [], [exclusive(f"c00{n}") for n in range(3)])
+    given = allocate(host, [], [exclusive(f"c00{n}") for n in range(3)], claims=Claims())
     assert [[unit.uuid for unit in units] for units in given.values()] == [["MIG-0"], ["MIG-1"], [two.gpus[1].uuid]]
+
+
+def waiting(*requests: LeaseRequest) -> Claims:
+    return Claims(waiting=requests)
+
+
+def given(host: HostGpus, leases: list[Lease], request: LeaseRequest, claims: Claims) -> list[int]:
+    return [gpu.index for gpu in allocate(host, leases, [request], claims=claims)[request.node]]
+
+
+def test_nodes_of_other_engines_hold_their_gpus_whatever_their_name(two: HostGpus) -> None:
+    twin = replace(lease(two, "c000", 0, "exclusive"), engine="docker", status="stopped")
+    claims = Claims(engine="lxd", leases=(twin,))
+    assert given(two, [], exclusive("c000"), claims) == [1]
+    with pytest.raises(GpusTaken) as caught:
+        allocate(two, [lease(two, "a", 1)], [exclusive("c001")], claims=claims)
+    assert "c000 (exclusive, docker, stopped)" in caught.value.evidence
+    assert "gpuprov rm c000 --engine docker" in caught.value.fix
+
+
+def test_whoever_waits_comes_first(two: HostGpus) -> None:
+    assert given(two, [], exclusive("late"), waiting(exclusive("early"))) == [1]
+    with pytest.raises(GpusTaken) as caught:
+        given(two, [], exclusive("late"), waiting(exclusive("early"), exclusive("next")))
+    assert "GPU 0 GPU-51515151-5151-4151-8151-000000000000: free, kept for early, who waits" in caught.value.evidence
+    assert "--wait" in caught.value.fix
+
+
+def test_who_waits_for_more_than_is_free_is_not_starved(two: HostGpus) -> None:
+    with pytest.raises(GpusTaken):
+        given(two, [lease(two, "a", 0)], exclusive("late"), waiting(exclusive("early", 2)))
+
+
+def test_who_waits_for_one_gpu_keeps_nobody_from_another(two: HostGpus) -> None:
+    early = LeaseRequest(node="early", sharing="exclusive", wanted=(two.units[0].uuid,))
+    assert given(two, [lease(two, "a", 0)], exclusive("late"), waiting(early)) == [1]
+    among = LeaseRequest(node="early", sharing="exclusive", among=(two.units[0].uuid,))
+    assert given(two, [lease(two, "a", 0)], exclusive("late"), waiting(among)) == [1]
+
+
+def test_no_gpu_is_given_past_an_engine_that_does_not_answer(two: HostGpus) -> None:
+    silent = Silent(engine="docker", error=HostNotReady("docker is down", evidence="no socket", fix="start it"))
+    claims = Claims(silent=(silent,))
+    for request in (exclusive("c000"), shared("c000"), LeaseRequest(node="c000", sharing="shared", wanted=("x",))):
+        with pytest.raises(HostNotReady) as caught:
+            allocate(two, [], [request], claims=claims)
+        assert "docker" in caught.value.what
+        assert "no socket" in caught.value.evidence
+        assert caught.value.fix == "start it"
+    assert given(two, [], exclusive("c000", 0), claims) == []
+    assert given(two, [lease(two, "c000", 1)], shared("c000"), claims) == [1]
+
+
+def test_what_time_cannot_cure_is_no_reason_to_wait(two: HostGpus) -> None:
+    with pytest.raises(UsageError) as caught:
+        given(two, [], exclusive("c000", 3), Claims())
+    assert not isinstance(caught.value, GpusTaken)
+    with pytest.raises(GpusTaken) as taken:
+        given(two, [lease(two, "a", 0)], exclusive("c000", 2), Claims())
+    assert taken.value.request == exclusive("c000", 2)

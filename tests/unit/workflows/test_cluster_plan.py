@@ -7,6 +7,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_GPUS
+from gpuprov.gpu.allocate import Claims
 from gpuprov.spec.models import NodesSpec
 from gpuprov.workflows.cluster_plan import Plan, plan_cluster
 from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 
 def plan(world: World, spec: ClusterSpec, state: ClusterState | None = None) -> Plan:
     return plan_cluster(
-        spec, state or observe_cluster(world.driver, "lab"), world.host, version="1", expect=world.driver
+        spec,
+        state or observe_cluster(world.driver, "lab"),
+        world.host,
+        claims=Claims(),
+        version="1",
+        expect=world.driver,
     )
 
 
@@ -92,17 +98,26 @@ def test_a_gpu_that_has_gone_is_an_error_of_the_host(world: World) -> None:
     world.up(4)
     gone = replace(world.host, gpus=world.host.gpus[:3])
     with pytest.raises(HostNotReady, match="c003"):
-        plan_cluster(world.spec(4), observe_cluster(world.driver, "lab"), gone, version="1", expect=world.driver)
+        plan_cluster(
+            world.spec(4), observe_cluster(world.driver, "lab"), gone, claims=Claims(), version="1", expect=world.driver
+        )
 
 
 def test_a_host_without_gpus_serves_nodes_without(world: World) -> None:
     none = replace(world.host, gpus=())
     planned = plan_cluster(
-        world.spec(2, per_node=0), observe_cluster(world.driver, "lab"), none, version="1", expect=world.driver
+        world.spec(2, per_node=0),
+        observe_cluster(world.driver, "lab"),
+        none,
+        claims=Claims(),
+        version="1",
+        expect=world.driver,
     )
     assert [design.access for design in planned.create] == ["none", "none"]
     with pytest.raises(UsageError):
-        plan_cluster(world.spec(2), observe_cluster(world.driver, "lab"), none, version="1", expect=world.driver)
+        plan_cluster(
+            world.spec(2), observe_cluster(world.driver, "lab"), none, claims=Claims(), version="1", expect=world.driver
+        )
 
 
 def test_another_prefix_is_another_set_of_nodes(world: World) -> None:

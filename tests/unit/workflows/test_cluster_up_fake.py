@@ -10,6 +10,7 @@ import pytest
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, SpecError, TimedOut, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_SPEC, NetworkState
 from gpuprov.drivers.fake.faults import Killed
+from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows import slurm
 from gpuprov.workflows.cluster_state import observe_cluster
@@ -216,7 +217,7 @@ REFUSED: list[tuple[type[GpuprovError], int, Callable[[World], ClusterSpec]]] = 
     (UsageError, 2, subnet_of_the_host),
     (UsageError, 2, private_subnet_of_the_host),
     (HostNotReady, 3, no_room),
-    (UsageError, 2, lambda world: world.spec(5, sharing="exclusive")),
+    (GpusTaken, 2, lambda world: world.spec(5, sharing="exclusive")),
     (UsageError, 2, lambda world: world.spec(1, per_node=5)),
     (SpecError, 2, lambda world: world.spec(0)),
     (SpecError, 2, lambda world: world.spec(300)),

@@ -16,6 +16,7 @@ from gpuprov.drivers.base import (
     Attachment,
 )
 from gpuprov.drivers.fake.engine import FakeImage, FakeNode
+from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import MountSpec
 from gpuprov.workflows import create_node as module
@@ -154,7 +155,7 @@ def test_gpus_that_are_not_there(world: World, gpus: str) -> None:
 def test_an_exclusive_gpu_is_nobody_else_s(world: World) -> None:
     world.create("c000", gpus="0,1,2,3", sharing="exclusive")
     for sharing in ("exclusive", "shared"):
-        with refused(world, UsageError, 2):
+        with refused(world, GpusTaken, 2):
             world.create("c001", gpus="1", sharing=sharing)
     world.create("c001", gpus="none")
     assert world.engine.nodes["c000"].labels[LABEL_SHARING] == "exclusive"
@@ -162,7 +163,7 @@ def test_an_exclusive_gpu_is_nobody_else_s(world: World) -> None:
 
 def test_a_shared_gpu_cannot_be_had_exclusively(world: World) -> None:
     world.up(4)
-    with refused(world, UsageError, 2):
+    with refused(world, GpusTaken, 2):
         world.create("c004", sharing="exclusive")
 
 

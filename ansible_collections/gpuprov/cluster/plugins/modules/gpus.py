@@ -84,7 +84,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
     host = observe_gpus(module.params["gpu_mode"] or "auto")
     engine = module.params["engine"]
     drivers = [open_driver(engine)] if engine else open_answering()[0].values()
-    leases = read_leases([node for driver in drivers for node in driver.list_nodes()])
+    leases = [lease for driver in drivers for lease in read_leases(driver.list_nodes(), engine=driver.name)]
     gpus = []
     for gpu in host.units:
         held = [lease for lease in leases if gpu.uuid in lease.gpus]

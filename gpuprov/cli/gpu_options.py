@@ -1,0 +1,73 @@
+"""Options by which GPUs are asked for, and how long one waits for them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gpuprov.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.workflows.waiting_for_gpus import Patience
+
+_DURATION = re.compile(r"([0-9]{1,7})(s|m|h)?", re.ASCII)
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
+LONGEST_WAIT_S: Final = 7 * 86400
+
+
+def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`--gpus`, `--gpu-memory`, `--gpu-model`, `--exclusive`, `--env` and `--wait`."""
+    for option in reversed(
+        (
+            click.option(
+                "--gpus", metavar="WHICH", help="A count, all, none, or a list: 0,1, UUIDs, PCI addresses, MIG 0:1."
+            ),
+            click.option("--gpu-memory", metavar="SIZE", help="That each GPU has at least, such as 20GiB."),
+            click.option("--gpu-model", metavar="NAME", help="A part of the name of each GPU's model."),
+            click.option("--exclusive", "sharing", flag_value="exclusive", help="GPUs that nobody else may hold."),
+            click.option(
+                "-e", "--env", "variables", multiple=True, metavar="KEY=VALUE", help="A variable; repeatable."
+            ),
+            click.option(
+                "--wait",
+                metavar="TIME",
+                callback=_duration,
+                help="Queue for GPUs that are taken, such as 10m.  [default: be refused]",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
+def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = _DURATION.fullmatch(text.strip())
+    seconds = int(found[1]) * _UNITS_S[found[2] or "s"] if found else -1
+    if not 0 < seconds <= LONGEST_WAIT_S:
+        raise UsageError(
+            f"--wait {text!r} is not how long to wait",
+            evidence="a whole number with s, m or h, above 0 and up to 168h",
+            fix="--wait 10m",
+        )
+    return float(seconds)
+
+
+def memory_bytes(text: str | None) -> int | None:
+    """What `--gpu-memory` says."""
+    from gpuprov.gpu.ask import parse_memory
+
+    return None if text is None else parse_memory(text)
+
+
+def patience(wait_s: float | None) -> Patience:
+    """How long `--wait` says."""
+    from gpuprov.workflows.leases import host_neighbours
+    from gpuprov.workflows.waiting_for_gpus import Patience
+
+    return Patience(neighbours=host_neighbours(), wait_s=wait_s)

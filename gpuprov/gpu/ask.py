@@ -1,0 +1,264 @@
+"""What somebody asks for, by option, spec or environment variable, held against the GPUs of a host: one answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import UsageError
+from gpuprov.gpu.allocate import LeaseRequest
+from gpuprov.gpu.visible import parse_selection, parse_visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.spec.models import Sharing
+
+VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
+ENABLED: Final = "HOUDINI_GPU_ENABLED"
+REQUESTED: Final = ("HOUDINI_GPU_REQUESTED", "HOUDINI_GPU_REQUEST")
+VARIABLES: Final = (VISIBLE, ENABLED, *REQUESTED)
+GIB: Final = 1024**3
+_WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
+_NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
+_SIZE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?([KMGT]i?B|B)?", re.ASCII | re.IGNORECASE)
+_POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuWish:
+    """What is asked for, as it was said.
+
+    Attributes:
+        gpus: A count, `all`, `none`, or a list of index, UUID, PCI address or MIG instance; None if unsaid.
+        memory_bytes: That each GPU has at least.
+        model: A part of the model's name.
+        environment: Of the container; some variables ask for GPUs.
+    """
+
+    gpus: str | None = None
+    sharing: Sharing | None = None
+    memory_bytes: int | None = None
+    model: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def silent(self) -> bool:
+        """Whether it says nothing about which and how many."""
+        return self.gpus is None and not any(name in self.environment for name in VARIABLES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuAsk:
+    """The answer: so many, or these, out of those."""
+
+    count: int
+    sharing: Sharing
+    wanted: tuple[str, ...] = ()
+    among: tuple[str, ...] | None = None
+
+    def request(self, node: str) -> LeaseRequest:
+        """The same, for a node."""
+        return LeaseRequest(node=node, sharing=self.sharing, count=self.count, wanted=self.wanted, among=self.among)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Default:
+    """What holds where the wish is silent.
+
+    Attributes:
+        said: The words to quote where somebody chose it on purpose, so that a variable must not contradict it.
+    """
+
+    count: int = 1
+    sharing: Sharing = "shared"
+    said: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Statement:
+    """One thing that was said; None is no opinion."""
+
+    source: str
+    count: int | None = None
+    gpus: tuple[Gpu, ...] = ()
+    sharing: Sharing | None = None
+
+
+def decide_ask(wish: GpuWish, host: HostGpus, default: Default) -> GpuAsk:
+    """Bring all that was said together.
+
+    Raises:
+        UsageError: A part of it is nonsense, names what is not there, or two parts contradict each other.
+    """
+    statements = [*_options(wish, host), *_variables(wish.environment, host)]
+    if default.said and statements:
+        sharing: Sharing | None = "exclusive" if default.sharing == "exclusive" else None
+        statements.append(_Statement(source=default.said, count=default.count, sharing=sharing))
+    _refuse_contradiction(statements)
+    counts = [one.count for one in statements if one.count is not None]
+    count = counts[0] if counts else default.count
+    named = next((one.gpus for one in statements if one.gpus), ())
+    among = _among(wish, host)
+    if named and among is not None:
+        named = _fitting(named, among, wish, host)
+    elif among is not None and count > len(among):
+        raise _unfit(f"there are not {count} GPUs {_criteria(wish)}", host)
+    return GpuAsk(
+        count=len(named) or count,
+        sharing=_sharing(wish, statements, default),
+        wanted=tuple(gpu.uuid for gpu in named),
+        among=among,
+    )
+
+
+def parse_memory(text: str) -> int:
+    """Bytes of `20GiB`, `20480MiB` or `20GB`.
+
+    Raises:
+        UsageError: It is no such size.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None or not found[2] or not float(found[1]):
+        raise UsageError(
+            f"{text!r} is not an amount of memory",
+            evidence="a number and KiB, MiB, GiB or TiB",
+            fix="--gpu-memory 20GiB",
+        )
+    unit = found[2].lower()
+    base = 1024 if "i" in unit else 1000
+    return int(float(found[1]) * base ** _POWERS.get(unit[0], 0))
+
+
+def inner_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that a container gets: all as they were, but for the one that NVIDIA's own runtime obeys.
+
+    The lease decides what gets in; a host whose Docker runs everything by that runtime must not add what the variable,
+    or the image, names.
+    """
+    return {**environment, VISIBLE: "void"} if VISIBLE in environment else dict(environment)
+
+
+def _options(wish: GpuWish, host: HostGpus) -> list[_Statement]:
+    said = []
+    if wish.gpus is not None:
+        chosen = parse_selection(wish.gpus, host)
+        said.append(_Statement(source=f"--gpus {wish.gpus}", count=chosen.count, gpus=chosen.gpus))
+    if wish.sharing is not None:
+        source = "--exclusive" if wish.sharing == "exclusive" else "--sharing shared"
+        said.append(_Statement(source=source, sharing=wish.sharing))
+    return said
+
+
+def _variables(environment: Mapping[str, str], host: HostGpus) -> list[_Statement]:
+    said = []
+    if VISIBLE in environment:
+        text = environment[VISIBLE]
+        gpus = parse_visible(text, host).gpus
+        everybody: Sharing | None = "shared" if text.strip() == "all" else None
+        said.append(_Statement(source=f"{VISIBLE}={text}", count=len(gpus), gpus=gpus, sharing=everybody))
+    said += [_requested(name, environment[name], host) for name in REQUESTED if name in environment]
+    if ENABLED in environment:
+        enabled = _WORDS.get(environment[ENABLED].strip().lower())
+        source = f"{ENABLED}={environment[ENABLED]}"
+        if enabled is None:
+            raise UsageError(
+                f"{source} says neither yes nor no", evidence="allowed: true, false", fix=f"{ENABLED}=true"
+            )
+        if enabled and not said:
+            raise UsageError(
+                f"{source} names no GPU",
+                evidence=f"it gives access to what {VISIBLE} names, and that is not set",
+                fix=f"add {VISIBLE}=all, or a list of index or UUID",
+            )
+        if not enabled:
+            said.append(_Statement(source=source, count=0))
+    return said
+
+
+def _requested(name: str, text: str, host: HostGpus) -> _Statement:
+    if not _NUMBER.fullmatch(text.strip()):
+        raise UsageError(
+            f"{name}={text} is not a number of GPUs", evidence="it asks for so many GPUs of one's own", fix=f"{name}=1"
+        )
+    count = int(text)
+    if count > len(host.units):
+        raise _unfit(f"{name}={text}: there are not {count} GPUs", host)
+    return _Statement(source=f"{name}={text}", count=count, sharing="exclusive" if count else None)
+
+
+def _refuse_contradiction(statements: Sequence[_Statement]) -> None:
+    for number, one in enumerate(statements):
+        for other in statements[:number]:
+            if _contradict(other, one):
+                raise UsageError(
+                    f"{other.source} and {one.source} contradict each other",
+                    evidence=f"{_meaning(other)}; {_meaning(one)}",
+                    fix="leave one of them out",
+                )
+
+
+def _contradict(one: _Statement, other: _Statement) -> bool:
+    if None not in (one.count, other.count) and one.count != other.count:
+        return True
+    if one.gpus and other.gpus and set(one.gpus) != set(other.gpus):
+        return True
+    return None not in (one.sharing, other.sharing) and one.sharing != other.sharing
+
+
+def _meaning(statement: _Statement) -> str:
+    gpus = ", ".join(f"GPU {gpu.label}" for gpu in statement.gpus) or (
+        "" if statement.count is None else f"{statement.count} GPU{'' if statement.count == 1 else 's'}"
+    )
+    return f"{statement.source} asks for {' '.join(part for part in (gpus, statement.sharing) if part) or 'nothing'}"
+
+
+def _sharing(wish: GpuWish, statements: Sequence[_Statement], default: Default) -> Sharing:
+    stated = next((one.sharing for one in statements if one.sharing), None)
+    if stated is not None:
+        return stated
+    # Who only names what he wants to see, as NVIDIA's toolkit reads it, asks for nothing of his own.
+    return "shared" if VISIBLE in wish.environment and wish.gpus is None else default.sharing
+
+
+def _among(wish: GpuWish, host: HostGpus) -> tuple[str, ...] | None:
+    if wish.memory_bytes is None and wish.model is None:
+        return None
+    return tuple(unit.uuid for unit in host.units if _fits(unit, wish))
+
+
+def _fits(unit: Gpu, wish: GpuWish) -> bool:
+    if wish.memory_bytes is not None and (unit.memory_bytes or 0) < wish.memory_bytes:
+        return False
+    return wish.model is None or wish.model.strip().lower() in unit.model.lower()
+
+
+def _criteria(wish: GpuWish) -> str:
+    said = [
+        f"with {wish.memory_bytes / GIB:g} GiB" if wish.memory_bytes is not None else "",
+        f"of model {wish.model!r}" if wish.model is not None else "",
+    ]
+    return " ".join(part for part in said if part)
+
+
+def _fitting(named: Sequence[Gpu], among: Sequence[str], wish: GpuWish, host: HostGpus) -> tuple[Gpu, ...]:
+    """All of them; of `all`, those that fit, at least one."""
+    fitting = tuple(gpu for gpu in named if gpu.uuid in among)
+    everything = wish.gpus is not None and wish.gpus.strip() == "all"
+    if not fitting or (len(fitting) < len(named) and not everything):
+        unfit = ", ".join(gpu.label for gpu in named if gpu.uuid not in among)
+        raise _unfit(f"GPU {unfit} is none {_criteria(wish)}", host)
+    return fitting
+
+
+def _unfit(what: str, host: HostGpus) -> UsageError:
+    listing = "; ".join(f"{unit.label} = {unit.model}, {_size(unit)}" for unit in host.units)
+    return UsageError(
+        what, evidence=f"this host has {listing or 'no GPU that can be leased'}", fix="gpuprov gpus shows what there is"
+    )
+
+
+def _size(unit: Gpu) -> str:
+    return "memory unknown" if unit.memory_bytes is None else f"{unit.memory_bytes / GIB:g} GiB"

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.core.errors import UsageError
+from gpuprov.gpu.ask import GIB, Default, GpuAsk, GpuWish, decide_ask, inner_environment, parse_memory
+from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.models import MigInstance
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuprov.gpu.models import HostGpus
+
+VISIBLE, ENABLED, REQUESTED, REQUEST = (
+    "NVIDIA_VISIBLE_DEVICES",
+    "HOUDINI_GPU_ENABLED",
+    "HOUDINI_GPU_REQUESTED",
+    "HOUDINI_GPU_REQUEST",
+)
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> HostGpus:
+    return observe(root=tmp_path, mode="simulated", simulated_count=2)
+
+
+def ask(host: HostGpus, default: Default | None = None, **wish: Any) -> GpuAsk:
+    return decide_ask(GpuWish(**wish), host, default or Default())
+
+
+def labels(host: HostGpus, asked: GpuAsk) -> list[str]:
+    return [unit.label for unit in host.units if unit.uuid in asked.wanted]
+
+
+@pytest.mark.parametrize(
+    ("environment", "count", "named", "sharing"),
+    [
+        ({}, 1, [], "shared"),
+        ({"OTHER": "a=b"}, 1, [], "shared"),
+        ({VISIBLE: "all"}, 2, ["0", "1"], "shared"),
+        ({VISIBLE: "none"}, 0, [], "shared"),
+        ({VISIBLE: "void"}, 0, [], "shared"),
+        ({VISIBLE: ""}, 0, [], "shared"),
+        ({VISIBLE: "1"}, 1, ["1"], "shared"),
+        ({VISIBLE: "GPU-51515151-5151-4151-8151-000000000001,0"}, 2, ["0", "1"], "shared"),
+        ({VISIBLE: "1", ENABLED: "true"}, 1, ["1"], "shared"),
+        ({VISIBLE: "none", ENABLED: "TRUE"}, 0, [], "shared"),
+        ({ENABLED: "false"}, 0, [], "shared"),
+        ({REQUESTED: "1"}, 1, [], "exclusive"),
+        ({REQUEST: "2"}, 2, [], "exclusive"),
+        ({REQUESTED: "2", REQUEST: "2"}, 2, [], "exclusive"),
+        ({REQUESTED: "1", VISIBLE: "1"}, 1, ["1"], "exclusive"),
+        ({REQUESTED: "1", ENABLED: "true"}, 1, [], "exclusive"),
+        ({REQUESTED: "0"}, 0, [], "shared"),
+    ],
+)
+def test_variables_are_names_for_the_same_things(
+    two: HostGpus, environment: dict[str, str], count: int, named: list[str], sharing: str
+) -> None:
+    asked = ask(two, environment=environment)
+    assert (asked.count, labels(two, asked), asked.sharing) == (count, named, sharing)
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"environment": {VISIBLE: "all"}, "sharing": "exclusive"},
+        {"environment": {VISIBLE: "all", REQUESTED: "2"}},
+        {"environment": {VISIBLE: "all", REQUEST: "1"}},
+        {"environment": {VISIBLE: "none", REQUESTED: "1"}},
+        {"environment": {VISIBLE: "0,1", REQUESTED: "1"}},
+        {"environment": {REQUESTED: "1", REQUEST: "2"}},
+        {"environment": {ENABLED: "false", VISIBLE: "0"}},
+        {"environment": {ENABLED: "false", REQUESTED: "1"}},
+        {"environment": {REQUESTED: "1"}, "sharing": "shared"},
+        {"environment": {VISIBLE: "0"}, "gpus": "gpu1"},
+        {"environment": {VISIBLE: "all"}, "gpus": "1"},
+        {"environment": {REQUESTED: "1"}, "gpus": "2"},
+        {"environment": {VISIBLE: "void"}, "gpus": "1"},
+    ],
+)
+def test_contradictions_are_refused(two: HostGpus, wish: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="contradict each other") as caught:
+        ask(two, **wish)
+    assert caught.value.evidence.count(" asks for ") == 2
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        *({"environment": {name: text}} for name in (REQUESTED, REQUEST) for text in ("-1", "x", "", "0x", "3", "1.5")),
+        *({"environment": {VISIBLE: text}} for text in ("-1", "0x", "0,0", "7", "all,0")),
+        *({"environment": {ENABLED: text}} for text in ("true", "maybe", "")),
+        *({"gpus": text} for text in ("-1", "0x", "0,0", "7", "")),
+        {"memory_bytes": 81 * GIB},
+        {"memory_bytes": GIB, "gpus": "3"},
+        {"model": "A100"},
+        {"model": "A100", "gpus": "gpu0"},
+        {"model": "A100", "gpus": "all"},
+    ],
+)
+def test_nonsense_is_refused_in_three_parts(two: HostGpus, wish: dict[str, Any]) -> None:
+    with pytest.raises(UsageError) as caught:
+        ask(two, **wish)
+    assert caught.value.what
+    assert caught.value.evidence
+    assert caught.value.fix
+
+
+def test_memory_and_model_choose_among_the_gpus(two: HostGpus) -> None:
+    small = replace(two.gpus[0], memory_bytes=16 * GIB, model="NVIDIA L4")
+    host = replace(two, gpus=(small, two.gpus[1]))
+    big = two.gpus[1].uuid
+    assert ask(host, memory_bytes=20 * GIB).among == (big,)
+    assert ask(host, model="h100").among == (big,)
+    assert ask(host, model="l4", gpus="all").wanted == (small.uuid,)
+    assert ask(host, memory_bytes=10 * GIB, gpus="2").among == (small.uuid, big)
+    with pytest.raises(UsageError, match="GPU 0 is none with 20 GiB"):
+        ask(host, memory_bytes=20 * GIB, gpus="0,1")
+    unknown = replace(host, gpus=(replace(small, memory_bytes=None),))
+    with pytest.raises(UsageError, match="not 1 GPUs with 1 GiB") as caught:
+        ask(unknown, memory_bytes=GIB)
+    assert "memory unknown" in caught.value.evidence
+
+
+def test_what_a_spec_says_on_purpose_is_not_contradicted(two: HostGpus) -> None:
+    deliberate = Default(count=2, sharing="exclusive", said="gpus: {per_node: 2}")
+    assert ask(two, deliberate, environment={REQUESTED: "2"}).count == 2
+    with pytest.raises(UsageError, match="per_node: 2"):
+        ask(two, deliberate, environment={REQUESTED: "1"})
+    assert ask(two, Default(count=2), environment={REQUESTED: "1"}).count == 1
+
+
+def test_mig_instances_by_variable(two: HostGpus) -> None:
+    parts = tuple(MigInstance(index=n, uuid=f"MIG-{n}", gpu_instance=n, compute_instance=0) for n in range(2))
+    host = replace(two, gpus=(replace(two.gpus[0], mig_enabled=True, mig=parts), two.gpus[1]))
+    assert labels(host, ask(host, environment={VISIBLE: "MIG-1,1"})) == ["0:1", "1"]
+    assert labels(host, ask(host, gpus="0:0")) == ["0:0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("20GiB", 20 * GIB), ("20 gib", 20 * GIB), ("1.5GiB", 3 * GIB // 2), ("20GB", 20 * 10**9), ("512MiB", GIB // 2)],
+)
+def test_sizes(text: str, size: int) -> None:
+    assert parse_memory(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "20", "GiB", "-1GiB", "0GiB", "1e3GiB", "20 GiB extra", "٣GiB"])
+def test_no_sizes(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_memory(text)
+
+
+def test_the_container_sees_every_variable_but_the_one_that_the_runtime_obeys() -> None:
+    given = {"A": "b=c", ENABLED: "true", VISIBLE: "0"}
+    assert inner_environment(given) == {**given, VISIBLE: "void"}
+    assert inner_environment({"A": "b=c"}) == {"A": "b=c"}
