@@ -73,7 +73,7 @@ def test_what_is_foreign_or_unfinished_is_no_host(world: World) -> None:
 
 def test_a_name_that_two_engines_have_is_left_out_and_the_others_stay(world: World) -> None:
     world.up(2)
-    first, second = world.driver.list_nodes()
+    first, second = sorted(world.driver.list_nodes(), key=lambda node: node.name)
     inventory = build_inventory([("lxd", first), ("lxd", second), ("docker", first)], simulate)
     assert list(inventory.hosts) == ["c001"]
     (warning,) = inventory.warnings
