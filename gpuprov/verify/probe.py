@@ -41,7 +41,7 @@ def gather(parameters: Facts) -> Facts:
     """Every part that the parameters ask for."""
     facts: Facts = {"seconds": {}}
     started = time.monotonic()
-    slurm = start_slurm(parameters["slurm"]) if parameters.get("slurm") else None
+    slurm = start_slurm(parameters["slurm"], parameters.get("nvml")) if parameters.get("slurm") else None
     kernels = start_kernels(parameters["kernels"]) if parameters.get("kernels") else None
     sampler = Sampler(**parameters["sampling"]) if parameters.get("sampling") else None
     parts: dict[str, Callable[[], Any]] = {
@@ -51,6 +51,7 @@ def gather(parameters: Facts) -> Facts:
         "driver": look_at_driver,
         "nvml": lambda: ask_nvml(parameters.get("nvml")),
         "sampling": lambda: sampler.start() if sampler else None,  # once NVML is there, while the kernels run
+        "wheels": find_cuda_wheels,
         "cuda": lambda: init_cuda() if parameters["cuda"] else None,
         "network": lambda: reach_all(parameters["network"]),
         "slurm": lambda: finish_slurm(slurm) if slurm else None,
@@ -276,6 +277,13 @@ def answer_or_none(pynvml: Any, question: Callable[[], float]) -> float | None: 
         return None
 
 
+def find_cuda_wheels() -> list[str]:
+    """NVIDIA's Python packages of CUDA, such as `nvidia_cuda_nvcc_cu12-12.9.86`, by their folders of metadata."""
+    folders = [Path(folder) for folder in sys.path if folder and Path(folder).is_dir()]
+    found = {path.name for folder in folders for path in folder.glob("nvidia_cuda_*.dist-info")}
+    return sorted(name.removesuffix(".dist-info") for name in found)
+
+
 def init_cuda() -> Facts:
     """What cuInit answers; 999 is the mark of a missing or stale nvidia-uvm."""
     try:
@@ -377,11 +385,11 @@ def start_kernels(wanted: Facts) -> Facts:
     return start(argv, SIMULATED_GPU if wanted["simulated"] else {}, wanted["timeout_s"])
 
 
-def start_slurm(wanted: Facts) -> Facts:
-    """Ask Slurm about this node, and start a job on it that holds a GPU."""
+def start_slurm(wanted: Facts, simulation: Facts | None) -> Facts:
+    """Ask Slurm about this node, and start a job on it that holds its GPUs and says which it sees."""
     show = start(["scontrol", "--oneliner", "show", "node", wanted["node"]], {}, wanted["timeout_s"])
     argv = ["srun", "--immediate=5", "--quiet", "--job-name=gpuprov-verify", f"--nodelist={wanted['node']}", "-n1"]
-    argv += ["-N1", *wanted["gres"], "sh", "-c", 'echo "$SLURMD_NODENAME ${CUDA_VISIBLE_DEVICES-}"']
+    argv += ["-N1", *wanted["gres"], "python3", "-I", "-c", wanted["program"], json.dumps(simulation)]
     return {"show": show, "job": start(argv, {}, wanted["timeout_s"])}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.verify.checks.kernels import KERNELS
 from gpuprov.verify.checks.network import PRIVATE, PUBLIC
 from gpuprov.verify.models import Observation
-from gpuprov.verify.program import probe_program
+from gpuprov.verify.program import job_program, probe_program
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,8 +119,8 @@ def _network(expected: Expectation) -> dict[str, list[str]]:
 
 
 def _slurm(expected: Expectation, timeout_s: float) -> dict[str, object]:
-    gres = ["--gres=gpu:1"] if expected.gpu_paths else []
-    return {"node": expected.node, "gres": gres, "timeout_s": timeout_s}
+    gres = [f"--gres=gpu:{len(expected.gpu_paths)}"] if expected.gpu_paths else []
+    return {"node": expected.node, "gres": gres, "program": job_program(), "timeout_s": timeout_s}
 
 
 def parse_answer(exit_code: int, stdout: str, stderr: str, *, seconds: float) -> Observation:

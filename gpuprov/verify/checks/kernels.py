@@ -122,7 +122,7 @@ RULES = (
     Rule(
         id="kernels-run",
         layer="kernels",
-        needs=("nvml-uuids", "nvml-compute-mode", "cuda-init"),
+        needs=("nvml-uuids", "nvml-compute-mode", "cuda-wheels", "cuda-init"),
         judge=judge_run,
         fact="kernels",
     ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpuprov.core.requirements import driver_for_cuda
 from gpuprov.verify.checks.driver import NO_GPU, facts_of, real_gpu
 from gpuprov.verify.checks.readings import LOOK, LOST, combine, explain_code, gpus_of, values_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
@@ -99,6 +101,33 @@ def judge_cuda(expected: Expectation, seen: Observation) -> Finding:
     return passed("cuInit says 0")
 
 
+def judge_wheels(expected: Expectation, seen: Observation) -> Finding:
+    """The driver runs programs of the CUDA major that the image's Python packages are of."""
+    if not expected.gpus:
+        return not_asked(NO_GPU)
+    wheels = (seen.facts or {})["wheels"]
+    majors = {name: major for name in wheels if (major := wheel_major(name)) is not None}
+    versions = facts_of(seen, "nvml")["versions"]
+    mark = "SIMULATED: " if expected.simulated else ""
+    if not majors:
+        return not_asked(f"{mark}no CUDA packages are installed for the node's Python")
+    if "value" not in versions["cuda"]:
+        return explain_code("the CUDA version of the driver", versions["cuda"])
+    version, driver = versions["cuda"]["value"], versions["driver"].get("value", "of unknown version")
+    name, wheel = max(majors.items(), key=lambda item: item[1])
+    has = f"{mark}driver {driver} has CUDA {version // 1000}.{version % 1000 // 10}"
+    if version // 1000 < wheel:
+        least = driver_for_cuda(wheel)
+        return failed(f"{has}, {name} needs CUDA {wheel}{f', driver {least} or newer' if least else ''}")
+    return passed(f"{has}, the image's packages are of CUDA {wheel}")
+
+
+def wheel_major(name: str) -> int | None:
+    """CUDA major of a package such as `nvidia_cuda_nvcc_cu12-12.9.86` or `nvidia_cuda_nvcc-13.0.88`."""
+    found = re.match(r"nvidia_cuda_(?:runtime|nvrtc|nvcc)(?:_cu(\d+))?-(\d+)\.", name)
+    return int(found[1] or found[2]) if found else None
+
+
 RULES = (
     Rule(
         id="nvml-answers",
@@ -116,6 +145,7 @@ RULES = (
 HEALTH_RULES = tuple(rule for rule in RULES if rule.id == "nvml-responds")
 
 CUDA_RULES = (
+    Rule(id="cuda-wheels", layer="cuda", needs=("nvml-answers",), judge=judge_wheels, fact="wheels"),
     Rule(
         id="cuda-init",
         layer="cuda",

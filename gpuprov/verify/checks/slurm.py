@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 USABLE = ("IDLE", "MIXED", "ALLOCATED")
@@ -59,7 +62,7 @@ def judge_gres(expected: Expectation, seen: Observation) -> Finding:
 
 
 def judge_job(expected: Expectation, seen: Observation) -> Finding:
-    """A job that asks for a GPU runs on the node and is given one."""
+    """A job that asks for the node's GPUs runs on it and sees those of the lease, by UUID."""
     if expected.role != "slurm" or not expected.gpu_paths:
         return not_asked(NO_GPU if expected.role == "slurm" else _NO_SLURM)
     job = facts_of(seen, "slurm")["job"]
@@ -70,30 +73,34 @@ def judge_job(expected: Expectation, seen: Observation) -> Finding:
         state = parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("State", "")
         busy = state.startswith(("MIXED", "ALLOCATED")) and any(word in said for word in _BUSY)
         return not_asked(f"busy with other jobs: {said}") if busy else failed(f"srun: {said}")
-    name, _, visible = job["stdout"].strip().partition(" ")
+    return _judge_said(expected, json.loads(job["stdout"]))
+
+
+def _judge_said(expected: Expectation, said: Mapping[str, Any]) -> Finding:
+    """What the job printed, against the lease."""
+    name, visible = said["node"], said["visible"]
     if name != expected.node or not visible[:1].isdigit():
         evidence = f"the job ran on {name or 'nothing'} with CUDA_VISIBLE_DEVICES={visible or '(not set)'}"
         return failed(evidence, "wrong")
-    given = name_given(visible, seen)
-    if "" in given:
-        evidence = f"the job has CUDA_VISIBLE_DEVICES={visible}, NVML counts {len(facts_of(seen, 'nvml')['gpus'])} GPUs"
-        return failed(evidence, "wrong")
     mark = "SIMULATED " if expected.simulated else ""
-    which = f": {mark}{', '.join(given)}" if given else ""
-    return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}{which}")
-
-
-def name_given(visible: str, seen: Observation) -> list[str]:
-    """UUIDs of a job's GPUs by NVML's order, empty for one that is not there; none where NVML or MIG does not tell."""
-    gpus = facts_of(seen, "nvml").get("gpus", [])
-    if not gpus or any(gpu["mig"] for gpu in gpus):
-        return []
-    uuids = dict(enumerate(gpu["uuid"] for gpu in gpus))
-    return [uuids.get(int(index), "") for index in visible.split(",")]
+    if any(uuid.startswith("MIG-") for uuid in expected.gpus):
+        return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}; of MIG instances CUDA shows it one")
+    if said["problem"]:
+        return failed(f"a job has CUDA_VISIBLE_DEVICES={visible} and sees no GPU: {mark}{said['problem']}", "wrong")
+    if sorted(said["uuids"]) != sorted(expected.gpus):
+        seen_there = ", ".join(said["uuids"]) or "none"
+        return failed(f"a job sees {mark}{seen_there}, the node holds {', '.join(expected.gpus)}", "wrong")
+    return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}: {mark}{', '.join(said['uuids'])}")
 
 
 RULES = (
     Rule(id="slurm-state", layer="slurm", needs=("network-gateway",), judge=judge_state, fact="slurm"),
     Rule(id="slurm-gres", layer="slurm", needs=("slurm-state",), judge=judge_gres, fact="slurm"),
-    Rule(id="slurm-job", layer="slurm", needs=("slurm-gres",), judge=judge_job, fact="slurm"),
+    Rule(
+        id="slurm-job",
+        layer="slurm",
+        needs=("slurm-gres", "nvml-uuids", "cuda-init"),
+        judge=judge_job,
+        fact="slurm",
+    ),
 )

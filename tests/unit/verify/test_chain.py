@@ -124,6 +124,15 @@ def test_a_node_alone_is_not_asked_about_others(build_case: Build) -> None:
     assert report.verdict == "pass"
 
 
+def test_older_packages_run_on_a_newer_driver_and_none_are_no_failure(build_case: Build) -> None:
+    older = build_case({"base": "real", "facts": {"wheels": ["nvidia_cuda_nvcc_cu12-12.9.86", "x-1"]}})
+    assert check_of(judge_node(*older), "cuda-wheels").status == "pass"
+    none = build_case({"base": "real", "facts": {"wheels": []}})
+    assert check_of(judge_node(*none), "cuda-wheels").status == "skip"
+    untold = build_case({"base": "real", "facts": {"nvml.versions.cuda": {"code": 13, "text": "Function Not Found"}}})
+    assert check_of(judge_node(*untold), "cuda-wheels").status == "skip"
+
+
 def test_a_slurm_node_busy_with_jobs_is_not_a_failure(build_case: Build) -> None:
     line = "NodeName=c001 Gres=gpu:1 State=ALLOCATED"
     job = {"exit_code": 1, "timed_out": False, "stdout": "", "stderr": "srun: error: Requested nodes are busy"}

@@ -158,6 +158,13 @@ def test_a_program_that_hangs_is_ended_and_said_to_have_hung() -> None:
     assert done["seconds"] < 30
 
 
+def test_packages_of_cuda_are_found_where_python_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("nvidia_cuda_nvcc_cu12-12.9.86.dist-info", "nvidia_ml_py-13.0.dist-info", "nvidia_cuda_nvcc_cu12"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(sys, "path", ["", "/nonexistent", str(tmp_path)])
+    assert probe.find_cuda_wheels() == ["nvidia_cuda_nvcc_cu12-12.9.86"]
+
+
 QUIET: dict[str, Any] = {
     "devices": [], "denied": [], "nvml": None, "cuda": False, "kernels": None, "network": {}, "slurm": None,
 }  # fmt: skip
@@ -179,7 +186,8 @@ def test_a_part_that_breaks_says_so_and_the_others_go_on(monkeypatch: pytest.Mon
 def test_a_program_that_is_not_there_breaks_its_own_part_only(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(probe, "ask_nvml", lambda _: {"gpus": []})
-    wanted = {"node": "c000", "gres": [], "timeout_s": 1, "names": ["matmul"], "options": [], "simulated": True}
+    wanted = {"node": "c000", "gres": [], "program": "", "timeout_s": 1}
+    wanted |= {"names": ["matmul"], "options": [], "simulated": True}
     facts = probe.gather({**QUIET, part: wanted})
     assert "FileNotFoundError" in facts[part]["error"]
     assert facts["nvml"] == {"gpus": []}

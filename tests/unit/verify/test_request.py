@@ -13,6 +13,7 @@ from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.simulate import node_document
 from gpuprov.verify.chain import judge_node
 from gpuprov.verify.models import Expectation, Peer
+from gpuprov.verify.program import job_program
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def test_slurm_and_networks_are_asked_where_there_are_any() -> None:
     peers = (Peer(name="c001", address="10.0.3.3", private_address="10.0.5.2"),)
     asked = parameters(Expectation(node="c000", status="running", role="slurm", peers=peers, gateway="10.0.3.1"))
     assert asked["network"] == {"eth0": ["10.0.3.1", "10.0.3.3"], "eth1": ["10.0.5.2"]}
-    assert asked["slurm"] == {"node": "c000", "gres": [], "timeout_s": 9}
+    assert asked["slurm"] == {"node": "c000", "gres": [], "program": job_program(), "timeout_s": 9}
 
 
 def test_real_gpus_are_asked_for_cuda_and_not_for_a_simulation() -> None:
