@@ -55,15 +55,20 @@ def parse_request(arguments: Sequence[str]) -> Request:
             evidence=f"{', '.join(given.kernels)} were named, and their sizes mean different things",
             remedy=f"python3 -m smoke_kernels {given.kernels[0]} --size {given.size}",
         )
-    if (given.sweeps is not None or given.independent) and "anneal" not in given.kernels:
-        raise UsageError(
-            "--sweeps and --independent are for anneal only", evidence=f"asked for {given.kernels[0]}", remedy=_HELP
-        )
+    if (given.sweeps is not None or given.independent or given.one_replica) and "anneal" not in given.kernels:
+        what = "--sweeps, --independent and --one-replica are for anneal only"
+        raise UsageError(what, evidence=f"asked for {given.kernels[0]}", remedy=_HELP)
     if given.all_devices and given.device is not None:
         raise UsageError(
             "--device and --all-devices exclude each other",
             evidence=f"--device {given.device} --all-devices",
             remedy=f"python3 -m smoke_kernels {given.kernels[0]} --all-devices",
+        )
+    if given.independent and given.one_replica:
+        raise UsageError(
+            "--independent and --one-replica exclude each other",
+            evidence="one replica has a random number for every spin as it is",
+            remedy="python3 -m smoke_kernels anneal --one-replica",
         )
     options = Options(
         size=given.size,
@@ -73,6 +78,7 @@ def parse_request(arguments: Sequence[str]) -> Request:
         seed=given.seed,
         quick=given.quick,
         independent=given.independent,
+        one_replica=given.one_replica,
         device=given.device or 0,
         all_devices=given.all_devices,
         stand_for=given.stand_for,
@@ -101,6 +107,9 @@ def _parser() -> _Parser:
         "--tolerance", type=_tolerance, help="fail below (1 - TOLERANCE) of the known-good rate of this GPU"
     )
     parser.add_argument("--independent", action="store_true", help="anneal: a random number for every replica")
+    parser.add_argument(
+        "--one-replica", action="store_true", help="anneal: one replica, a random number for every spin"
+    )
     parser.add_argument("--device", type=_device, help="which of the GPUs that CUDA shows, from 0 (the default)")
     parser.add_argument("--all-devices", action="store_true", help="on every GPU that CUDA shows, one after the other")
     parser.add_argument(

@@ -20,6 +20,7 @@ class Options:
     seed: int = DEFAULT_SEED
     quick: bool = False
     independent: bool = False
+    one_replica: bool = False
     device: int = 0
     all_devices: bool = False
     stand_for: tuple[str, ...] = ()

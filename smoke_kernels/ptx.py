@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from smoke_kernels.anneal.kernel import anneal_source
+from smoke_kernels.anneal.single import single_source
 from smoke_kernels.backend import SIMULATED, numba_cuda_submodule
 from smoke_kernels.hashing_device import digest_source
 from smoke_kernels.matmul.kernel import matmul_source
@@ -28,6 +29,7 @@ def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "digest": (digest_source, ("uint32[::1]", "uint32", "uint32", "uint32", "uint64[::1]")),
         "anneal": (anneal_source(independent=False), anneal),
         "anneal-independent": (anneal_source(independent=True), anneal),
+        "anneal-one-replica": (single_source, ("uint32[::1]", *anneal[:1], *anneal[2:])),
         "fill": (fill_source, ("uint32[::1]", "uint32", "uint32")),
         "copy": (copy_source, ("uint32[::1]", "uint32[::1]", "uint32")),
     }

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from smoke_kernels.anneal.lattice import initial_spins, planted_lattice
-from smoke_kernels.anneal.problem import golden_values
+from smoke_kernels.anneal.problem import ProblemKey, golden_values
 from smoke_kernels.anneal.reference import anneal_reference
 from smoke_kernels.anneal.schedule import sweep_parameters
 from smoke_kernels.hashing import counter_words, digest, render_digest
@@ -22,18 +22,23 @@ from smoke_kernels.options import DEFAULT_SEED
 
 MATMUL_SIZES: Final = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 ANNEAL_PROBLEMS: Final = (
-    (8, 32, False),
-    (16, 64, False),
-    (32, 200, False),
-    (64, 1000, False),
-    (2048, 64, False),
-    (4096, 64, False),
-    (8, 32, True),
-    (16, 64, True),
-    (64, 1000, True),
-    (2048, 8, True),
+    (8, 32, "shared"),
+    (16, 64, "shared"),
+    (32, 200, "shared"),
+    (64, 1000, "shared"),
+    (2048, 64, "shared"),
+    (4096, 64, "shared"),
+    (8, 32, "independent"),
+    (16, 64, "independent"),
+    (64, 1000, "independent"),
+    (2048, 8, "independent"),
+    (64, 4, "one replica"),
+    (64, 16, "one replica"),
+    (64, 1000, "one replica"),
+    (2048, 32, "one replica"),
+    (4096, 32, "one replica"),
 )
-"""Size, sweeps, and whether every replica has its own random numbers."""
+"""Size, sweeps, and whose the random numbers are: all 32 replicas', each replica's, or those of one replica alone."""
 MEMBW_SIZES: Final = (16 << 10, 64 << 10, 1 << 20, 256 << 20, 1 << 30)
 
 
@@ -43,13 +48,15 @@ def matmul_entry(size: int, seed: int) -> dict[str, Any]:
     return {"seed": seed, "size": size, "digest": render_digest(digest(product.view(np.uint32)))}
 
 
-def anneal_entry(size: int, sweeps: int, seed: int, *, independent: bool = False) -> dict[str, Any]:
+def anneal_entry(size: int, sweeps: int, seed: int, *, randoms: str = "shared") -> dict[str, Any]:
     """Return the golden entry of one anneal, with the best energy that its final spins have."""
     lattice = planted_lattice(size, seed)
     parameters = sweep_parameters(sweeps, seed)
-    final = anneal_reference(lattice, initial_spins(size, seed), parameters, independent=independent)
-    key = {"seed": seed, "size": size, "sweeps": sweeps, "independent": independent}
-    return {**key, **golden_values(lattice, final), "ground_energy": lattice.ground_energy}
+    names = {"independent": randoms == "independent", "one_replica": randoms == "one replica"}
+    key = ProblemKey(size=size, sweeps=sweeps, seed=seed, **names)
+    final = anneal_reference(lattice, initial_spins(size, seed), parameters, independent=key.independent)
+    values = golden_values(lattice, final, replicas=key.replicas)
+    return {"seed": seed, "size": size, "sweeps": sweeps, **names, **values, "ground_energy": lattice.ground_energy}
 
 
 def membw_entry(size: int, seed: int) -> dict[str, Any]:
@@ -63,8 +70,7 @@ def main() -> None:
     table = {
         "matmul": [matmul_entry(size, DEFAULT_SEED) for size in MATMUL_SIZES],
         "anneal": [
-            anneal_entry(size, sweeps, DEFAULT_SEED, independent=independent)
-            for size, sweeps, independent in ANNEAL_PROBLEMS
+            anneal_entry(size, sweeps, DEFAULT_SEED, randoms=randoms) for size, sweeps, randoms in ANNEAL_PROBLEMS
         ],
         "membw": [membw_entry(size, DEFAULT_SEED) for size in MEMBW_SIZES],
     }

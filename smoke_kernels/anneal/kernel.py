@@ -37,6 +37,19 @@ _SHIFT_DOWN = BOND_DOWN.bit_length() - 1
 _SHIFT_UP = BOND_UP.bit_length() - 1
 
 
+def _flips(
+    right: DeviceWord, left: DeviceWord, down: DeviceWord, up: DeviceWord, one: DeviceWord, none: DeviceWord
+) -> DeviceWord:
+    """Return which spins flip, from their broken bonds and from whether one or none broken is accepted."""
+    odd_across = u32(right ^ left)
+    odd_along = u32(down ^ up)
+    two_or_more = u32((right & left) | (down & up) | (odd_across & odd_along))
+    return u32(two_or_more | (u32(odd_across ^ odd_along) & one) | none)
+
+
+decide_flips = device_function(_flips)
+
+
 def _accept_shared(
     counter: DeviceWord, accept_one_broken: DeviceWord, accept_none_broken: DeviceWord
 ) -> tuple[DeviceWord, DeviceWord]:
@@ -100,15 +113,11 @@ def anneal_source(*, independent: bool) -> Callable[[DeviceArray, DeviceArray, D
                 broken_left = broken_bond(spin, left, site_bonds, _SHIFT_LEFT)
                 broken_down = broken_bond(spin, down, site_bonds, _SHIFT_DOWN)
                 broken_up = broken_bond(spin, up, site_bonds, _SHIFT_UP)
-                odd_across = u32(broken_right ^ broken_left)
-                odd_along = u32(broken_down ^ broken_up)
-                two_or_more = u32((broken_right & broken_left) | (broken_down & broken_up) | (odd_across & odd_along))
-
                 site = u32(u32(row << log2_size) + u32(column << 1) + odd)
                 one_broken, none_broken = accept(
                     u32(u32(site * u32(WEYL)) ^ key), accept_one_broken, accept_none_broken
                 )
-                flips = u32(two_or_more | (u32(odd_across ^ odd_along) & one_broken) | none_broken)
+                flips = decide_flips(broken_right, broken_left, broken_down, broken_up, one_broken, none_broken)
                 spins[u32(own + place)] = u32(spin ^ flips)
                 place = u32(place + stride)
             cuda.syncthreads()

@@ -67,12 +67,12 @@ def initial_spins(size: int, seed: int) -> NDArray[np.uint32]:
     return counter_words(size * size, seed=seed, stream=_STREAM_SPINS).reshape(size, size)
 
 
-def energies(lattice: Lattice, spins: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return the energies of the replicas, shape (32,), from (size, size) spin words: broken minus satisfied bonds."""
+def energies(lattice: Lattice, spins: NDArray[np.uint32], *, replicas: int = REPLICAS) -> NDArray[np.int64]:
+    """Return the energies of the replicas, shape (replicas,), of (size, size) words: broken minus satisfied bonds."""
     broken_right = spins ^ np.roll(spins, -1, axis=1) ^ _all_bits(lattice.right)
     broken_down = spins ^ np.roll(spins, -1, axis=0) ^ _all_bits(lattice.down)
-    broken = np.zeros(REPLICAS, np.int64)
-    for replica in range(REPLICAS):
+    broken = np.zeros(replicas, np.int64)
+    for replica in range(replicas):
         bit = np.uint32(1 << replica)
         broken[replica] = np.count_nonzero(broken_right & bit) + np.count_nonzero(broken_down & bit)
     return 2 * broken - 2 * lattice.size**2

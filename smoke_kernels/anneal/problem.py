@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from smoke_kernels.anneal.lattice import energies, initial_spins, planted_lattice
+from smoke_kernels.anneal.lattice import REPLICAS, energies, initial_spins, planted_lattice
 from smoke_kernels.anneal.packing import split_colours
 from smoke_kernels.anneal.reference import anneal_reference
 from smoke_kernels.anneal.schedule import sweep_parameters
+from smoke_kernels.anneal.single import SMALLEST_SIZE as SMALLEST_SINGLE
+from smoke_kernels.anneal.single import pack_sites
 from smoke_kernels.errors import UsageError
 from smoke_kernels.golden import find_golden
 from smoke_kernels.hashing import digest
@@ -33,6 +35,12 @@ class ProblemKey:
     sweeps: int
     seed: int
     independent: bool = False
+    one_replica: bool = False
+
+    @property
+    def replicas(self) -> int:
+        """How many there are; one is that of bit 0 of the words."""
+        return 1 if self.one_replica else REPLICAS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,20 +65,23 @@ def build_problem(key: ProblemKey) -> Problem:
     Raises:
         UsageError: the size is not one this kernel can take.
     """
-    if not SMALLEST_SIZE <= key.size <= LARGEST_SIZE or key.size & (key.size - 1):
+    smallest = SMALLEST_SINGLE if key.one_replica else SMALLEST_SIZE
+    if not smallest <= key.size <= LARGEST_SIZE or key.size & (key.size - 1):
         raise UsageError(
             f"anneal cannot take size {key.size}",
-            evidence=f"sizes are powers of two from {SMALLEST_SIZE} to {LARGEST_SIZE}",
+            evidence=f"sizes are powers of two from {smallest} to {LARGEST_SIZE}",
             remedy="python3 -m smoke_kernels anneal --size 64",
         )
     lattice = planted_lattice(key.size, key.seed)
     spins = initial_spins(key.size, key.seed)
     parameters = sweep_parameters(key.sweeps, key.seed)
-    entry = find_golden("anneal", seed=key.seed, size=key.size, sweeps=key.sweeps, independent=key.independent)
+    name = {"independent": key.independent, "one_replica": key.one_replica}
+    entry = find_golden("anneal", seed=key.seed, size=key.size, sweeps=key.sweeps, **name)
     source: GoldenSource = "shipped"
     if entry is None:
         source = "computed"
-        entry = golden_values(lattice, anneal_reference(lattice, spins, parameters, independent=key.independent))
+        final = anneal_reference(lattice, spins, parameters, independent=key.independent)
+        entry = golden_values(lattice, final, replicas=key.replicas)
     return Problem(
         key=key,
         lattice=lattice,
@@ -82,6 +93,8 @@ def build_problem(key: ProblemKey) -> Problem:
     )
 
 
-def golden_values(lattice: Lattice, final: NDArray[np.uint32]) -> dict[str, str | int]:
+def golden_values(lattice: Lattice, final: NDArray[np.uint32], *, replicas: int = REPLICAS) -> dict[str, str | int]:
     """Return digest and best energy of final spins, (size, size) words, as the golden table holds them."""
-    return {"digest": f"{digest(split_colours(final)):016x}", "best_energy": int(energies(lattice, final).min())}
+    words = pack_sites(final) if replicas == 1 else split_colours(final)
+    best = energies(lattice, final, replicas=replicas).min()
+    return {"digest": f"{digest(words):016x}", "best_energy": int(best)}

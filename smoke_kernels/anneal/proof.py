@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoke_kernels.anneal.lattice import energies
+from smoke_kernels.anneal.lattice import REPLICAS, energies
 from smoke_kernels.result import Check
 
 if TYPE_CHECKING:
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def check_energy(
-    lattice: Lattice, spins: NDArray[np.uint32], *, expected_best: int | None = None
+    lattice: Lattice, spins: NDArray[np.uint32], *, expected_best: int | None = None, replicas: int = REPLICAS
 ) -> tuple[Check, dict[str, Any]]:
     """Require the planted ground state energy of the best replica; `spins` are (size, size) words.
 
     Only where the numpy reference itself does not get there (`expected_best`: too few sweeps) is its energy enough.
     No state lies below the ground state, so an energy below it means that the couplings are not the planted ones.
     """
-    found = energies(lattice, spins)
+    found = energies(lattice, spins, replicas=replicas)
     best, ground = int(found.min()), lattice.ground_energy
     required = ground if expected_best is None else expected_best
     reached = int(np.count_nonzero(found == ground))

@@ -6,10 +6,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from smoke_kernels.anneal.lattice import REPLICAS
 from smoke_kernels.anneal.launch import run_problem
 from smoke_kernels.anneal.problem import ProblemKey, build_problem
 from smoke_kernels.anneal.proof import check_energy
+from smoke_kernels.anneal.single import SMALLEST_SIZE as SMALLEST_SINGLE
 from smoke_kernels.backend import SIMULATED
 from smoke_kernels.golden import check_digests
 from smoke_kernels.hashing import render_digest
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RATE_SWEEPS: Final = 64
 RATE_SWEEPS_INDEPENDENT: Final = 8
+RATE_SWEEPS_ONE_REPLICA: Final = 32
 
 
 def proof_key(options: Options) -> ProblemKey:
@@ -28,11 +29,14 @@ def proof_key(options: Options) -> ProblemKey:
     size, sweeps = 64, 1000
     if SIMULATED:
         size, sweeps = (8, 32) if options.quick else (16, 64)
+        if options.one_replica:
+            size, sweeps = (SMALLEST_SINGLE, 4 if options.quick else 16)
     return ProblemKey(
         size=options.size or size,
         sweeps=options.sweeps or sweeps,
         seed=options.seed,
         independent=options.independent,
+        one_replica=options.one_replica,
     )
 
 
@@ -41,6 +45,8 @@ def rate_key(options: Options) -> ProblemKey:
     if SIMULATED or options.size or options.sweeps:
         return proof_key(options)
     sweeps = RATE_SWEEPS_INDEPENDENT if options.independent else RATE_SWEEPS
+    if options.one_replica:
+        sweeps = RATE_SWEEPS_ONE_REPLICA
     size = 2048 if options.quick or options.independent else 4096
     return replace(proof_key(options), size=size, sweeps=sweeps)
 
@@ -61,12 +67,13 @@ def run_anneal(options: Options) -> KernelResult:
     runs = run_problem(problem, repeats=repeats if one_problem else 2, seconds=options.seconds if one_problem else 0.0)
     rate_runs = runs if one_problem else run_problem(rate_problem, repeats=repeats, seconds=options.seconds)
     ran = time.perf_counter()
-    energy, energy_details = check_energy(problem.lattice, runs.spins, expected_best=problem.golden_best_energy)
+    best = problem.golden_best_energy
+    energy, energy_details = check_energy(problem.lattice, runs.spins, expected_best=best, replicas=proof_name.replicas)
     checks: tuple[Check, ...] = (*check_digests(runs.digests, problem.golden), energy)
     if not one_problem:
         rate_checks = check_digests(rate_runs.digests, rate_problem.golden)
         checks += tuple(replace(check, name=f"rate-{check.name}") for check in rate_checks)
-    flips = REPLICAS * rate_name.size**2 * rate_name.sweeps
+    flips = rate_name.replicas * rate_name.size**2 * rate_name.sweeps
     samples = tuple(flips / seconds / 1e9 for seconds in rate_runs.launches)
     return KernelResult(
         kernel="anneal",
@@ -74,8 +81,8 @@ def run_anneal(options: Options) -> KernelResult:
         parameters={
             "size": proof_name.size,
             "sweeps": proof_name.sweeps,
-            "replicas": REPLICAS,
-            "randoms": "independent" if options.independent else "shared",
+            "replicas": proof_name.replicas,
+            "randoms": "independent" if options.independent or options.one_replica else "shared",
             "rate_size": rate_name.size,
             "rate_sweeps": rate_name.sweeps,
             "seed": options.seed,

@@ -18,6 +18,8 @@ from smoke_kernels.anneal.proof import check_energy
 from smoke_kernels.anneal.reference import anneal_reference
 from smoke_kernels.anneal.run import run_anneal
 from smoke_kernels.anneal.schedule import sweep_parameters
+from smoke_kernels.anneal.single import pack_sites, unpack_sites
+from smoke_kernels.errors import UsageError
 from smoke_kernels.golden import find_golden
 from smoke_kernels.hashing import digest
 from smoke_kernels.options import Options
@@ -95,10 +97,12 @@ def test_the_kernel_gives_the_bits_of_numpy(size: int, sweeps: int, seed: int, *
 
 
 def test_the_shipped_golden_values_are_those_of_numpy() -> None:
-    for size, sweeps, independent in ANNEAL_PROBLEMS:
+    for size, sweeps, randoms in ANNEAL_PROBLEMS:
+        names = {"independent": randoms == "independent", "one_replica": randoms == "one replica"}
+        shipped = find_golden("anneal", seed=1, size=size, sweeps=sweeps, **names)
+        assert shipped is not None
         if size**2 * sweeps <= 32**2 * 200:
-            entry = anneal_entry(size, sweeps, seed=1, independent=independent)
-            assert find_golden("anneal", seed=1, size=size, sweeps=sweeps, independent=independent) == entry
+            assert shipped == anneal_entry(size, sweeps, seed=1, randoms=randoms)
 
 
 @pytest.mark.parametrize(("size", "sweeps"), [(8, 32), (16, 64), (64, 1000)])
@@ -107,6 +111,56 @@ def test_the_default_problems_reach_their_ground_state(size: int, sweeps: int, *
     entry = find_golden("anneal", seed=1, size=size, sweeps=sweeps, independent=independent)
     assert entry is not None
     assert entry["best_energy"] == entry["ground_energy"]
+
+
+@pytest.mark.parametrize(("size", "sweeps", "seed"), [(64, 2, 1), (64, 3, 9), (128, 1, 2)])
+def test_one_replica_walks_as_replica_0_of_the_32_does(size: int, sweeps: int, seed: int) -> None:
+    problem = build_problem(ProblemKey(size=size, sweeps=sweeps, seed=seed, one_replica=True))
+    runs = run_problem(problem, repeats=1, seconds=0)
+    expected = anneal_reference(problem.lattice, problem.spins, problem.parameters) & np.uint32(1)
+    assert np.array_equal(runs.spins, expected)
+    assert runs.digests == [problem.golden] == [digest(pack_sites(expected))]
+    assert not np.array_equal(expected, problem.spins & np.uint32(1))
+
+
+def test_one_replica_is_proven_by_digest_and_energy() -> None:
+    result = run_anneal(Options(quick=True, one_replica=True))
+    assert result.passed
+    assert result.proof is not None
+    assert (result.parameters["size"], result.parameters["replicas"], result.parameters["randoms"]) == (
+        64, 1, "independent",
+    )  # fmt: skip
+    assert result.proof.golden_source == "shipped"
+    assert "of 1 replicas" in next(check.evidence for check in result.proof.checks if check.name == "energy")
+    entry = find_golden("anneal", seed=1, size=64, sweeps=1000, independent=False, one_replica=True)
+    assert entry is not None
+    assert entry["best_energy"] == entry["ground_energy"]
+
+
+def test_sites_are_packed_and_unpacked() -> None:
+    spins = initial_spins(128, seed=4)
+    words = pack_sites(spins)
+    assert words.shape == (2, 128, 2)
+    assert np.array_equal(join_colours(unpack_sites(words)), spins & np.uint32(1))
+    assert words[1, 3, 1] >> np.uint32(5) & np.uint32(1) == split_colours(spins)[1, 3, 37] & np.uint32(1)
+
+
+def test_faults_of_the_one_replica_are_caught() -> None:
+    problem = build_problem(ProblemKey(size=64, sweeps=2, seed=1, one_replica=True))
+    right = problem.lattice.right.copy()
+    right[9, 63] ^= True
+    wrong = run_problem(replace(problem, lattice=replace(problem.lattice, right=right)), repeats=1, seconds=0)
+    skipped = run_problem(replace(problem, key=replace(problem.key, sweeps=1)), repeats=1, seconds=0)
+    assert problem.golden not in (*wrong.digests, *skipped.digests)
+    final = anneal_reference(problem.lattice, problem.spins, problem.parameters)
+    final[17, 40] ^= np.uint32(1)
+    assert digest(pack_sites(final)) != problem.golden
+
+
+@pytest.mark.parametrize("size", [8, 32, 96, 16384])
+def test_a_size_that_one_replica_cannot_take(size: int) -> None:
+    with pytest.raises(UsageError, match=f"cannot take size {size}"):
+        run_anneal(Options(size=size, one_replica=True))
 
 
 def test_a_skipped_sweep_is_caught(problem: Problem) -> None:

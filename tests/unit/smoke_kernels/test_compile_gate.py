@@ -17,7 +17,7 @@ pytestmark = pytest.mark.compile_gate
 
 ROOT = Path(__file__).parents[3]
 CAPABILITIES = ("7.5", "8.0", "9.0", "12.0")
-KERNELS = ("matmul", "digest", "anneal", "anneal-independent", "fill", "copy")
+KERNELS = ("matmul", "digest", "anneal", "anneal-independent", "anneal-one-replica", "fill", "copy")
 INSTALL = "python -m pip install 'numba-cuda[cu13]>=0.30,<0.31' 'nvidia-cuda-nvcc>=13,<14'"
 
 # 256 threads of 128 registers: two blocks of matmul on a multiprocessor of 65536.
@@ -128,7 +128,7 @@ def test_the_copy_moves_vectors_only(compiled: dict[tuple[str, str], Compiled], 
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES)
-@pytest.mark.parametrize("kernel", ["anneal", "anneal-independent"])
+@pytest.mark.parametrize("kernel", ["anneal", "anneal-independent", "anneal-one-replica"])
 def test_anneal_is_integers_without_a_division(
     compiled: dict[tuple[str, str], Compiled], kernel: str, capability: str
 ) -> None:
