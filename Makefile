@@ -43,7 +43,7 @@ lint: $(VENV)/.test
 	$(BIN)/lint-imports
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*') $$(find roles/*/files/runit -type f)
-	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline roles lab.yml tasks inventories
+	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline --profile production ansible_collections inventories lab.yml roles site.yml tasks
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
