@@ -53,9 +53,10 @@ def test_other_settings_are_seen_and_put_right_while_the_node_runs(bench: Bench)
 
 @pytest.mark.parametrize("address", ["10.77.2.1/24", None])
 def test_a_network_shows_the_settings_of_its_request(driver: Driver, address: str | None) -> None:
-    request = NetworkRequest(
-        name="gptbr2", labels={LABEL_CLUSTER: CLUSTER}, address=address, subnet=None if address else "10.77.2.0/24"
-    )
+    labels = {LABEL_CLUSTER: CLUSTER}
+    below = NetworkRequest(name="gptbr3", labels=labels, address="10.77.3.1/24")
+    request = NetworkRequest(name="gptbr2", labels=labels, address=address, subnet="10.77.2.0/24", beside=below.name)
+    driver.create_network(below)
     driver.create_network(request)
     try:
         (before,) = (network for network in driver.list_networks() if network.name == request.name)
@@ -64,6 +65,7 @@ def test_a_network_shows_the_settings_of_its_request(driver: Driver, address: st
         assert before in driver.list_networks()
     finally:
         driver.delete_network(request.name)
+        driver.delete_network(below.name)
 
 
 def test_a_file_that_is_pushed_again_takes_its_new_mode_and_owner(bench: Bench, node: str) -> None:
