@@ -58,12 +58,12 @@ class NotCapable(EngineError):
     """The engine's driver has not got the capability that is asked for."""
 
 
-def require_capability(driver: Driver, capability: Capability) -> None:
-    """Raise NotCapable, with the way round, if the driver has not got it."""
+def require_capability(driver: Driver, capability: Capability, *, fix: str = "") -> None:
+    """Raise NotCapable, with the way round that is given or the general one, if the driver has not got it."""
     if capability not in driver.capabilities:
-        lack, fix = _LACKS[capability]
+        lack, way_round = _LACKS[capability]
         has = ", ".join(sorted(driver.capabilities)) or "none"
-        raise NotCapable(f"{driver.name} {lack}", evidence=f"its capabilities: {has}", fix=fix)
+        raise NotCapable(f"{driver.name} {lack}", evidence=f"its capabilities: {has}", fix=fix or way_round)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
     LABEL_VERSION,
     Attachment,
+    EngineGpus,
     File,
     NodeRequest,
 )
@@ -31,6 +32,7 @@ from gpuprov.spec.variables import read_variables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.gpu.access import AccessKind
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.models import ClusterSpec, Role, Sharing
 
@@ -43,7 +45,7 @@ class NodeDesign:
 
     Attributes:
         gpus: UUIDs of its leased GPUs.
-        access: How they get in: `raw`, `simulated`, or `none` without GPUs.
+        access: How they get in.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
     """
@@ -54,7 +56,7 @@ class NodeDesign:
     attachments: tuple[Attachment, ...]
     gpus: tuple[str, ...]
     sharing: Sharing
-    access: str
+    access: AccessKind
     driver_version: str
     devices: tuple[CharDevice, ...]
     mounts: tuple[Mount, ...]
@@ -114,6 +116,7 @@ class NodeDesign:
             cpus=self.cpus,
             memory_bytes=self.memory_gib * _GIB if self.memory_gib else None,
             environment=self.environment,
+            engine_gpus=engine_gpus(self.access, self.gpus),
         )
 
 
@@ -151,6 +154,13 @@ def design_node(
         memory_gib=nodes.memory_gib,
         environment=inner_environment(variables),
     )
+
+
+def engine_gpus(access: AccessKind, uuids: tuple[str, ...]) -> EngineGpus | None:
+    """What the engine itself hands in by this way, if it is one of its ways."""
+    if access in ("cdi", "nvidia-runtime"):
+        return EngineGpus(access=access, uuids=uuids)
+    return None
 
 
 def gpu_paths(devices: tuple[CharDevice, ...]) -> tuple[str, ...]:

@@ -146,12 +146,17 @@ def _restore(driver: Driver, node: NodeState, label: str, *, reporter: Reporter)
 
 
 def expose(driver: Driver, name: str, exposure: Exposure, *, reporter: Reporter) -> Outcome:
-    """Forward a port of the host into a node; no change if it is already."""
+    """Forward a port of the host into a node; no change if it is already.
+
+    Raises:
+        NotCapable: The node runs, and the engine forwards ports into stopped nodes only.
+    """
     for port in (exposure.host_port, exposure.node_port):
         if not 1 <= port <= _PORT_MAX:
             raise UsageError(f"{port} is not a port", evidence=f"ports are 1 to {_PORT_MAX}", fix="choose another port")
+    get = get_running if "expose-live" in driver.capabilities else get_node
     with host_lock(reporter):
-        if exposure in get_running(driver, name).exposed:
+        if exposure in get(driver, name).exposed:
             return Outcome()
         for other in driver.list_nodes():
             if exposure.host_port in [taken.host_port for taken in other.exposed]:

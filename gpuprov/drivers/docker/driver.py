@@ -227,7 +227,8 @@ class DockerDriver(TellsNoSettings):
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into a stopped node, in a new container."""
-        container = self._stopped(name)
+        again = f"expose {name} {exposure.node_port} --port {exposure.host_port}"
+        container = self._stopped(name, again)
         if self._api.local:
             _refuse_busy(exposure)
         others = [taken for taken in container.blueprint.exposed if taken.host_port != exposure.host_port]
@@ -235,7 +236,7 @@ class DockerDriver(TellsNoSettings):
 
     def unexpose(self, name: str, host_port: int) -> None:
         """Undo `expose`."""
-        container = self._stopped(name)
+        container = self._stopped(name, f"unexpose {name} {host_port}")
         exposed = container.blueprint.exposed
         left = [exposure for exposure in exposed if exposure.host_port != host_port]
         if len(left) == len(exposed):
@@ -246,10 +247,11 @@ class DockerDriver(TellsNoSettings):
             )
         self._rebuild(container, container.blueprint.with_exposed(left))
 
-    def _stopped(self, name: str) -> containers.Container:
+    def _stopped(self, name: str, again: str) -> containers.Container:
         container = containers.get_ours(self._api, name)
         if container.state.status != "stopped":
-            require_capability(self, "expose-live")
+            fix = f"gpuprov stop {name} && gpuprov {again} && gpuprov start {name}"
+            require_capability(self, "expose-live", fix=fix)
         return container
 
     # --- networks

@@ -111,6 +111,16 @@ def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
     assert "NodeName=c001" in world.file("c000", "/etc/slurm/slurm.conf")
 
 
+def test_an_engine_that_exposes_stopped_nodes_only_gets_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.up(2)
+    world.driver.stop_node("c001")
+    with pytest.raises(UsageError, match="does not run"):
+        expose(world, "c001", 7005, 80)
+    monkeypatch.setattr(type(world.driver), "capabilities", world.driver.capabilities - {"expose-live"})
+    expose(world, "c001", 7005, 80)
+    assert [exposure.host_port for exposure in world.engine.nodes["c001"].exposed] == [7005]
+
+
 def test_expose_again_changes_nothing(world: World) -> None:
     world.up(1)
     exposure = Exposure(host_port=7000, node_port=8080)
