@@ -81,7 +81,7 @@ def create_node(
         state = observe_cluster(driver, order.cluster)
         _refuse_taken(order, driver.name, state)
         if _made_by(order, state) is None:
-            _plan(driver, order, state, host, claims)
+            _plan(driver, order, _without_half_made(order.name, state), host, claims)
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
         with host_lock(reporter), Rollback(reporter) as rollback:
@@ -102,6 +102,9 @@ def _create(run: Run, order: NodeOrder, host: HostGpus, claims: Callable[[], Cla
         made = _made_by(order, state)
         if made is not None:
             return _complete(driver, made, reporter=reporter)
+        if state.node(order.name) is not None:
+            driver.delete_node(order.name)  # half-made by a killed run
+            state = _without_half_made(order.name, state)
         plan = _plan(driver, order, state, host, claims())
     spec, design = plan.spec, plan.design
     if plan.networks:
@@ -114,7 +117,6 @@ def _create(run: Run, order: NodeOrder, host: HostGpus, claims: Callable[[], Cla
     undo_new_keys(spec.name, run.rollback)
     files = plan_files(driver, spec, state, members, {design.role: image}, controller=controller_name(spec))
     with reporter.phase("node"):
-        driver.delete_node(order.name)  # what a killed run left half-made, the only thing of that name by now
         labels = {LABEL_ORDER: order.label()}
         create_nodes(run, [design], image, files.for_new, labels=labels, source=order.source)
     with reporter.phase("slurm"):
@@ -124,13 +126,18 @@ def _create(run: Run, order: NodeOrder, host: HostGpus, claims: Callable[[], Cla
     return Outcome(changed=(_created(design), *renewed))
 
 
+def _without_half_made(name: str, state: ClusterState) -> ClusterState:
+    """The state without what a killed run left of this node, which would hold its address and its GPUs."""
+    return replace(state, nodes=tuple(node for node in state.nodes if node.name != name))
+
+
 def plan_node(driver: Driver, order: NodeOrder, host: HostGpus, *, neighbours: Neighbours | None = None) -> str:
     """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
     check_node_name(order.name)
     state = observe_cluster(driver, order.cluster)
     _refuse_taken(order, driver.name, state)
     claims = (neighbours or host_neighbours()).claims(driver.name)
-    return _created(_plan(driver, order, state, host, claims).design)
+    return _created(_plan(driver, order, _without_half_made(order.name, state), host, claims).design)
 
 
 @dataclass(frozen=True, kw_only=True)
