@@ -73,12 +73,13 @@ def free_number(network: NetworkSpec, taken: Mapping[str, str]) -> int:
     Raises:
         UsageError: Every address is taken.
     """
-    for number in reversed(range(capacity(IPv4Network(network.subnet)) - 1)):
+    numbers = range(capacity(IPv4Network(network.subnet)) - 1)
+    for number in reversed(numbers):
         if {str(public_address(number, network).ip), str(private_address(number, network).ip)}.isdisjoint(taken):
             return number
     raise UsageError(
         f"no address is free in {network.subnet}",
-        evidence=f"{len(taken)} addresses are taken",
+        evidence=f"all {len(numbers)} for nodes are taken; the gateway has one, and one is for building images",
         fix="gpuprov list shows the nodes; gpuprov rm NODE frees one",
     )
 

@@ -27,7 +27,7 @@ version: gpuprov/v1
 name: {NAME}
 nodes: {{count: 2, prefix: {PREFIX}}}
 gpus: {{mode: simulated}}
-network: {{bridge: gptel0, subnet: 10.78.9.0/24, private_bridge: gptel1, private_subnet: 10.78.10.0/24}}
+network: {{bridge: gptel0, subnet: 10.78.21.0/24, private_bridge: gptel1, private_subnet: 10.78.22.0/24}}
 """
 BUILDER = "gpuprov-build"
 FOLDERS = ("/etc", "/run/gpuprov", "/var/cache/gpuprov", "/usr/local", "/root/.ssh", "/root/.config")
@@ -114,7 +114,7 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpupr
         for name in (f"{PREFIX}003", BUILDER, "gpuprov-image-000000000000"):
             make(("lxc", "delete", name), "lxc", "init", "--empty", name, "--storage", pool)
         host("lxc", "config", "set", f"{PREFIX}003", "user.gpuprov", "mine")
-        create = ("lxc", "network", "create", "gptel8", "ipv4.address=10.78.13.1/24", "ipv6.address=none")
+        create = ("lxc", "network", "create", "gptel8", "ipv4.address=10.78.25.1/24", "ipv6.address=none")
         make(
             ("lxc", "network", "delete", "gptel8"),
             *create,
@@ -134,13 +134,13 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpupr
         volume = ("storage", "volume")
         make(("lxc", *volume, "delete", pool, "gpuprov"), "lxc", *volume, "create", pool, "gpuprov")
         make(("ip", "link", "delete", "gptel9"), "ip", "link", "add", "gptel9", "type", "bridge")
-        host("ip", "address", "add", "10.78.11.1/24", "dev", "gptel9")
+        host("ip", "address", "add", "10.78.23.1/24", "dev", "gptel9")
         host("ip", "link", "set", "gptel9", "up")
-        host("ip", "route", "add", "10.78.12.0/24", "dev", "gptel9")
+        host("ip", "route", "add", "10.78.24.0/24", "dev", "gptel9")
         make(("nft", "delete", "table", "ip", "gpuprov"), "nft", "add", "table", "ip", "gpuprov")
         chain = ("add", "chain", "ip", "gpuprov", "nat", "{ type nat hook postrouting priority 90; }")
         host("nft", *chain)
-        host("nft", "add", "rule", "ip", "gpuprov", "nat", "ip", "saddr", "10.78.11.0/24", "masquerade")
+        host("nft", "add", "rule", "ip", "gpuprov", "nat", "ip", "saddr", "10.78.23.0/24", "masquerade")
         rule = ("FORWARD", "-i", "gptel9", "-m", "comment", "--comment", "gpuprov", "-j", "ACCEPT")
         make(("iptables", "-w", "-D", *rule), "iptables", "-w", "-A", *rule)
         for path in ("/run/gpuprov/foreign", "/var/cache/gpuprov/rootfs-foreign.tar", "/etc/sysctl.d/91-gpuprov.conf"):

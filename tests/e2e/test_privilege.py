@@ -108,21 +108,21 @@ def test_nothing_listens_outside_unless_exposed(
     gpuprov: Gpuprov, host: Callable[..., str], spec: str, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.yaml"
-    text = Path(spec).read_text().replace("gpte2e", "gpte2el").replace("count: 4, prefix: e", "count: 1, prefix: gptel")
-    text = text.replace("gpteb", "gptel").replace("10.78.3.", "10.78.9.").replace("10.78.5.", "10.78.10.")
+    text = Path(spec).read_text().replace("gpte2e", "gpte2ep").replace("count: 4, prefix: e", "count: 1, prefix: gptep")
+    text = text.replace("gpteb", "gptep").replace("10.78.3.", "10.78.26.").replace("10.78.5.", "10.78.27.")
     other.write_text(text.replace("nodes: {", "nodes: {role: plain, "))
-    gpuprov("cluster", "down", "gpte2el")
+    gpuprov("cluster", "down", "gpte2ep")
     before = listeners(host)
     gpuprov("cluster", "up", "-f", str(other), "--no-verify")
     try:
         made = listeners(host) - before
-        assert {place for place, _ in made} <= {"tcp 10.78.9.1", "udp 10.78.9.1"}  # the engine's name server, for nodes
-        gpuprov("expose", "gptel000", "8080", "--port", "17001")
+        assert {place for place, _ in made} <= {"tcp 10.78.26.1", "udp 10.78.26.1"}  # the engine's name server
+        gpuprov("expose", "gptep000", "8080", "--port", "17001")
         assert {port for _, port in listeners(host) - before - made} == {"17001"}
-        gpuprov("unexpose", "gptel000", "17001")
+        gpuprov("unexpose", "gptep000", "17001")
         assert listeners(host) - before == made
     finally:
-        gpuprov("cluster", "down", "gpte2el")
+        gpuprov("cluster", "down", "gpte2ep")
     assert listeners(host) == before
 
 

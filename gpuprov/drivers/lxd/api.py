@@ -31,6 +31,7 @@ class LxdApi:
         self.client = client
         self.engine = engine
         self.command = "incus" if engine == "incus" else "lxc"
+        self.pool: str | None = None  # where nodes are put, once that was looked up; errors name it
 
     def get(self, *path: str, **params: object) -> Any:  # noqa: ANN401 - JSON
         """GET a document."""
@@ -103,7 +104,7 @@ class LxdApi:
         return kind(
             f"{self.engine} could not {verb} {where}",
             evidence=reason,
-            fix=_fix_for(reason, self.command),
+            fix=_fix_for(reason, self.command, self.pool),
         )
 
     @contextmanager
@@ -124,11 +125,12 @@ class LxdApi:
             ) from exc
 
 
-def _fix_for(reason: str, command: str) -> str:
+def _fix_for(reason: str, command: str, pool: str | None) -> str:
     """The next command for an engine's own words."""
     words = reason.lower()
     if "no space left" in words or "disk quota exceeded" in words:
-        return f"make room in the storage pool: {command} storage info gpuprov; gpuprov image list"
+        look = f"{command} storage info {pool}" if pool else f"{command} storage list"
+        return f"make room in the storage pool: {look}; gpuprov image list"
     if "idmapping abilities" in words:
         return "this kernel or LXD cannot map owners: mount it read-only (SOURCE:TARGET:ro) or use --privileged"
     if "already exists" in words or "already used" in words or "already in use" in words:

@@ -52,7 +52,6 @@ class LxdDriver:
     def __init__(self, api: LxdApi, *, name: str) -> None:
         self.name = name
         self._api = api
-        self._chosen_pool: str | None = None
 
     # --- the engine
 
@@ -75,7 +74,7 @@ class LxdDriver:
 
     def _pool(self) -> str:
         """The storage pool for nodes: ours, else one with copy on write, else any."""
-        if self._chosen_pool is None:
+        if self._api.pool is None:
             pools = self._api.get("storage-pools", recursion=1)
             if not pools:
                 raise HostNotReady(
@@ -84,8 +83,8 @@ class LxdDriver:
                     fix="make one with: sudo gpuprov host prepare",
                 )
             best = min(pools, key=lambda pool: (pool["name"] != "gpuprov", pool["driver"] not in _COPY_ON_WRITE))
-            self._chosen_pool = str(best["name"])
-        return self._chosen_pool
+            self._api.pool = str(best["name"])
+        return self._api.pool
 
     # --- nodes
 

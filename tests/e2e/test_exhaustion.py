@@ -1,0 +1,293 @@
+"""What runs out: disks, addresses, limits, mirrors. A clear error in bounded time, and then recovery."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_VERSION, File, NodeRequest
+from gpuprov.drivers.registry import open_driver
+from gpuprov.provision.rootfs import ensure_rootfs
+from gpuprov.provision.wheels import ensure_wheels
+from tests.contract.engines import write_rootfs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from gpuprov.drivers.base import Driver
+    from tests.e2e.conftest import Finished, Gpuprov
+
+MIB = 1024**2
+QUICK_S = 20.0  # what "bounded" means where nothing has to be waited for
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[Path]:
+    """A file system of that size, mounted there."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", str(folder)], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def mounted_over(path: str, size: str) -> tuple[str, ...]:
+    """A command's beginning: it alone sees a small disk at that path."""
+    line = f'mount -t tmpfs -o size={size} none {path} && exec "$@"'
+    return ("unshare", "--mount", "sh", "-c", line, "sh")
+
+
+def has_three_parts(finished: Finished, started: float) -> None:
+    assert time.monotonic() - started < QUICK_S
+    for mark in ("error: ", "evidence: ", "fix: "):
+        assert f"\n{mark}" in f"\n{finished.stderr}", finished.all
+
+
+# --- disks
+
+
+def test_a_full_folder_of_temporary_files(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    started = time.monotonic()
+    with small_disk(tmp_path / "tmp", "64k") as folder:
+        refused = gpuprov("host", "prepare", expect=3, variables={"TMPDIR": str(folder)})
+        assert "a disk of this machine is full" in refused.stderr
+        assert f"df -h {folder}" in refused.stderr
+        assert list(folder.iterdir()) == []
+    has_three_parts(refused, started)
+    gpuprov("host", "prepare")
+
+
+def test_no_room_for_what_an_image_is_built_from(gpuprov: Gpuprov, cluster: Finished) -> None:  # noqa: ARG001
+    build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
+    started = time.monotonic()
+    refused = gpuprov(*build, expect=3, before=mounted_over("/var/cache/gpuprov", "1M"))
+    assert "too little room on the disk for what an image is built from" in refused.stderr
+    assert "df -h /var/cache/gpuprov" in refused.stderr
+    has_three_parts(refused, started)
+
+
+@pytest.fixture
+def small_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A second LXD whose only pool has 400 MiB."""
+    environment = {**os.environ, "LXD_DIR": str(tmp_path / "lxd")}
+    (tmp_path / "lxd").mkdir()
+    argv = ["lxd", "--group", "root", "--logfile", str(tmp_path / "lxd.log")]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(argv, env=environment, start_new_session=True, **quiet) as daemon:  # type: ignore[call-overload]
+        try:
+
+            def engine(*argv: str) -> None:
+                subprocess.run(argv, env=environment, check=True, capture_output=True)
+
+            engine("lxd", "waitready", "--timeout", "30")
+            engine("lxc", "storage", "create", "small", "btrfs", "size=400MiB")
+            monkeypatch.setenv("LXD_DIR", str(tmp_path / "lxd"))
+            yield open_driver("lxd")
+        finally:
+            daemon.terminate()
+            daemon.wait(timeout=30)
+            for place in ("devlxd", "shmounts", "storage-pools/small"):
+                subprocess.run(["umount", "--lazy", str(tmp_path / "lxd" / place)], check=False, capture_output=True)
+
+
+def test_a_pool_that_fills_up_under_a_node(small_engine: Driver, tmp_path: Path) -> None:
+    driver = small_engine
+    rootfs = write_rootfs(tmp_path / "rootfs.tar", b"small")
+    image = driver.import_rootfs("small", rootfs, {LABEL_VERSION: "test"})
+
+    def make(name: str, size: int) -> None:
+        labels = {LABEL_CLUSTER: "gpte2efull", LABEL_FINGERPRINT: "f"}
+        content = os.urandom(size)  # it would be compressed else
+        driver.create_node(
+            NodeRequest(name=name, image=image, labels=labels, files=(File(path="/etc/data", content=content),))
+        )
+
+    make("small", 1 * MIB)
+    error, seconds = failure(lambda: make("large", 500 * MIB))
+    assert isinstance(error, EngineError)
+    assert "large" in error.what
+    assert "no space left" in error.evidence.lower()
+    assert "make room in the storage pool: lxc storage info small" in error.fix
+    assert seconds < QUICK_S
+    assert [node.name for node in driver.list_nodes()] == ["small"]  # what was made of it is gone
+    assert len(driver.pull("small", "/etc/data")) == MIB
+    for wait in (("filesystem", "sync"), ("subvolume", "sync")):  # what was removed is freed by the next commit only
+        subprocess.run(["btrfs", *wait, str(tmp_path / "lxd/storage-pools/small")], check=True)
+    make("again", 1 * MIB)
+    for name in ("small", "again"):
+        driver.delete_node(name)
+    driver.delete_image(image)
+
+
+# --- addresses and limits
+
+
+def test_a_subnet_that_is_full(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    spec = tmp_path / "tiny.yaml"
+    spec.write_text(
+        "version: gpuprov/v1\nname: gpte2ef\nnodes: {count: 4, prefix: gptef, role: plain}\ngpus: {mode: simulated}\n"
+        "network: {bridge: gptef0, subnet: 10.78.28.0/29, private_bridge: gptef1, private_subnet: 10.78.29.0/29}\n"
+    )
+    more = ("create-node", "gptef-more", "--cluster", "gpte2ef", "--gpu-mode", "simulated")
+    try:
+        too_many = gpuprov("cluster", "up", "-f", str(spec), "-n", "6", expect=2)
+        assert "10.78.28.0/29" in too_many.stderr
+        gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
+        started = time.monotonic()
+        refused = gpuprov(*more, expect=2)
+        has_three_parts(refused, started)
+        assert "10.78.28.0/29" in refused.stderr
+        gpuprov("rm", "gptef003")
+        gpuprov(*more)
+    finally:
+        gpuprov("cluster", "down", "gpte2ef")
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), [("fs/inotify/max_user_instances", "8"), ("kernel/keys/maxkeys", "20")], ids=["inotify", "keys"]
+)
+def test_a_limit_of_the_kernel_that_nodes_share(
+    gpuprov: Gpuprov, cluster: Finished, spec: str, tmp_path: Path, path: str, value: str
+) -> None:
+    del cluster
+    (tmp_path / "value").write_text(f"{value}\n")
+    line = f'mount --bind {tmp_path}/value /proc/sys/{path} && exec "$@"'
+    before = ("unshare", "--mount", "sh", "-c", line, "sh")
+    started = time.monotonic()
+    refused = gpuprov("cluster", "up", "-f", spec, "-n", "8", "--no-verify", expect=3, before=before)
+    has_three_parts(refused, started)
+    assert path.replace("/", ".") in refused.stderr
+    assert "sudo gpuprov host prepare" in refused.stderr
+    assert len(gpuprov.rows()) == 4
+    assert path.replace("/", ".") in gpuprov("doctor", before=before).stdout
+
+
+# --- mirrors
+
+
+class Mirror(BaseHTTPRequestHandler):
+    """A package mirror or index that answers with garbage, a byte a second, or never; also as a proxy."""
+
+    manner = "garbage"
+    ended = threading.Event()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        if self.manner == "garbage":
+            self.wfile.write(b"\x00garbage" * 100)
+            return
+        with suppress(OSError):
+            while not self.ended.wait(1.0):
+                if self.manner == "slow":
+                    self.wfile.write(b"x")
+                    self.wfile.flush()
+
+    do_CONNECT = do_GET  # noqa: N815 - the base class's naming
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def mirror(manner: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every program started in the block asks this mirror and no other."""
+    handler = type("Handler", (Mirror,), {"manner": manner, "ended": threading.Event()})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        with monkeypatch.context() as patch:
+            for name in ("http_proxy", "https_proxy"):
+                patch.setenv(name, address)
+            patch.setenv("PIP_INDEX_URL", f"{address}/simple")
+            patch.setenv("PIP_CONFIG_FILE", os.devnull)  # it may name another index
+            for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "PIP_EXTRA_INDEX_URL"):
+                patch.delenv(name, raising=False)
+            yield
+    finally:
+        handler.ended.set()  # type: ignore[attr-defined]
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def failure(act: Callable[[], object]) -> tuple[GpuprovError, float]:
+    started = time.monotonic()
+    with pytest.raises(GpuprovError) as caught:
+        act()
+    assert caught.value.what
+    assert caught.value.evidence
+    assert caught.value.fix
+    return caught.value, time.monotonic() - started
+
+
+LIMITS = {"garbage": 15.0, "slow": 15.0, "hangs": 15.0}
+
+
+@pytest.mark.parametrize("manner", LIMITS)
+def test_an_index_of_wheels_that_does_not_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manner: str) -> None:
+    with mirror(manner, monkeypatch):
+        error, seconds = failure(lambda: ensure_wheels(["numpy"], python="3.11", cache=tmp_path, timeout_s=4.0))
+    assert "could not fetch the Python packages of the image: numpy" in error.what
+    assert "pip download" in error.fix
+    assert seconds < LIMITS[manner]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("manner", ["garbage", pytest.param("slow", marks=pytest.mark.long)])
+def test_a_mirror_that_does_not_serve(
+    gpuprov: Gpuprov,  # noqa: ARG001 - root, and mmdebstrap
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    manner: str,
+) -> None:
+    with mirror(manner, monkeypatch):
+        error, seconds = failure(lambda: ensure_rootfs("bookworm", ["systemd"], cache=tmp_path, timeout_s=10.0))
+    assert "the base root file system bookworm could not be built" in error.what
+    assert "apt-get update" in error.fix
+    assert seconds < QUICK_S
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.long
+def test_a_mirror_that_hangs_and_then_serves(
+    gpuprov: Gpuprov,  # noqa: ARG001 - root, and mmdebstrap
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with mirror("hangs", monkeypatch):
+        error, seconds = failure(lambda: ensure_rootfs("bookworm", ["systemd"], cache=tmp_path))
+    assert "the base root file system bookworm could not be built" in error.what
+    assert seconds < 300
+    assert list(tmp_path.iterdir()) == []
+    assert ensure_rootfs("bookworm", ["systemd"], cache=tmp_path).stat().st_size > MIB
+
+
+@pytest.mark.long
+def test_a_disk_that_fills_up_while_the_base_is_built(
+    gpuprov: Gpuprov,  # noqa: ARG001 - root, and mmdebstrap
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache = tmp_path / "cache"
+    with small_disk(tmp_path / "tmp", "60M") as folder:
+        monkeypatch.setenv("TMPDIR", str(folder))
+        monkeypatch.setattr("tempfile.tempdir", str(folder))
+        error, _ = failure(lambda: ensure_rootfs("bookworm", ["systemd"], cache=cache))
+        assert isinstance(error, HostNotReady)
+        assert error.fix.startswith(f"df -h {folder}")
+        assert list(folder.iterdir()) == []
+    assert list(cache.iterdir()) == []
