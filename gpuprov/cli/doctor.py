@@ -9,8 +9,11 @@ import click
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuprov.cli.session import Session
     from gpuprov.spec.models import Engine
+    from gpuprov.workflows.role_needs import Need, Part
 
 
 @click.command()
@@ -31,12 +34,33 @@ def command(session: Session, engine: Engine) -> int:
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.doctor import examine_host
 
-    findings = examine_host(session.reporter, spec=ClusterSpec(engine=engine))
-    rows = [(finding.status, finding.id, finding.evidence) for finding in findings]
-    fixes = [f"{finding.id}: {finding.fix}" for finding in findings if finding.fix]
-    table = render_table(("STATUS", "CHECK", "EVIDENCE"), rows, colour=session.colour)
-    session.show(
-        {"findings": [finding.to_json() for finding in findings]},
-        "\n".join([table, "", "what to do:", *fixes] if fixes else [table]),
-    )
-    return HostNotReady.exit_code if any(finding.status == "fail" for finding in findings) else 0
+    seen = examine_host(session.reporter, spec=ClusterSpec(engine=engine))
+    rows = [(finding.status, finding.id, finding.evidence) for finding in seen.findings]
+    parts = [render_table(("STATUS", "CHECK", "EVIDENCE"), rows, colour=session.colour)]
+    if seen.needs:
+        parts += ["", *_render_needs(seen.needs, engine, colour=session.colour)]
+    fixes = [f"{finding.id}: {finding.fix}" for finding in seen.findings if finding.fix]
+    if fixes:
+        parts += ["", "what to do:", *fixes]
+    session.show(seen.to_json(), "\n".join(parts))
+    return 0 if seen.passed else HostNotReady.exit_code
+
+
+def _render_needs(needs: Sequence[Need], engine: str, *, colour: bool) -> list[str]:
+    """A row for each role with the least versions, and one with what this host has."""
+    columns: tuple[Part, ...] = ("kernel", "engine", "driver", "compute_capability")
+    cells = {(need.role, need.part): need for need in needs}
+    has = {need.part: "SIMULATED" if need.met == "SIMULATED" else need.has for need in needs}
+    roles = dict.fromkeys(need.role for need in needs)
+    rows = [(role, *(_render_need(cells.get((role, part))) for part in columns)) for role in roles]
+    rows.append(("this host", *(has.get(part) for part in columns)))
+    return [
+        "what each role needs at least; driver and compute capability only of real GPUs:",
+        render_table(("ROLE", "LINUX", engine.upper(), "DRIVER", "COMPUTE CAPABILITY"), rows, colour=colour),
+    ]
+
+
+def _render_need(need: Need | None) -> str | None:
+    if need is None:
+        return None
+    return f"{need.least} (lacking)" if need.met == "no" else need.least

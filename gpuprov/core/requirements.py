@@ -51,8 +51,9 @@ def driver_for_cuda(major: int) -> str | None:
 
 
 def older(version: str, least: str) -> bool:
-    """Whether a version of numbers and dots is older than another; what follows the numbers is not compared."""
-    return _numbers(version) < _numbers(least)
+    """Whether a version of numbers and dots is older than another; one without numbers is not known to be."""
+    numbers = _numbers(version)  # what follows the numbers is not compared
+    return bool(numbers) and numbers < _numbers(least)
 
 
 def _numbers(version: str) -> tuple[int, ...]:

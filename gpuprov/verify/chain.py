@@ -19,6 +19,7 @@ from gpuprov.verify.checks import (
     network,
     node,
     nvml,
+    rates,
     slurm,
 )
 from gpuprov.verify.finding import not_asked, unknown
@@ -42,6 +43,7 @@ CHAIN: tuple[Rule, ...] = (
     *nvml.CUDA_RULES,
     *load.WATCH_RULES,
     *kernels.RULES,
+    *rates.RULES,
     *load.RULES,
     *network.RULES,
     *slurm.RULES,

@@ -37,9 +37,7 @@ def host_parts(engine: Engine, *, root: Path, run_logs: Path) -> dict[str, Calla
     parts: dict[str, Callable[[], str]] = {
         "versions.json": lambda: as_json(versions(root)),
         "record.json": lambda: as_json(take_record(root)),
-        "doctor.json": lambda: as_json(
-            [finding.to_json() for finding in examine_host(Silent(), spec=ClusterSpec(engine=engine))]
-        ),
+        "doctor.json": lambda: as_json(examine_host(Silent(), spec=ClusterSpec(engine=engine)).to_json()),
         "host/kernel.txt": _kernel_log,
     }
     if (root / "run/systemd/system").is_dir():

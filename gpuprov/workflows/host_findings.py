@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
+from gpuprov.core.requirements import load_requirements, older
 from gpuprov.workflows.finding import Finding
 from gpuprov.workflows.gpu_findings import judge_gpus
 from gpuprov.workflows.kernel_limits import LIMITS
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gpuprov.workflows.host_facts import HostFacts, Link
 
 GIB = 1 << 30
-KERNEL_LEAST = (5, 4)  # LXD 5.0's own floor
 ROOM_LEAST_BYTES = 1 * GIB
 ROOM_FOR_IMAGE_BYTES = 4 * GIB
 SUBUID_LEAST = 65536
@@ -46,8 +45,7 @@ def judge_host(facts: HostFacts, spec: ClusterSpec) -> tuple[Finding, ...]:
 
 def judge_kernel(release: str) -> Finding:
     """Old kernels lack what unprivileged nodes need."""
-    match = re.match(r"(\d+)\.(\d+)", release)
-    old = match is not None and (int(match[1]), int(match[2])) < KERNEL_LEAST
+    old = older(release, load_requirements()["plain"].kernel or "")
     return Finding(
         id="kernel",
         status="fail" if old else "ok",

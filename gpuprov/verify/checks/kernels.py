@@ -113,8 +113,8 @@ def _describe(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         same = [result for result in results if result["proof"]["digest"] == digest]
         mark = "SIMULATED " if same[0]["simulated"] else ""
         on = f" on {len(same)} GPUs" if len(same) > 1 else ""
-        rates = [f"{item['rate']['median']:.0f}" for item in same if item["rate"]]
-        rate = f", {', '.join(rates)} {same[0]['rate']['unit']}" if rates else ""
+        rates = [item["rate"] for item in same if item["rate"]]
+        rate = f", {', '.join(format(each['median'], '.0f') for each in rates)} {rates[0]['unit']}" if rates else ""
         yield f"{mark}digest {digest}, {len(same[0]['proof']['checks'])} proofs hold{on}{rate}"
 
 

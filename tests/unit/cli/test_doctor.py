@@ -7,7 +7,9 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.workflows import doctor
+from gpuprov.workflows.doctor import Examination
 from gpuprov.workflows.finding import Finding
+from gpuprov.workflows.role_needs import Need
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -17,9 +19,9 @@ GOOD = Finding(id="kernel", status="ok", evidence="Linux 6.1")
 BAD = Finding(id="engine", status="fail", evidence="lxd is not running", fix="sudo gpuprov host prepare")
 
 
-def give(monkeypatch: pytest.MonkeyPatch, *findings: Finding) -> None:
-    def examine_host(_: Reporter, *, spec: ClusterSpec) -> tuple[Finding, ...]:  # noqa: ARG001 - its signature
-        return findings
+def give(monkeypatch: pytest.MonkeyPatch, *findings: Finding, needs: tuple[Need, ...] = ()) -> None:
+    def examine_host(_: Reporter, *, spec: ClusterSpec) -> Examination:  # noqa: ARG001 - its signature
+        return Examination(findings=findings, needs=needs)
 
     monkeypatch.setattr(doctor, "examine_host", examine_host)
 
@@ -37,12 +39,33 @@ def test_a_table_and_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     ]
 
 
+def test_what_roles_need_stands_above_what_the_host_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    needs = (
+        Need(role="plain", part="kernel", least="5.4", has="6.1", met="yes"),
+        Need(role="plain", part="engine", least="5.0", has="4.0", met="no"),
+        Need(role="smoke", part="driver", least="525.60", has=None, met="SIMULATED"),
+    )
+    give(monkeypatch, GOOD, needs=needs)
+    assert main(["doctor"]) == 0
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "",
+        "what each role needs at least; driver and compute capability only of real GPUs:",
+        "ROLE       LINUX  LXD            DRIVER     COMPUTE CAPABILITY",
+        "plain      5.4    5.0 (lacking)  -          -",
+        "smoke      -      -              525.60     -",
+        "this host  6.1    4.0            SIMULATED  -",
+    ]
+
+
 def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     give(monkeypatch, BAD)
     assert main(["doctor", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert document["version"] == 1
     assert document["findings"] == [BAD.to_json()]
+    assert document["roles"] == []
 
 
 @pytest.mark.parametrize("status", ["ok", "info", "warn"])

@@ -14,7 +14,7 @@ import gpuprov.verify
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogue, nearest_ids
 from gpuprov.verify.chain import CHAIN, HOST_CHAIN
-from gpuprov.workflows import doctor, gpu_findings, host_findings
+from gpuprov.workflows import doctor, gpu_findings, host_findings, role_needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,9 @@ def test_every_check_of_verify_is_in_it_and_no_other() -> None:
 
 
 def test_every_finding_of_doctor_is_in_it_and_no_other() -> None:
-    emitted = {name for module in (host_findings, gpu_findings) for name in emitted_ids(inspect.getsource(module))}
+    emitted = {
+        name for module in (host_findings, gpu_findings, role_needs) for name in emitted_ids(inspect.getsource(module))
+    }
     assert {"kernel", "storage-room", "private-subnet", "uvm"} <= emitted
     assert ids_of("doctor") == emitted
 

@@ -64,6 +64,7 @@ def test_a_healthy_simulated_node_passes_what_can_be_asked_and_says_simulated(bu
     asked = {check_id for check_id, status in statuses(report).items() if status == "pass"}
     assert set(IDS) - asked == {
         "driver-module", "driver-libraries", "cuda-init", "nvml-retired-pages", "nvml-p2p",
+        "load-rate-matmul", "load-rate-membw",
     }  # fmt: skip
     assert report.verdict == "pass"
     assert report.simulated
@@ -131,6 +132,23 @@ def test_older_packages_run_on_a_newer_driver_and_none_are_no_failure(build_case
     assert check_of(judge_node(*none), "cuda-wheels").status == "skip"
     untold = build_case({"base": "real", "facts": {"nvml.versions.cuda": {"code": 13, "text": "Function Not Found"}}})
     assert check_of(judge_node(*untold), "cuda-wheels").status == "skip"
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        (
+            {"document": {"results.0.rate.known_good": None, "results.3.rate.known_good": None}},
+            "41000 GFLOP/s; no known",
+        ),
+        ({"expect": {"sharing": "shared"}}, "shares its GPUs"),
+        ({"base": "simulated"}, "SIMULATED"),
+    ],
+)
+def test_a_rate_that_cannot_be_compared_is_skipped_with_the_reason(case: Case, says: str, build_case: Build) -> None:
+    check = check_of(judge_node(*build_case({"base": "real", **case}), "full"), "load-rate-matmul")
+    assert (check.status, check.cause) == ("skip", "")
+    assert says in check.evidence
 
 
 def test_a_slurm_node_busy_with_jobs_is_not_a_failure(build_case: Build) -> None:

@@ -18,7 +18,7 @@ def test_the_doctor_reports_an_engine_that_is_absent(monkeypatch: pytest.MonkeyP
         raise HostNotReady("lxd is not running on this machine", evidence="no socket", fix="sudo gpuprov host prepare")
 
     monkeypatch.setattr(doctor, "open_driver", refuse)
-    findings = {finding.id: finding for finding in examine_host(recording)}
+    findings = {finding.id: finding for finding in examine_host(recording).findings}
     assert (findings["engine"].status, findings["engine"].fix) == ("fail", "sudo gpuprov host prepare")
     assert "kernel" in findings
     assert "storage" not in findings
