@@ -6,7 +6,7 @@ import functools
 import importlib.util
 import io
 import json
-import tempfile
+import shlex
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,14 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 PARTS = ("core", "spec", "gpu")  # of gpuprov, and none of them needs more than the standard library
+# What is run is a file, which is gone when it ends: one command, and nothing to clean up after a lost connection.
+RECEIVE = """
+import runpy, sys, tempfile
+with tempfile.NamedTemporaryFile(suffix=".pyz") as file:
+    file.write(sys.stdin.buffer.read())
+    file.flush()
+    runpy.run_path(file.name, run_name="__main__")
+"""
 START = "import sys\nfrom gpuprov.gpu.facts import main\nsys.exit(main(sys.argv[1:]))\n"
 
 
@@ -48,22 +56,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # Ansible has no type inf
     """`gpu_facts: {mode: auto}` sets the fact `gpu_facts`."""
 
     _VALID_ARGS = frozenset({"mode"})
-    TRANSFERS_FILES = True
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:  # noqa: ANN401
         """Send the program, run it, read its answer."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         mode = {"choices": ["auto", "real", "simulated"], "default": "auto"}
         _, arguments = self.validate_argument_spec(argument_spec={"mode": mode})
-        folder = self._make_tmp_path()
-        remote = self._connection._shell.join_path(folder, "gpus.pyz")  # noqa: SLF001 - as Ansible's own actions do
-        with tempfile.NamedTemporaryFile() as local:
-            local.write(program())
-            local.flush()
-            self._transfer_file(local.name, remote)
-        self._fixup_perms2((folder, remote))
-        done = self._low_level_execute_command(f"{_python(task_vars or {})} {remote} {arguments['mode']}")
-        self._remove_tmp_path(folder)
+        command = f"{_python(task_vars or {})} -c {shlex.quote(RECEIVE)} {arguments['mode']}"
+        done = self._low_level_execute_command(command, in_data=program())
         return {**result, **judge(done)}
 
 
