@@ -9,7 +9,7 @@ import click
 
 from gpuprov.cli.engine import cluster_option, engine_option, observe_gpus, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import expand
 
 if TYPE_CHECKING:
@@ -65,14 +65,11 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
     if seconds is not None and level != "full":
         raise _refuse("--seconds is for the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
     files = _open_files(wanted)
-    if files and interval_s is not None:
-        together = " ".join(f"{option} FILE" for option in files)
-        raise _refuse("--watch writes no files", f"given with it: {together}", together)
-    names = expand(",".join(wanted["nodes"])) if wanted["nodes"] else None
     verify = _verifier(wanted["cluster"], Work(level=level, seconds=seconds))
     if interval_s is not None:
-        _watch(session, wanted, names, verify)
+        _watch(session, wanted, verify, files)
         return 0
+    names = _expand(wanted["nodes"])
     report = verify(open_engine_of_cluster(wanted["engine"], wanted["cluster"]), names, session.reporter)
     return _show(session, report, files)
 
@@ -88,28 +85,51 @@ def _verifier(cluster: str, work: Work) -> Callable[[Driver, Sequence[str] | Non
     return verify
 
 
+def _expand(nodes: Sequence[str]) -> tuple[str, ...] | None:
+    return expand(",".join(nodes)) if nodes else None
+
+
 def _watch(
     session: Session,
     wanted: dict[str, Any],
-    names: Sequence[str] | None,
     verify: Callable[[Driver, Sequence[str] | None, Reporter], Report],
+    files: dict[str, ReportFile],
 ) -> None:
     from gpuprov.cli.changes import tell_changes
     from gpuprov.core.reporter import Silent
     from gpuprov.core.waiting import SystemClock
     from gpuprov.workflows.watch import every, watch
 
+    refused = ""
+
+    def look(driver: Driver, nodes: Sequence[str] | None) -> Report:
+        nonlocal refused
+        report = verify(driver, nodes, Silent())  # what the rounds say would fill the log in days
+        before, refused = refused, _try_write(files, report)
+        if refused and refused != before:
+            session.reporter.warn(refused)
+        return report
+
     def tell(changes: Sequence[Change]) -> None:
         tell_changes(session, changes)
 
     watch(
-        lambda driver, nodes: verify(driver, nodes, Silent()),  # what the rounds say would fill the log in days
+        look,
         lambda: open_engine_of_cluster(wanted["engine"], wanted["cluster"]),
         cluster=wanted["cluster"],
-        nodes=names,
+        nodes=_expand(wanted["nodes"]),
         rounds=every(wanted["interval_s"], SystemClock()),
         tell=tell,
     )
+
+
+def _try_write(files: dict[str, ReportFile], report: Report) -> str:
+    """Why a file could not be written, or empty: a disk that is full for an hour must not end a watch of days."""
+    try:
+        _write(files, report)
+    except HostNotReady as error:
+        return f"{error.what}: {error.evidence}"
+    return ""
 
 
 def _open_files(wanted: dict[str, Any]) -> dict[str, ReportFile]:
@@ -123,11 +143,8 @@ def _open_files(wanted: dict[str, Any]) -> dict[str, ReportFile]:
     return files
 
 
-def _show(session: Session, report: Report, files: dict[str, ReportFile]) -> int:
+def _write(files: dict[str, ReportFile], report: Report) -> None:
     from datetime import datetime, timezone
-
-    from gpuprov.cli.verify_table import render_report
-    from gpuprov.verify.report import to_document
 
     if "--junit" in files:
         from gpuprov.verify.junit import render_junit
@@ -137,6 +154,13 @@ def _show(session: Session, report: Report, files: dict[str, ReportFile]) -> int
         from gpuprov.verify.html import render_html
 
         files["--html"].write(render_html(report, made_at=datetime.now(timezone.utc)))
+
+
+def _show(session: Session, report: Report, files: dict[str, ReportFile]) -> int:
+    from gpuprov.cli.verify_table import render_report
+    from gpuprov.verify.report import to_document
+
+    _write(files, report)
     for file in files.values():
         session.reporter.note(f"written: {file.path}")
     session.show(to_document(report), render_report(report, colour=session.colour))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.names import fold
 from gpuprov.verify.models import LAYERS
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 SCHEMA = "gpuprov.verify/v1"
 SIMULATED = "SIMULATED"
 HEADERS = ("NODE", "VERDICT", "GPU", *(layer.upper() for layer in LAYERS), "FIRST PROBLEM")
+PROBLEMS: tuple[Status, ...] = ("fail", "unknown", "warn")
 _WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass", "skip")
 
 
@@ -54,13 +56,27 @@ def first_lines(check: Check) -> list[str]:
 
 
 def problem_lines(report: Report) -> list[str]:
-    """For the host and each node with a problem: the first failing check, its evidence, and the next command."""
-    lines = []
+    """The first failing check, its evidence and the next command; nodes with the same problem are told together."""
+    groups: dict[tuple[str, ...], list[NodeReport]] = {}
     for node in report.places:
-        problem = node.first_problem
-        if problem is not None:
-            lines += [f"{node.node}: {problem.layer}: {problem.id}: {problem.evidence}", f"  fix: {problem.fix}"]
+        if node.first_problem is not None:
+            said = _say_problem(node, node.first_problem)
+            groups.setdefault(tuple(text.replace(node.node, "") for text in said), []).append(node)
+    lines = []
+    for nodes in groups.values():
+        first = nodes[0]
+        if first.first_problem is not None:
+            said = _say_problem(first, first.first_problem)
+            each = "    # and so for each" if len(nodes) > 1 and first.node in first.first_problem.fix else ""
+            lines += [f"{fold([node.node for node in nodes])}: {said[0]}", *said[1:-1], f"{said[-1]}{each}"]
     return lines
+
+
+def _say_problem(node: NodeReport, problem: Check) -> list[str]:
+    others = [check for check in node.checks if check.status in PROBLEMS and check is not problem]
+    also = ", ".join(f"{check.id} {check.status}" for check in others)
+    said = [f"{problem.layer}: {problem.id}: {problem.status}: {problem.evidence}"]
+    return [*said, *([f"  also: {also}"] if also else []), f"  fix: {problem.fix}"]
 
 
 def summary(report: Report) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import GpuprovError
 from gpuprov.verify.checks.host import HOST
 from gpuprov.verify.models import Report
+from gpuprov.verify.report import PROBLEMS
 from gpuprov.workflows.cluster_state import observe_cluster
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Check, NodeReport
 
 ABSENT = "absent"
-_PROBLEMS = ("fail", "unknown", "warn")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,9 +132,9 @@ def _compare_node(name: str, before: NodeReport | None, now: NodeReport | None) 
         after=now.verdict if now else ABSENT,
         simulated=any(report.simulated for report in (before, now) if report),
         problems=tuple(
-            check for check in checks if check.status in _PROBLEMS and statuses.get(check.id) != check.status
+            check for check in checks if check.status in PROBLEMS and statuses.get(check.id) != check.status
         ),
-        well=tuple(check.id for check in checks if check.status == "pass" and statuses.get(check.id) in _PROBLEMS),
+        well=tuple(check.id for check in checks if check.status == "pass" and statuses.get(check.id) in PROBLEMS),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +21,7 @@ KERNELS = ("matmul", "anneal", "membw")
 SCHEMA = "gpuprov.smoke/v1"
 # The last one is of an image with older smoke kernels.
 _CANNOT_RUN = ("numba-cuda cannot be imported", "No module named", "unrecognized arguments")
+_VALUES = re.compile(r"=\S*")  # values of options: the same problem reads the same on every node
 
 
 def read_document(facts: Any) -> dict[str, Any] | None:  # noqa: ANN401 - what the probe gathered
@@ -61,7 +63,7 @@ def _no_result(document: dict[str, Any] | None, facts: Mapping[str, Any]) -> Fin
     last = facts["stderr"].strip().rpartition("\n")[2] or f"exit status {facts['exit_code']}"
     evidence = f"{error['what']}: {error['evidence']}" if error else f"they printed no result: {last}"
     if any(mark in evidence for mark in _CANNOT_RUN):
-        return unknown(f"the image cannot run them: {evidence[-400:]}", "image")
+        return unknown(f"the image cannot run them: {_VALUES.sub('', evidence)[-400:]}", "image")
     return failed(evidence[-400:])
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cli.main import EXIT_INTERRUPTED, main
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.verify.models import Check, NodeReport, Report
+from gpuprov.workflows.report_files import ReportFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +111,6 @@ def test_an_unwritable_path_is_refused_before_the_run(
         ["--watch", "inf"],
         ["--watch", "0"],
         ["--watch", "soon"],
-        ["--watch", "5", "--html", "a.html"],
         ["--junit", "same", "--html", "./same"],
         ["--html", ""],
     ],
@@ -147,6 +147,34 @@ def test_watch_prints_changes_only_and_ends_with_130(
     ]
     (log,) = logs.iterdir()
     assert len(log.read_text().splitlines()) == len(out) + 2  # the command line, and that it was interrupted
+
+
+def test_watch_keeps_files_up_to_date_and_survives_a_disk_that_is_full(
+    workflow: Workflow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    xml, html = tmp_path / "a.xml", tmp_path / "a.html"
+    seen: list[tuple[bool, bool]] = []
+
+    def look(path: Path) -> bool:
+        return "c000" in path.read_text() if path.exists() else False
+
+    class Full(ReportFile):
+        def write(self, content: str | bytes) -> None:
+            seen.append((look(xml), look(html)))
+            if len(seen) in (3, 4):
+                raise HostNotReady("the report could not be written to a.xml", evidence="No space left", fix="df -h")
+            super().write(content)
+
+    monkeypatch.setattr("gpuprov.workflows.report_files.ReportFile", Full)
+    workflow.answers = [report("pass"), report("pass"), report("pass"), report("fail"), KeyboardInterrupt()]
+    assert main(["verify", "--watch", "0.01", "--junit", str(xml), "--html", str(html)]) == EXIT_INTERRUPTED
+    # Round 1 writes both, in rounds 2 and 3 the first write fails, round 4 writes both again.
+    assert seen == [(False, False), (True, False), (True, True), (True, True), (True, True), (True, True)]
+    assert 'failures="1"' in xml.read_text()
+    assert "fail SIMULATED" in html.read_text()
+    out, err = capsys.readouterr()
+    assert "c000: pass -> fail SIMULATED" in out
+    assert err.count("warning: the report could not be written to a.xml: No space left") == 1
 
 
 def test_watch_as_json_is_a_document_a_line(workflow: Workflow, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,9 +57,27 @@ def test_a_real_report_does_not_say_simulated(report: Report) -> None:
 
 def test_each_problem_has_its_layer_and_the_next_command(report: Report) -> None:
     lines = problem_lines(report)
-    assert lines[0].startswith("c001: cuda: cuda-init: cuInit says 999")
+    assert lines[0].startswith("c001: cuda: cuda-init: fail: cuInit says 999")
     assert lines[1].startswith("  fix: nvidia-modprobe")
     assert len(lines) == 4
+
+
+def test_nodes_with_the_same_problem_are_told_together(build_case: Build) -> None:
+    stopped = [
+        judge_node(*build_case({"base": "simulated", "expect": {"node": name, "status": "stopped"}}))
+        for name in ("c000", "c001", "c003")
+    ]
+    alone = judge_node(*build_case({"base": "simulated", "expect": {"node": "c002", "complete": False}}))
+    lines = problem_lines(Report(cluster="lab", nodes=(*stopped[:2], alone, stopped[2]), seconds=1.0))
+    assert lines[0].startswith("c[000-001,003]: node: node-running: fail: ")
+    assert lines[1] == "  fix: gpuprov start c000    # and so for each"
+    assert [line[:5] for line in lines if not line.startswith(" ")] == ["c[000", "c002:"]
+
+
+def test_other_problems_of_a_node_are_named(build_case: Build) -> None:
+    case = {"base": "simulated", "expect": {"complete": False}, "facts": {"slurm.show.stdout": "State=DOWN"}}
+    lines = problem_lines(Report(cluster="lab", nodes=(judge_node(*build_case(case)),), seconds=1.0))
+    assert lines[1] == "  also: slurm-state fail"
 
 
 def test_the_summary_counts(report: Report) -> None:
