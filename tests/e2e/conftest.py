@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.places import PLACES, Place, sweep
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -23,6 +25,7 @@ nodes: {{count: 4, prefix: e}}
 gpus: {{mode: simulated}}
 network: {{bridge: gpteb0, subnet: 10.78.3.0/24, private_bridge: gpteb1, private_subnet: 10.78.5.0/24}}
 """
+NODES = ("e000", "e001", "e002", "e003")
 BUDGET_S = 900.0  # the first `up` of a machine may have to build the image
 FOLDER = Path(__file__).parent
 
@@ -131,8 +134,13 @@ def _stable(instance: dict[str, Any]) -> dict[str, object]:
 
 def _concerns_us(item: dict[str, Any]) -> bool:
     """Leave out what other clusters of this machine do meanwhile; what is foreign to gpuprov is looked at."""
-    owner = item["config"].get("user.gpuprov.cluster")
+    owner = _owner(item)
     return owner is None or owner.startswith(CLUSTER)
+
+
+def _owner(item: dict[str, Any]) -> str | None:
+    owner: str | None = item["config"].get("user.gpuprov.cluster")
+    return owner
 
 
 def output(*argv: str) -> str:
@@ -169,7 +177,37 @@ def gpuprov(tmp_path_factory: pytest.TempPathFactory) -> Gpuprov:
     assert program.exists(), f"{program} is not installed: pip install -e ."
     folder = tmp_path_factory.mktemp("e2e")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "GPUPROV_"))}
+    sweep(*PLACES.values())  # what a killed run of these tests left
     return Gpuprov(program=program, folder=folder, environment=kept | {"XDG_DATA_HOME": str(folder / "data")})
+
+
+@pytest.fixture(scope="module")
+def place(request: pytest.FixtureRequest, gpuprov: Gpuprov) -> Iterator[Place]:  # noqa: ARG001 - it is there to sweep
+    """The names and networks of this module's own clusters; nothing of them outlives it, whatever fails."""
+    module = request.module.__name__.rpartition("test_")[2]
+    found = PLACES[module]
+    sweep(found)
+    yield found
+    sweep(found)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def mended(request: pytest.FixtureRequest, gpuprov: Gpuprov) -> Iterator[None]:
+    """Where a test of a module has failed, the cluster that all share is put right before the next module."""
+    failed = request.session.testsfailed
+    yield
+    if request.session.testsfailed > failed:
+        mend(gpuprov)
+
+
+def mend(gpuprov: Gpuprov) -> None:
+    """Take away what is not of the shared cluster's spec, and bring up what is; nothing if it was never up."""
+    path = gpuprov.folder / "spec.yaml"
+    nodes = [item["name"] for item in lxd("instances?recursion=1") if _owner(item) == CLUSTER]
+    if nodes and path.exists():
+        for name in set(nodes) - set(NODES):
+            output("lxc", "delete", "--force", name)
+        gpuprov("cluster", "up", "-f", str(path), "--no-verify")
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.conftest import output
+from tests.e2e.places import PLACES
 from tests.e2e.test_engine import wait_for_end
 from tests.e2e.test_refusals import has_three_parts, link
 
@@ -23,9 +24,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.places import Place
 
-CLUSTER = "gpte2edk"
-NODES = ["dk000", "dk001", "dk002", "dk003"]
+PLACE, BESIDE = PLACES["docker"], PLACES["docker_beside"]
+CLUSTER = PLACE.cluster
+NODES = [PLACE.node(number) for number in range(4)]
+FOREIGN = PLACE.node(4)
 IDLE = dict.fromkeys(NODES, "idle")
 PID_FILE = Path("/run/gpuprov/docker.pid")  # of a daemon that `host prepare --engine docker` started
 UP = ("cluster", "up", "--name", CLUSTER)
@@ -33,17 +37,9 @@ CREATE = ("create-node", "--cluster", CLUSTER, "--engine", "docker", "--gpu-mode
 IMAGES = ("gpuprov-image:", "gpuprov-rootfs:")  # stay, and others build them meanwhile
 
 
-def spec_of(folder: Path, name: str = CLUSTER, prefix: str = "dk", **network: str) -> str:
-    values = {
-        "bridge": "gptedk0",
-        "subnet": "10.78.13.0/24",
-        "private_bridge": "gptedk1",
-        "private_subnet": "10.78.15.0/24",
-    }
-    lines = [f"  {key}: {value}\n" for key, value in {**values, **network}.items()]
-    path = folder / f"{name}.yaml"
-    head = f"version: gpuprov/v1\nname: {name}\nengine: docker\nnodes: {{count: 4, prefix: {prefix}}}\n"
-    path.write_text(f"{head}gpus: {{mode: simulated}}\nnetwork:\n{''.join(lines)}")
+def spec_of(folder: Path, place: Place = PLACE, **network: str) -> str:
+    path = folder / f"{place.cluster}.yaml"
+    path.write_text(place.spec(count=4, engine="docker", **network))
     return str(path)
 
 
@@ -74,18 +70,18 @@ class DockerWorld:
             "images": sorted(tag for tag in images if not tag.startswith(IMAGES)),
             "links": sorted(item["ifname"] for item in json.loads(output("ip", "-j", "link")) if "gpte" in str(item)),
             "rules": [line for line in output("nft", "list", "ruleset").splitlines() if "gpte" in line],
-            "iptables": [line for line in output("iptables-save").splitlines() if "gpte" in line or "10.78.1" in line],
+            "iptables": [line for line in output("iptables-save").splitlines() if "gpte" in line or "10.78." in line],
             "keys": sorted(str(path) for path in self._keys.rglob("*") if path.is_file()),
         }
 
 
 def _concerns_us(labels: dict[str, str] | None) -> bool:
     owner = (labels or {}).get("gpuprov.cluster")
-    return owner is None or owner.startswith("gpte2edk")
+    return owner is None or owner == CLUSTER
 
 
 @pytest.fixture(scope="module")
-def world(gpuprov: Gpuprov) -> DockerWorld:
+def world(gpuprov: Gpuprov, place: Place) -> DockerWorld:  # noqa: ARG001 - swept before we look
     try:
         return DockerWorld(gpuprov.folder / "data")
     except Exception as error:  # noqa: BLE001 - the SDK's, of many kinds
@@ -95,9 +91,8 @@ def world(gpuprov: Gpuprov) -> DockerWorld:
 
 
 @pytest.fixture(scope="module")
-def bare(gpuprov: Gpuprov, world: DockerWorld) -> dict[str, object]:
+def bare(world: DockerWorld) -> dict[str, object]:
     """The world before the cluster."""
-    gpuprov("cluster", "down", CLUSTER, "--engine", "docker")  # what a killed run of these tests left
     return world.look()
 
 
@@ -121,21 +116,22 @@ def wait_idle(gpuprov: Gpuprov, *, seconds: float = 30) -> None:
 def test_up_makes_four_idle_nodes_that_verify_passes(gpuprov: Gpuprov, cluster: Finished) -> None:
     document = cluster.document
     assert [line for line in document["changed"] if line.startswith("create node")] == [
-        f"create node dk00{n} 10.78.13.{n + 2} role slurm, 1 GPU shared (simulated)" for n in range(4)
+        f"create node {PLACE.node(n)} {PLACE.address(0, n + 2)} role slurm, 1 GPU shared (simulated)" for n in range(4)
     ]
     assert "SIMULATED" in cluster.stderr
     assert [(row["engine"], row["slurm"], row["health"]) for row in document["nodes"]] == [("docker", "idle", "ok")] * 4
     assert {check["status"] for node in document["verify"]["nodes"] for check in node["checks"]} <= {"pass", "skip"}
     assert document["verify"]["verdict"] == "pass"
-    assert gpuprov.json("show", "dk001")["node"]["addresses"] == {"eth0": "10.78.13.3/24", "eth1": "10.78.15.2/24"}
+    addresses = {"eth0": f"{PLACE.address(0, 3)}/24", "eth1": f"{PLACE.address(1, 2)}/24"}
+    assert gpuprov.json("show", NODES[1])["node"]["addresses"] == addresses
 
 
 def test_slurm_runs_jobs_and_hands_out_what_there_is(gpuprov: Gpuprov) -> None:
-    assert sorted(gpuprov.in_node("dk000", "srun", "-N4", "hostname").split()) == NODES
+    assert sorted(gpuprov.in_node(NODES[0], "srun", "-N4", "hostname").split()) == NODES
     gpus = ("sh", "-c", 'echo "gpus=$CUDA_VISIBLE_DEVICES"')
-    assert gpuprov.in_node("dk000", "srun", "--gres=gpu:1", *gpus) == "gpus=0\n"
-    assert gpuprov.in_node("dk000", "srun", *gpus) == "gpus=\n"
-    refused = gpuprov("exec", "dk000", "--", "srun", "--gres=gpu:2", "-n2", "hostname", expect=1)
+    assert gpuprov.in_node(NODES[0], "srun", "--gres=gpu:1", *gpus) == "gpus=0\n"
+    assert gpuprov.in_node(NODES[0], "srun", *gpus) == "gpus=\n"
+    refused = gpuprov("exec", NODES[0], "--", "srun", "--gres=gpu:2", "-n2", "hostname", expect=1)
     assert "Requested node configuration is not available" in refused.stderr
 
 
@@ -157,28 +153,28 @@ def test_no_node_is_privileged_or_opens_more_than_its_gpu(world: DockerWorld) ->
 
 def test_shrink_and_grow(gpuprov: Gpuprov) -> None:
     gpuprov(*UP, "-n", "2", "--no-verify")
-    assert states(gpuprov) == {"dk000": "idle", "dk001": "idle"}
+    assert states(gpuprov) == {NODES[0]: "idle", NODES[1]: "idle"}
     gpuprov(*UP, "-n", "4", "--no-verify")
     assert states(gpuprov) == IDLE
-    assert sorted(gpuprov.in_node("dk003", "srun", "-N4", "hostname").split()) == NODES
+    assert sorted(gpuprov.in_node(NODES[3], "srun", "-N4", "hostname").split()) == NODES
 
 
 def test_nodes_stop_cleanly_and_come_back_idle(gpuprov: Gpuprov, world: DockerWorld) -> None:
-    gpuprov("stop", "dk000", "dk002")  # the controller, and another
-    for name in ("dk000", "dk002"):
+    gpuprov("stop", NODES[0], NODES[2])  # the controller, and another
+    for name in (NODES[0], NODES[2]):
         assert world.client.inspect_container(name)["State"]["ExitCode"] == 0, "not killed: every service has ended"
-    assert "Saving all slurm state" in gpuprov("logs", "dk000").stdout
-    gpuprov("start", "dk000", "dk002")
+    assert "Saving all slurm state" in gpuprov("logs", NODES[0]).stdout
+    gpuprov("start", NODES[0], NODES[2])
     wait_idle(gpuprov)
-    assert sorted(gpuprov.in_node("dk000", "srun", "-N4", "hostname").split()) == NODES
+    assert sorted(gpuprov.in_node(NODES[0], "srun", "-N4", "hostname").split()) == NODES
 
 
 def test_a_service_that_dies_is_started_again_and_orphans_are_reaped(gpuprov: Gpuprov) -> None:
-    gpuprov.in_node("dk001", "sh", "-c", "(sleep 0.1 &) ; pkill -KILL -x slurmd; pkill -KILL -x munged; sleep 2.5")
-    alive = gpuprov.in_node("dk001", "ps", "-eo", "stat=,comm=")
+    gpuprov.in_node(NODES[1], "sh", "-c", "(sleep 0.1 &) ; pkill -KILL -x slurmd; pkill -KILL -x munged; sleep 2.5")
+    alive = gpuprov.in_node(NODES[1], "ps", "-eo", "stat=,comm=")
     assert {"slurmd", "munged"} <= set(alive.split())
     assert not [line for line in alive.splitlines() if line.startswith("Z")]
-    assert gpuprov.in_node("dk000", "srun", "-w", "dk001", "hostname") == "dk001\n"
+    assert gpuprov.in_node(NODES[0], "srun", "-w", NODES[1], "hostname") == f"{NODES[1]}\n"
 
 
 def test_nodes_outlive_a_restart_of_the_engine(gpuprov: Gpuprov, host: Callable[..., str]) -> None:
@@ -193,7 +189,7 @@ def test_nodes_outlive_a_restart_of_the_engine(gpuprov: Gpuprov, host: Callable[
     else:
         pytest.skip("somebody else started this Docker: not ours to restart")
     wait_idle(gpuprov)
-    assert sorted(gpuprov.in_node("dk000", "srun", "-N4", "hostname").split()) == NODES
+    assert sorted(gpuprov.in_node(NODES[0], "srun", "-N4", "hostname").split()) == NODES
 
 
 REFUSED = {
@@ -204,9 +200,9 @@ REFUSED = {
         "no image 'no:1'",
     ),
     "a privileged node": ((*CREATE, "new", "--privileged"), 4, "docker makes no privileged nodes"),
-    "a name that a node has": ((*CREATE, "dk001"), 2, "the name dk001 is taken"),
-    "an address of another network": ((*CREATE, "new", "--addr", "10.9.9.9"), 2, "gptedk0 is 10.78.13.0/24"),
-    "a node's address": ((*CREATE, "new", "--addr", "10.78.13.3"), 2, "in use by node dk001"),
+    "a name that a node has": ((*CREATE, NODES[1]), 2, f"the name {NODES[1]} is taken"),
+    "an address of another network": ((*CREATE, "new", "--addr", "10.9.9.9"), 2, f"{PLACE.mark}0 is {PLACE.subnet(0)}"),
+    "a node's address": ((*CREATE, "new", "--addr", PLACE.address(0, 3)), 2, f"in use by node {NODES[1]}"),
     "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are not 9 GPUs"),
     "a node that is not there": (("stop", "nobody", "--engine", "docker"), 2, "there is no node nobody"),
     "an undo under a cluster": (("host", "undo", "--engine", "docker"), 3, "no node and no image of gpuprov is left"),
@@ -226,33 +222,27 @@ def test_what_somebody_else_has_is_left_alone(
     gpuprov: Gpuprov, world: DockerWorld, host: Callable[..., str], tmp_path: Path
 ) -> None:
     image = next(item["Id"] for item in world.client.images(name="gpuprov-image"))
-    world.client.create_container(image, name="dk004", command="true")
-    network = world.client.create_network("gptedk8", driver="bridge")["Id"]
+    world.client.create_container(image, name=FOREIGN, command="true")
+    network = world.client.create_network(f"{PLACE.mark}8", driver="bridge")["Id"]
     try:
-        with link(host, "gptedk9", "type", "bridge"):
-            host("ip", "address", "add", "10.78.19.9/24", "dev", "gptedk9")
+        with link(host, f"{PLACE.mark}9", "type", "bridge"):
+            host("ip", "address", "add", f"{PLACE.address(2, 9)}/24", "dev", f"{PLACE.mark}9")
             before = world.look()
-            other = {
-                "name": "gpte2edkx",
-                "prefix": "gptedx",
-                "subnet": "10.78.17.0/24",
-                "private_subnet": "10.78.18.0/24",
-            }
-            bridges = {"bridge": "gptedk6", "private_bridge": "gptedk7"}
+            bridges = {"bridge": f"{BESIDE.mark}0", "private_bridge": f"{BESIDE.mark}1"}
+            theirs = (f"{PLACE.mark}8", f"{PLACE.mark}9")
 
             def up(**network: str) -> Finished:
-                path = spec_of(tmp_path, **{**other, **bridges, **network})
+                path = spec_of(tmp_path, BESIDE, **{**bridges, **network})
                 return gpuprov("cluster", "up", "-f", path, expect=2 if "subnet" in network else 4)
 
             refused = {
-                "the name dk004 is taken by an instance": (
+                f"the name {FOREIGN} is taken by an instance": (
                     gpuprov(*UP, "-n", "5", expect=4),
-                    gpuprov(*CREATE, "dk004", expect=4),
+                    gpuprov(*CREATE, FOREIGN, expect=4),
                 ),
-                "gpuprov did not make": tuple(gpuprov(verb, "dk004", expect=2) for verb in ("rm", "stop", "show")),
-                "gptedk8 exists and was not made": (up(bridge="gptedk8"), up(private_bridge="gptedk8")),
-                "gptedk9 exists and was not made": (up(bridge="gptedk9"), up(private_bridge="gptedk9")),
-                "the subnet 10.78.19.0/24 is in use on this host": (up(subnet="10.78.19.0/24"),),
+                "gpuprov did not make": tuple(gpuprov(verb, FOREIGN, expect=2) for verb in ("rm", "stop", "show")),
+                **{f"{name} exists and was not made": (up(bridge=name), up(private_bridge=name)) for name in theirs},
+                f"the subnet {PLACE.subnet(2)} is in use on this host": (up(subnet=PLACE.subnet(2)),),
             }
             for words, answers in refused.items():
                 for answer in answers:
@@ -260,7 +250,7 @@ def test_what_somebody_else_has_is_left_alone(
                     assert words in answer.stderr, answer.all
             assert world.look() == before
     finally:
-        world.client.remove_container("dk004")
+        world.client.remove_container(FOREIGN)
         world.client.remove_network(network)
 
 

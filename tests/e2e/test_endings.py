@@ -17,61 +17,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Gpuprov, World
+    from tests.e2e.places import Place
 
-NAME = "gpte2ex"
-SPEC = f"""\
-version: gpuprov/v1
-name: {NAME}
-nodes: {{count: 2, prefix: gptex}}
-gpus: {{mode: simulated}}
-network: {{bridge: gptex0, subnet: 10.78.7.0/24, private_bridge: gptex1, private_subnet: 10.78.8.0/24}}
-"""
 SOCKETS = ("/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket")
 
 
 @pytest.fixture
-def up(gpuprov: Gpuprov, world: World, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+def up(gpuprov: Gpuprov, world: World, place: Place, tmp_path: Path) -> Iterator[tuple[str, ...]]:
     """The command that makes a small cluster, which is gone at the end without a trace."""
-    gpuprov("cluster", "down", NAME)
+    gpuprov("cluster", "down", place.cluster)
     before = world.look()
     path = tmp_path / "small.yaml"
-    path.write_text(SPEC)
+    path.write_text(place.spec())
     yield ("cluster", "up", "-f", str(path), "--no-verify")
-    gpuprov("cluster", "down", NAME)
+    gpuprov("cluster", "down", place.cluster)
     assert world.look() == before
 
 
-def names(world: World) -> list[str]:
+def names(world: World, place: Place) -> list[str]:
     instances = world.look()["instances"]
     assert isinstance(instances, dict)
-    return [name for name in instances if name.startswith("gptex")]
+    return [name for name in instances if name.startswith(place.mark)]
 
 
-def wait_for_an_instance(world: World) -> None:
+def wait_for_an_instance(world: World, place: Place) -> None:
     deadline = time.monotonic() + 600  # it may have to build the image first
-    while not names(world):
+    while not names(world, place):
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def test_down_leaves_nothing(gpuprov: Gpuprov, world: World, up: tuple[str, ...]) -> None:
+def test_down_leaves_nothing(gpuprov: Gpuprov, world: World, place: Place, up: tuple[str, ...]) -> None:
     before = world.look()
     gpuprov(*up)
     there = world.look()
-    assert names(world) == ["gptex000", "gptex001"]
+    assert names(world, place) == [place.node(0), place.node(1)]
     assert all(there[part] != before[part] for part in ("instances", "networks", "links", "rules", "keys"))
-    assert "removed node gptex001" in gpuprov("cluster", "down", NAME).stdout
+    assert f"removed node {place.node(1)}" in gpuprov("cluster", "down", place.cluster).stdout
     assert world.look() == before
-    assert gpuprov("cluster", "down", NAME).stdout == "unchanged\n"
+    assert gpuprov("cluster", "down", place.cluster).stdout == "unchanged\n"
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_up_undoes_what_it_did(
-    gpuprov: Gpuprov, world: World, up: tuple[str, ...], ending: signal.Signals
+    gpuprov: Gpuprov, world: World, place: Place, up: tuple[str, ...], ending: signal.Signals
 ) -> None:
     before = world.look()
     with gpuprov.start(*up) as process:
-        wait_for_an_instance(world)
+        wait_for_an_instance(world, place)
         process.send_signal(ending)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
@@ -79,13 +72,15 @@ def test_an_interrupted_up_undoes_what_it_did(
     assert world.look() == before
 
 
-def test_a_killed_up_is_completed_by_the_next(gpuprov: Gpuprov, world: World, up: tuple[str, ...]) -> None:
+def test_a_killed_up_is_completed_by_the_next(
+    gpuprov: Gpuprov, world: World, place: Place, up: tuple[str, ...]
+) -> None:
     with gpuprov.start(*up) as process:
-        wait_for_an_instance(world)
+        wait_for_an_instance(world, place)
         process.kill()
     gpuprov(*up)
-    rows = gpuprov.json("cluster", "status", NAME)["nodes"]
-    assert [(row["name"], row["slurm"]) for row in rows] == [("gptex000", "idle"), ("gptex001", "idle")]
+    rows = gpuprov.json("cluster", "status", place.cluster)["nodes"]
+    assert [(row["name"], row["slurm"]) for row in rows] == [(place.node(n), "idle") for n in range(2)]
 
 
 class MortalEngine:
@@ -147,6 +142,7 @@ class MortalEngine:
 def test_an_engine_that_dies_half_way(
     gpuprov: Gpuprov,
     world: World,
+    place: Place,
     up: tuple[str, ...],
     tmp_path: Path,
     cluster: object,  # noqa: ARG001 - the image
@@ -156,6 +152,6 @@ def test_an_engine_that_dies_half_way(
     assert "\nerror: " in failed.stderr
     assert "\nfix: " in failed.stderr
     gpuprov(*up)  # what the dead engine could not undo is repaired
-    assert names(world) == ["gptex000", "gptex001"]
-    rows = gpuprov.json("cluster", "status", NAME)["nodes"]
+    assert names(world, place) == [place.node(0), place.node(1)]
+    rows = gpuprov.json("cluster", "status", place.cluster)["nodes"]
     assert {row["slurm"] for row in rows} == {"idle"}

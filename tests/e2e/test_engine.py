@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.places import Place
 
 IDLE = dict.fromkeys(["e000", "e001", "e002", "e003"], "idle")
 PID_FILE = Path("/run/gpuprov/lxd.pid")  # of a daemon that `host prepare` started
@@ -82,12 +83,9 @@ def bare_engine(gpuprov: Gpuprov, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="module")
-def up(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+def up(tmp_path_factory: pytest.TempPathFactory, place: Place) -> tuple[str, ...]:
     spec = tmp_path_factory.mktemp("spec") / "spec.yaml"
-    spec.write_text(
-        "version: gpuprov/v1\nname: gpte2ez\nnodes: {count: 16, prefix: gptez}\ngpus: {mode: simulated}\n"
-        "network: {bridge: gptez0, subnet: 10.78.7.0/24, private_bridge: gptez1, private_subnet: 10.78.8.0/24}\n"
-    )
+    spec.write_text(place.spec(count=16))
     return ("cluster", "up", "-f", str(spec))
 
 
@@ -97,7 +95,9 @@ def test_an_engine_without_storage(gpuprov: Gpuprov, bare_engine: dict[str, str]
     assert "gpuprov host prepare" in refused.stderr
 
 
-def test_an_engine_without_room(gpuprov: Gpuprov, bare_engine: dict[str, str], up: tuple[str, ...]) -> None:
+def test_an_engine_without_room(
+    gpuprov: Gpuprov, bare_engine: dict[str, str], place: Place, up: tuple[str, ...]
+) -> None:
     def engine(*argv: str) -> str:
         environment = {**os.environ, **bare_engine}
         return subprocess.run(["lxc", *argv], env=environment, check=True, capture_output=True, text=True).stdout
@@ -107,6 +107,7 @@ def test_an_engine_without_room(gpuprov: Gpuprov, bare_engine: dict[str, str], u
         refused = gpuprov(*up, expect=3, variables=bare_engine)
         assert "too little room in the engine's storage for 16 nodes" in refused.stderr
         assert "MiB free" in refused.stderr
-        assert "gptez0" not in [network["name"] for network in json.loads(engine("query", "/1.0/networks?recursion=1"))]
+        networks = json.loads(engine("query", "/1.0/networks?recursion=1"))
+        assert f"{place.mark}0" not in [network["name"] for network in networks]
     finally:
         engine("storage", "delete", "small")

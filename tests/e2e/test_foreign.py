@@ -14,25 +14,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.e2e.conftest import lxd
+from tests.e2e.places import MARK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
 
-NAME = "gptelife"
-PREFIX = "gptel"
-SPEC = f"""\
-version: gpuprov/v1
-name: {NAME}
-nodes: {{count: 2, prefix: {PREFIX}}}
-gpus: {{mode: simulated}}
-network: {{bridge: gptel0, subnet: 10.78.21.0/24, private_bridge: gptel1, private_subnet: 10.78.22.0/24}}
-"""
 BUILDER = "gpuprov-build"
 FOLDERS = ("/etc", "/run/gpuprov", "/var/cache/gpuprov", "/usr/local", "/root/.ssh", "/root/.config")
 FLEETING = {"tentative", "valid_life_time", "preferred_life_time", "used_by", "last_used_at"}
-HOST_SLURM = "NodeName=gptel000 CPUs=1 State=UNKNOWN\nNodeName=gptel001 CPUs=1 State=UNKNOWN\n"
 
 
 def dump(host: Callable[..., str], keys: Path) -> dict[str, object]:
@@ -101,7 +93,7 @@ def write_image(path: Path) -> str:
 
 
 @pytest.fixture
-def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpuprov, tmp_path: Path) -> Iterator[None]:
+def foreigners(host: Callable[..., str], lxc: Callable[..., str], place: Place, tmp_path: Path) -> Iterator[None]:
     """Things of somebody else's, of every kind, named like ours."""
     with ExitStack() as stack:
 
@@ -109,16 +101,14 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpupr
             host(*argv)
             stack.callback(host, *undo)
 
-        gpuprov("cluster", "down", NAME)
         pool = lxc("storage", "list", "--format", "csv").partition(",")[0]
-        for name in (f"{PREFIX}003", BUILDER, "gpuprov-image-000000000000"):
+        for name in (place.node(3), BUILDER, "gpuprov-image-000000000000"):
             make(("lxc", "delete", name), "lxc", "init", "--empty", name, "--storage", pool)
-        host("lxc", "config", "set", f"{PREFIX}003", "user.gpuprov", "mine")
-        create = ("lxc", "network", "create", "gptel8", "ipv4.address=10.78.25.1/24", "ipv6.address=none")
-        make(
-            ("lxc", "network", "delete", "gptel8"),
-            *create,
-        )
+            host("lxc", "config", "set", name, MARK, place.cluster)  # so that the next run finds what this one leaves
+        host("lxc", "config", "set", place.node(3), "user.gpuprov", "mine")
+        network, link = f"{place.mark}8", f"{place.mark}9"
+        address = f"ipv4.address={place.address(2, 1)}/24"
+        make(("lxc", "network", "delete", network), "lxc", "network", "create", network, address, "ipv6.address=none")
         make(
             ("lxc", "image", "delete", "gpuprov"),
             "lxc",
@@ -130,18 +120,18 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpupr
         )
         make(("lxc", "profile", "delete", "gpuprov"), "lxc", "profile", "create", "gpuprov")
         make(("lxc", "project", "delete", "gpuprov"), "lxc", "project", "create", "gpuprov")
-        make(("lxc", "storage", "delete", "gptelpool"), "lxc", "storage", "create", "gptelpool", "dir")
+        make(("lxc", "storage", "delete", f"{place.mark}pool"), "lxc", "storage", "create", f"{place.mark}pool", "dir")
         volume = ("storage", "volume")
         make(("lxc", *volume, "delete", pool, "gpuprov"), "lxc", *volume, "create", pool, "gpuprov")
-        make(("ip", "link", "delete", "gptel9"), "ip", "link", "add", "gptel9", "type", "bridge")
-        host("ip", "address", "add", "10.78.23.1/24", "dev", "gptel9")
-        host("ip", "link", "set", "gptel9", "up")
-        host("ip", "route", "add", "10.78.24.0/24", "dev", "gptel9")
+        make(("ip", "link", "delete", link), "ip", "link", "add", link, "type", "bridge")
+        host("ip", "address", "add", f"{place.address(3, 1)}/25", "dev", link)
+        host("ip", "link", "set", link, "up")
+        host("ip", "route", "add", f"{place.address(3, 128)}/25", "dev", link)
         make(("nft", "delete", "table", "ip", "gpuprov"), "nft", "add", "table", "ip", "gpuprov")
         chain = ("add", "chain", "ip", "gpuprov", "nat", "{ type nat hook postrouting priority 90; }")
         host("nft", *chain)
-        host("nft", "add", "rule", "ip", "gpuprov", "nat", "ip", "saddr", "10.78.23.0/24", "masquerade")
-        rule = ("FORWARD", "-i", "gptel9", "-m", "comment", "--comment", "gpuprov", "-j", "ACCEPT")
+        host("nft", "add", "rule", "ip", "gpuprov", "nat", "ip", "saddr", f"{place.address(3, 0)}/25", "masquerade")
+        rule = ("FORWARD", "-i", link, "-m", "comment", "--comment", "gpuprov", "-j", "ACCEPT")
         make(("iptables", "-w", "-D", *rule), "iptables", "-w", "-A", *rule)
         for path in ("/run/gpuprov/foreign", "/var/cache/gpuprov/rootfs-foreign.tar", "/etc/sysctl.d/91-gpuprov.conf"):
             make(("rm", path), "install", "-D", "-m", "0640", "/etc/hostname", path)
@@ -149,26 +139,27 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], gpuprov: Gpupr
         if not slurm.exists():
             made = not slurm.parent.exists()
             slurm.parent.mkdir(exist_ok=True)
-            slurm.write_text(HOST_SLURM)
+            slurm.write_text("".join(f"NodeName={place.node(n)} CPUs=1 State=UNKNOWN\n" for n in range(2)))
             stack.callback(host, "rm", "-r", str(slurm.parent if made else slurm))
         yield
 
 
-def live(gpuprov: Gpuprov, spec: str) -> None:
+def live(gpuprov: Gpuprov, place: Place, spec: str) -> None:
     """A cluster's whole life, but for the image."""
     up = ("cluster", "up", "-f", spec, "--no-verify")
     gpuprov(*up)
     assert "taken by an instance that gpuprov did not make" in gpuprov(*up, "-n", "4", expect=4).stderr
     gpuprov(*up, "-n", "3")
-    gpuprov("create-node", f"{PREFIX}-more", "--cluster", NAME, "--gpu-mode", "simulated")
-    gpuprov("expose", f"{PREFIX}000", "8080", "--port", "17002")
-    gpuprov("snapshot", f"{PREFIX}000", "kept")
-    gpuprov("stop", f"{PREFIX}-more")
-    gpuprov("rm", f"{PREFIX}-more")
+    gpuprov("create-node", f"{place.mark}-more", "--cluster", place.cluster, "--gpu-mode", "simulated")
+    gpuprov("expose", place.node(0), "8080", "--port", "17002")
+    gpuprov("snapshot", place.node(0), "kept")
+    gpuprov("stop", f"{place.mark}-more")
+    gpuprov("rm", f"{place.mark}-more")
     gpuprov(*up, "-n", "1")
-    gpuprov("unexpose", f"{PREFIX}000", "17002")
-    for verb in (("rm", f"{PREFIX}003"), ("image", "rm", "gpuprov-image-000000000000"), ("image", "rm", "gpuprov")):
-        assert gpuprov(*verb, expect=2 if verb[0] == "rm" else 4).stderr
+    gpuprov("unexpose", place.node(0), "17002")
+    assert "gpuprov did not make" in gpuprov("rm", place.node(3), expect=2).stderr
+    for image in ("gpuprov-image-000000000000", "gpuprov"):
+        assert f"there is no image {image}" in gpuprov("image", "rm", image).stderr
 
 
 @pytest.mark.usefixtures("cluster", "foreigners")  # the first for the image, which stays
@@ -177,12 +168,13 @@ def test_nothing_foreign_changes(
     gpuprov: Gpuprov,
     host: Callable[..., str],
     lxc: Callable[..., str],
+    place: Place,
     tmp_path: Path,
     *,
     building: bool,
 ) -> None:
     spec = tmp_path / "spec.yaml"
-    spec.write_text(SPEC)
+    spec.write_text(place.spec())
     keys = gpuprov.folder / "data"
     build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
     if building:
@@ -190,12 +182,12 @@ def test_nothing_foreign_changes(
         lxc("rename", BUILDER, f"{BUILDER}-not")
     before = dump(host, keys)
     assert len(before) > 500
-    live(gpuprov, str(spec))
+    live(gpuprov, place, str(spec))
     if building:
         gpuprov("image", "rm", gpuprov.json(*build)["changed"][0].split()[-1])
     there = dump(host, keys)
     assert {key.partition(" ")[0] for key in set(there) - set(before)} >= {"instances", "networks", "ip", "nft", "file"}
-    gpuprov("cluster", "down", NAME)
+    gpuprov("cluster", "down", place.cluster)
     after = dump(host, keys)
     changed = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
     if building:

@@ -15,6 +15,7 @@ import pytest
 from tests.e2e import killing
 from tests.e2e.conftest import lxd
 from tests.e2e.killing import SIGNALS, Blow, Dump, dump_cluster, strike, watch_steps
+from tests.e2e.places import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,16 +24,8 @@ if TYPE_CHECKING:
     from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.killing import How
+    from tests.e2e.places import Place
 
-NAME = "gpte2ek"
-MARK = "gptek"
-SPEC = f"""\
-version: gpuprov/v1
-name: {NAME}
-nodes: {{count: 2, prefix: {MARK}}}
-gpus: {{mode: simulated}}
-network: {{bridge: {MARK}0, subnet: 10.78.9.0/24, private_bridge: {MARK}1, private_subnet: 10.78.10.0/24}}
-"""
 CI_ROUNDS = 3
 
 
@@ -42,13 +35,14 @@ class Life:
 
     gpuprov: Gpuprov
     ledger: Ledger
+    place: Place
     verbs: dict[str, tuple[str, ...]]
     steps: dict[str, list[str]] = field(default_factory=dict)
     results: dict[str, Dump] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
 
     def look(self) -> Dump:
-        return dump_cluster(NAME, MARK, self.gpuprov.folder / "data")
+        return dump_cluster(self.place.cluster, self.place.mark, self.gpuprov.folder / "data")
 
     def live(self) -> None:
         """An undisturbed round."""
@@ -94,31 +88,31 @@ class Life:
 
 
 @pytest.fixture(scope="module")
-def life(gpuprov: Gpuprov, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Life]:
-    gpuprov("cluster", "down", NAME)
+def life(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
     path: Path = tmp_path_factory.mktemp("kills") / "spec.yaml"
-    path.write_text(SPEC)
+    path.write_text(place.spec())
+    more = (f"{place.mark}9", "--cluster", place.cluster, "--gpu-mode", "simulated")
     life = Life(
         gpuprov=gpuprov,
         ledger=ledger,
+        place=place,
         verbs={
             "cluster up": ("cluster", "up", "-f", str(path), "--no-verify"),
-            "create-node": ("create-node", f"{MARK}9", "--cluster", NAME, "--gpu-mode", "simulated"),
-            "cluster up -n 1": ("cluster", "up", "--name", NAME, "-n", "1", "--no-verify"),
-            "cluster down": ("cluster", "down", NAME),
+            "create-node": ("create-node", *more),
+            "cluster up -n 1": ("cluster", "up", "--name", place.cluster, "-n", "1", "--no-verify"),
+            "cluster down": ("cluster", "down", place.cluster),
         },
     )
     life.live()
-    yield life
-    gpuprov("cluster", "down", NAME)
+    return life
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+def nothing_is_left(life: Life) -> Iterator[None]:
     """A round that fails does not spoil the next."""
-    life: Life = request.getfixturevalue("life")
     yield
-    life.gpuprov("cluster", "down", NAME)
+    life.gpuprov("cluster", "down", life.place.cluster)
+    sweep(life.place)
 
 
 @pytest.mark.parametrize("number", range(CI_ROUNDS))

@@ -13,17 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
 
-OUTSIDE = "gpteout"
-PEER = "10.78.9.2"
-LISTEN = f"""
-import socket
-listener = socket.create_server(("{PEER}", 7001))
+LISTEN = """
+import socket, sys
+listener = socket.create_server((sys.argv[1], 7001))
 print("ready", flush=True)
 connection, (address, port) = listener.accept()
 print(address)
 """
-ASK = f"import socket; socket.create_connection(('{PEER}', 7001), timeout=5).close()"
+ASK = "import socket, sys; socket.create_connection((sys.argv[1], 7001), timeout=5).close()"
 # any answer will do: a host without an outside has nobody to forward the question to
 QUERY = """
 import socket
@@ -55,16 +54,17 @@ def test_nodes_ask_the_host_for_names(gpuprov: Gpuprov) -> None:
 
 
 @pytest.fixture
-def outside(host: Callable[..., str], gpuprov: Gpuprov) -> Iterator[subprocess.Popen[str]]:  # noqa: ARG001 - root
+def outside(host: Callable[..., str], place: Place) -> Iterator[subprocess.Popen[str]]:
     """A machine beyond the host that has no route to the nodes, and waits for one of them to call."""
-    host("ip", "netns", "add", OUTSIDE)
+    name, here, peer = f"{place.mark}o", place.address(0, 1), place.address(0, 2)
+    host("ip", "netns", "add", name)
     try:
-        host("ip", "link", "add", f"{OUTSIDE}0", "type", "veth", "peer", "name", f"{OUTSIDE}1", "netns", OUTSIDE)
-        host("ip", "address", "add", "10.78.9.1/30", "dev", f"{OUTSIDE}0")
-        host("ip", "link", "set", f"{OUTSIDE}0", "up")
-        host("ip", "-n", OUTSIDE, "address", "add", f"{PEER}/30", "dev", f"{OUTSIDE}1")
-        host("ip", "-n", OUTSIDE, "link", "set", f"{OUTSIDE}1", "up")
-        argv = ["ip", "netns", "exec", OUTSIDE, "python3", "-c", LISTEN]
+        host("ip", "link", "add", f"{name}0", "type", "veth", "peer", "name", f"{name}1", "netns", name)
+        host("ip", "address", "add", f"{here}/30", "dev", f"{name}0")
+        host("ip", "link", "set", f"{name}0", "up")
+        host("ip", "-n", name, "address", "add", f"{peer}/30", "dev", f"{name}1")
+        host("ip", "-n", name, "link", "set", f"{name}1", "up")
+        argv = ["ip", "netns", "exec", name, "python3", "-c", LISTEN, peer]
         with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as listener:
             try:
                 assert listener.stdout
@@ -73,13 +73,14 @@ def outside(host: Callable[..., str], gpuprov: Gpuprov) -> Iterator[subprocess.P
             finally:
                 listener.kill()
     finally:
-        host("ip", "netns", "delete", OUTSIDE)  # takes both ends of the veth with it
+        host("ip", "netns", "delete", name)  # takes both ends of the veth with it
 
 
-def test_nodes_reach_the_outside_as_the_host(gpuprov: Gpuprov, outside: subprocess.Popen[str]) -> None:
-    gpuprov.in_node("e001", "python3", "-c", ASK)
+def test_nodes_reach_the_outside_as_the_host(gpuprov: Gpuprov, place: Place, outside: subprocess.Popen[str]) -> None:
+    gpuprov.in_node("e001", "python3", "-c", ASK, place.address(0, 2))
     assert outside.stdout
-    assert outside.stdout.readline() == "10.78.9.1\n"  # the host's address there: the node's own has no way back
+    # the host's address there: the node's own has no way back
+    assert outside.stdout.readline() == f"{place.address(0, 1)}\n"
 
 
 def test_addresses_survive_a_restart(gpuprov: Gpuprov) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.places import Place
 
 HERE = Path(__file__).parent
 ATTEMPTS: dict[str, tuple[str, list[str], list[str]]] = json.loads((HERE / "data" / "attempts.json").read_text())
@@ -105,24 +106,22 @@ def listeners(host: Callable[..., str]) -> set[tuple[str, str]]:
 
 
 def test_nothing_listens_outside_unless_exposed(
-    gpuprov: Gpuprov, host: Callable[..., str], spec: str, tmp_path: Path
+    gpuprov: Gpuprov, host: Callable[..., str], place: Place, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other.yaml"
-    text = Path(spec).read_text().replace("gpte2e", "gpte2ep").replace("count: 4, prefix: e", "count: 1, prefix: gptep")
-    text = text.replace("gpteb", "gptep").replace("10.78.3.", "10.78.26.").replace("10.78.5.", "10.78.27.")
-    other.write_text(text.replace("nodes: {", "nodes: {role: plain, "))
-    gpuprov("cluster", "down", "gpte2ep")
+    path = tmp_path / "other.yaml"
+    path.write_text(place.spec(count=1, nodes="role: plain"))
     before = listeners(host)
-    gpuprov("cluster", "up", "-f", str(other), "--no-verify")
+    gpuprov("cluster", "up", "-f", str(path), "--no-verify")
     try:
         made = listeners(host) - before
-        assert {place for place, _ in made} <= {"tcp 10.78.26.1", "udp 10.78.26.1"}  # the engine's name server
-        gpuprov("expose", "gptep000", "8080", "--port", "17001")
+        gateway = place.address(0, 1)
+        assert {where for where, _ in made} <= {f"tcp {gateway}", f"udp {gateway}"}  # the engine's name server
+        gpuprov("expose", place.node(0), "8080", "--port", "17001")
         assert {port for _, port in listeners(host) - before - made} == {"17001"}
-        gpuprov("unexpose", "gptep000", "17001")
+        gpuprov("unexpose", place.node(0), "17001")
         assert listeners(host) - before == made
     finally:
-        gpuprov("cluster", "down", "gpte2ep")
+        gpuprov("cluster", "down", place.cluster)
     assert listeners(host) == before
 
 

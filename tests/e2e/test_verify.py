@@ -23,7 +23,8 @@ def test_four_good_nodes_pass_and_every_line_says_simulated(gpuprov: Gpuprov) ->
 
 
 def test_a_node_without_its_gpu_fails_alone(gpuprov: Gpuprov, lxc: Callable[..., str]) -> None:
-    lxc("config", "device", "remove", "e001", "dev-nvidia1")
+    device = gpuprov.rows()["e001"]["devices"][0].removeprefix("/dev/")  # other clusters hold GPUs of this host, too
+    lxc("config", "device", "remove", "e001", f"dev-{device}")
     try:
         failed = gpuprov(*VERIFY, expect=1)
     finally:
@@ -33,16 +34,19 @@ def test_a_node_without_its_gpu_fails_alone(gpuprov: Gpuprov, lxc: Callable[...,
     }
     assert verdicts["e001"] == "fail"
     assert [verdicts[name] for name in ("e000", "e002", "e003")] == ["pass"] * 3
-    assert "/dev/nvidia1" in failed.stdout
+    assert f"/dev/{device}" in failed.stdout
 
 
 def test_a_node_that_may_open_a_gpu_it_does_not_hold_fails(gpuprov: Gpuprov, lxc: Callable[..., str]) -> None:
-    lxc("config", "device", "add", "e002", "dev-nvidia3", "unix-char", "path=/dev/nvidia3", "major=195", "minor=3")
+    own = gpuprov.rows()["e002"]["devices"]
+    minor = next(str(number) for number in range(4) if f"/dev/nvidia{number}" not in own)
+    device = ("unix-char", f"path=/dev/nvidia{minor}", "major=195", f"minor={minor}")
+    lxc("config", "device", "add", "e002", f"dev-nvidia{minor}", *device)
     try:
         failed = gpuprov(*VERIFY, "e002", expect=1)
     finally:
         gpuprov("cluster", "up", "--name", "gpte2e", "--no-verify")
-    assert "/dev/nvidia3" in failed.stdout
+    assert f"/dev/nvidia{minor}" in failed.stdout
     assert gpuprov(*VERIFY, "e002").exit_code == 0
 
 

@@ -1,0 +1,132 @@
+"""The names and networks of the clusters of these tests, in one table: no two test modules share any.
+
+A module asks for the fixture `place`; what a failed or killed run of it left is swept before it starts and after it.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+MODULES = (
+    "docker",
+    "docker_beside",
+    "endings",
+    "engine",
+    "exhaustion",
+    "foreign",
+    "kills",
+    "kills_docker",
+    "networks",
+    "privilege",
+    "races",
+    "reboot",
+    "refusals",
+    "twice",
+)
+LETTERS = "ghijklmnopqrstuvwxyz"  # `e` and `b` are those of the cluster that all modules share
+MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must not touch them, and we must
+_FIRST_BLOCK = 32
+_SUBNETS = 4
+_BUDGET_S = 120
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What one module's clusters are called, and four subnets; the first two are its cluster's."""
+
+    number: int
+
+    @property
+    def cluster(self) -> str:
+        return f"gpte2e{LETTERS[self.number]}"
+
+    @property
+    def mark(self) -> str:
+        """What the names of its nodes and links begin with."""
+        return f"gpte{LETTERS[self.number]}"
+
+    def node(self, number: int) -> str:
+        return f"{self.mark}{number:03}"
+
+    def address(self, subnet: int, host: int) -> str:
+        assert 0 <= subnet < _SUBNETS
+        return f"10.78.{_FIRST_BLOCK + _SUBNETS * self.number + subnet}.{host}"
+
+    def subnet(self, number: int) -> str:
+        return f"{self.address(number, 0)}/24"
+
+    def spec(self, *, count: int = 2, nodes: str = "", engine: str = "lxd", **network: str) -> str:
+        """A spec of its cluster; `nodes` is more for that key, `network` replaces values."""
+        values = {
+            "bridge": f"{self.mark}0",
+            "subnet": self.subnet(0),
+            "private_bridge": f"{self.mark}1",
+            "private_subnet": self.subnet(1),
+            **network,
+        }
+        more = f", {nodes}" if nodes else ""
+        return (
+            f"version: gpuprov/v1\nname: {self.cluster}\nengine: {engine}\n"
+            f"nodes: {{count: {count}, prefix: {self.mark}{more}}}\ngpus: {{mode: simulated}}\n"
+            f"network: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}\n"
+        )
+
+    def has(self, name: str, labels: dict[str, Any]) -> bool:
+        """Whether an object is of this place, by its name or by its owner's label."""
+        owner = labels.get("user.gpuprov.cluster") or labels.get("gpuprov.cluster")
+        return owner == self.cluster or name.startswith(self.mark)
+
+
+PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
+
+
+def sweep(*places: Place) -> None:
+    """Remove whatever is of these places, by force and without gpuprov; quick where there is nothing."""
+    _sweep_lxd(places)
+    _sweep_docker(places)
+    for link in json.loads(_out("ip", "-j", "link") or "[]"):
+        if any(link["ifname"].startswith(place.mark) for place in places):
+            _out("ip", "link", "delete", link["ifname"])
+    for line in _out("ip", "netns", "list").splitlines():
+        if any(line.startswith(place.mark) for place in places):
+            _out("ip", "netns", "delete", line.split()[0])
+
+
+def _sweep_lxd(places: tuple[Place, ...]) -> None:
+    for item in json.loads(_out("lxc", "query", "/1.0/instances?recursion=1") or "[]"):
+        name, config = item["name"], item["config"]
+        if any(place.has(name, config) or config.get(MARK) == place.cluster for place in places):
+            _out("lxc", "delete", "--force", name)
+    for item in json.loads(_out("lxc", "query", "/1.0/networks?recursion=1") or "[]"):
+        if item["managed"] and any(place.has(item["name"], item["config"]) for place in places):
+            _out("lxc", "network", "delete", item["name"])
+
+
+def _sweep_docker(places: tuple[Place, ...]) -> None:
+    try:
+        import docker  # type: ignore[import-untyped,unused-ignore]
+
+        client = docker.APIClient()
+        containers, networks = client.containers(all=True), client.networks()
+    except Exception:  # noqa: BLE001 - the SDK's, of many kinds: there is no Docker here, and nothing in it
+        return
+    for item in containers:
+        if any(place.has((item["Names"] or ["/"])[0][1:], item["Labels"]) for place in places):
+            with suppress(docker.errors.APIError):
+                client.remove_container(item["Id"], force=True)
+    for item in networks:
+        if any(place.has(item["Name"], item["Labels"] or {}) for place in places):
+            with suppress(docker.errors.APIError):
+                client.remove_network(item["Id"])
+
+
+def _out(*argv: str) -> str:
+    """What a command says; nothing where it fails, since sweeping is no test."""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=_BUDGET_S)
+        return done.stdout if done.returncode == 0 else ""
+    return ""
