@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
 
 CONF = "/etc/slurm/slurm.conf"
-READS = {"facts", "list_nodes", "find_node", "list_networks", "list_images", "find_image", "pull", "run"}
+READS = {"facts", "list_nodes", "find_node", "list_networks", "list_images", "find_image", "pull", "run", "logs"}
 
 
 class SlurmInNodes:

@@ -1,0 +1,94 @@
+"""What the second run of every verb must be; a verb that is not in this table fails the tests of it.
+
+Each line is tried on two Slurm nodes: `{p}000` and `{p}001` of cluster `{cluster}`, whose spec is `{spec}`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Kind = Literal["changes", "ensures", "acts", "reads"]
+Argv = tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Twice:
+    """A verb.
+
+    Attributes:
+        kind: `changes`: the first run changes something and the second says `unchanged`; `ensures`: so does the second,
+            whatever the first found; `acts`: it does the same again each time, which is what it is for; `reads`: it
+            changes nothing at all.
+        argv: The command.
+        before: Commands that make the case.
+        after: Commands that take it away again.
+        where: Which tests can try it; `real` needs a machine, `fake` would disturb one.
+    """
+
+    kind: Kind
+    argv: Argv
+    before: tuple[Argv, ...] = ()
+    after: tuple[Argv, ...] = ()
+    where: tuple[Literal["fake", "real"], ...] = ("fake", "real")
+
+    def with_names(self, names: Mapping[str, str]) -> Twice:
+        """The same with its placeholders filled in."""
+
+        def fill(argv: Argv) -> Argv:
+            return tuple(word.format_map(names) for word in argv)
+
+        filled: dict[str, Any] = {"before": tuple(map(fill, self.before)), "after": tuple(map(fill, self.after))}
+        return Twice(kind=self.kind, argv=fill(self.argv), where=self.where, **filled)
+
+
+_SIMULATED = ("--gpu-mode", "simulated")
+_UP = ("cluster", "up", "-f", "{spec}", "--no-verify")
+_PLAIN = ("--cluster", "{cluster}", "--role", "plain", *_SIMULATED)
+_EXPOSED = ("{p}001", "8080", "--port", "17003")
+
+TWICE: dict[str, Twice] = {
+    "create-node": Twice(
+        kind="changes", argv=("create-node", "{p}-web", *_PLAIN, "--gpus", "2"), after=(("rm", "{p}-web"),)
+    ),
+    "cluster up": Twice(kind="changes", argv=_UP, before=(("cluster", "down", "{cluster}"),)),
+    "cluster down": Twice(kind="changes", argv=("cluster", "down", "{cluster}"), after=(_UP,)),
+    "start": Twice(kind="changes", argv=("start", "{p}001"), before=(("stop", "{p}001"),)),
+    "stop": Twice(kind="changes", argv=("stop", "{p}001"), after=(("start", "{p}001"),)),
+    "rm": Twice(kind="changes", argv=("rm", "{p}-old"), before=(("create-node", "{p}-old", *_PLAIN),)),
+    "clone": Twice(
+        kind="changes",
+        argv=("clone", "{p}-src", "{p}-copy", *_SIMULATED),
+        before=(("create-node", "{p}-src", *_PLAIN), ("stop", "{p}-src")),
+        after=(("rm", "{p}-src", "{p}-copy"),),
+    ),
+    "snapshot": Twice(kind="changes", argv=("snapshot", "{p}001", "kept")),
+    "restore": Twice(kind="acts", argv=("restore", "{p}001", "old"), before=(("snapshot", "{p}001", "old"),)),
+    "expose": Twice(kind="changes", argv=("expose", *_EXPOSED), after=(("unexpose", "{p}001", "17003"),)),
+    "unexpose": Twice(kind="changes", argv=("unexpose", "{p}001", "17003"), before=(("expose", *_EXPOSED),)),
+    "image build": Twice(kind="ensures", argv=("image", "build", "--role", "slurm", *_SIMULATED)),
+    "image rm": Twice(kind="changes", argv=("image", "rm", "gpuprov-image-plain"), where=("fake",)),
+    "host prepare": Twice(kind="ensures", argv=("host", "prepare"), where=("real",)),
+    "host undo": Twice(kind="changes", argv=("host", "undo"), where=()),  # tests/e2e/test_bare_host.py
+    "play": Twice(kind="changes", argv=("play", "{play}"), where=("real",)),
+    "cluster plan": Twice(kind="reads", argv=("cluster", "plan", "--name", "{cluster}")),
+    "cluster status": Twice(kind="reads", argv=("cluster", "status", "{cluster}")),
+    "list": Twice(kind="reads", argv=("list", "--all")),
+    "show": Twice(kind="reads", argv=("show", "{p}000")),
+    "logs": Twice(kind="reads", argv=("logs", "{p}000")),
+    "inventory": Twice(kind="reads", argv=("inventory",)),
+    "image list": Twice(kind="reads", argv=("image", "list")),
+    "explain": Twice(kind="reads", argv=("explain", "slurm-job")),
+    "completion": Twice(kind="reads", argv=("completion", "bash")),
+    "verify": Twice(kind="reads", argv=("verify", "--cluster", "{cluster}"), where=("real",)),
+    "doctor": Twice(kind="reads", argv=("doctor",), where=("real",)),
+    "record": Twice(kind="reads", argv=("record",), where=("real",)),
+    "bundle": Twice(kind="reads", argv=("bundle",), where=("real",)),
+    "smoke": Twice(kind="acts", argv=("smoke", "matmul", "--quick", "{p}000"), where=("real",)),
+    "exec": Twice(kind="acts", argv=("exec", "{p}000", "--", "true"), where=("real",)),
+    "ssh": Twice(kind="acts", argv=("ssh", "{p}000", "true"), where=("real",)),
+    "shell": Twice(kind="acts", argv=("shell", "{p}000"), where=()),  # a terminal; what is typed there acts
+}

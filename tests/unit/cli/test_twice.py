@@ -1,0 +1,96 @@
+"""The second run of every verb, as its user types it, on a fake engine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.cli.verbs import VERBS
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.lock import LOCK_NAME
+from gpuprov.drivers import registry
+from tests.twice import TWICE
+from tests.unit.workflows import conftest as workflows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.twice import Argv
+    from tests.unit.workflows.conftest import World
+
+MODULE = "gpuprov_test_engine"
+NAMES = {"cluster": "lab", "p": "c"}
+lock_folder, world = workflows.lock_folder, workflows.world
+
+
+@pytest.fixture
+def typed(world: World, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """A machine whose one engine is the fake one, with a cluster."""
+    module = ModuleType(MODULE)
+
+    def connect(engine: str) -> Any:
+        if engine != "lxd":
+            raise HostNotReady(f"{engine} is not here", evidence="e", fix="f")
+        driver = world.driver
+        driver.name = engine  # which a recorded spec names
+        return driver
+
+    module.connect = connect  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, MODULE, module)
+    monkeypatch.setattr(registry, "_OPENERS", dict.fromkeys(registry._OPENERS, MODULE))
+    monkeypatch.setattr("gpuprov.workflows.host_gpus.observe_gpus", lambda _mode: world.host)
+    return Typed(world)
+
+
+class Typed:
+    """What is typed, and what there is."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def __call__(self, argv: Argv, capsys: pytest.CaptureFixture[str]) -> str:
+        capsys.readouterr()
+        code = main(argv)
+        said = capsys.readouterr()
+        assert code == 0, f"{argv}: {said.err}"
+        return said.out
+
+
+def test_every_verb_is_in_the_table() -> None:
+    assert set(TWICE) == {name for name, verb in VERBS.items() if verb.module}
+    for name, twice in TWICE.items():
+        assert " ".join(twice.argv).startswith(name)
+
+
+@pytest.mark.parametrize("verb", [verb for verb, twice in TWICE.items() if "fake" in twice.where])
+def test_the_second_run(verb: str, typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
+    twice = TWICE[verb].with_names({**NAMES, "spec": str(spec), "play": ""})
+    typed(("cluster", "up", "-f", str(spec), "--no-verify"), capsys)
+    for argv in twice.before:
+        typed(argv, capsys)
+    typed.world.engine.faults.clear()
+    at_first = typed.world.engine.dump()
+    first = typed(("--json", *twice.argv), capsys)
+    then = typed.world.engine.dump()
+    (tmp_path / LOCK_NAME).unlink()
+    steps = len(typed.world.steps())
+    second = typed(("--json", *twice.argv), capsys)
+    assert typed.world.engine.dump() == then
+    if twice.kind == "reads":
+        assert then == at_first
+        assert typed.world.steps() == []
+        assert not (tmp_path / LOCK_NAME).exists(), "who only reads takes no lock"
+    if twice.kind == "changes":
+        assert json.loads(first)["unchanged"] is False
+        assert steps > 0
+    if twice.kind in ("changes", "ensures"):
+        assert json.loads(second)["unchanged"] is True
+        assert len(typed.world.steps()) == steps, "the second run has begun a change"
+        assert (tmp_path / LOCK_NAME).exists(), "who writes takes the lock"
