@@ -23,7 +23,7 @@ MODULES = (
     "networks",
     "privilege",
     "races",
-    "reboot",
+    "repair",
     "refusals",
     "twice",
 )

@@ -102,8 +102,10 @@ except OSError as error:
 
 def test_exclusive_leases_exclude(gpuprov: Gpuprov, world: World) -> None:
     before = world.look()
-    refused = gpuprov("create-node", "greedy", *SIMULATED, "--role", "plain", "--gpus", "gpu0", "--exclusive", expect=2)
-    assert "e000 (shared)" in refused.stderr
+    held = gpuprov.rows()["e000"]["devices"][0].removeprefix("/dev/nvidia")
+    wanted = ("--role", "plain", "--gpus", f"gpu{held}", "--exclusive")
+    refused = gpuprov("create-node", "greedy", *SIMULATED, *wanted, expect=2)
+    assert "e000 (shared" in refused.stderr
     assert world.look() == before
 
 

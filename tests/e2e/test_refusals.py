@@ -74,7 +74,7 @@ def test_refused(gpuprov: Gpuprov, argv: tuple[str, ...], exit_code: int, words:
 
 def test_an_image_to_remove_that_is_a_path_is_none(gpuprov: Gpuprov) -> None:
     said = gpuprov("image", "rm", "../x")
-    assert (said.stdout, said.stderr) == ("unchanged\n", "there is no image ../x\n")
+    assert (said.stdout, said.stderr.strip()) == ("unchanged\n", "there is no image ../x")
 
 
 def test_an_error_as_json(gpuprov: Gpuprov) -> None:

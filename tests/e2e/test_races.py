@@ -1,0 +1,177 @@
+"""Run at once on a real LXD: exactly the right number win, the others are told why or for whom they wait."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.conftest import lxd
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from subprocess import Popen
+
+    from tests.conftest import Ledger
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
+
+FEW, MANY = 5, 10
+MANY_GPUS = {"GPUPROV_SIMULATED_GPUS": "64"}  # other clusters of this machine hold the first ones
+READ_S = 30.0  # on a machine that does much else; a holder of the lock that is stopped holds it for ever
+repeats = pytest.mark.parametrize("turn", [1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 6))])
+
+
+class Races:
+    """Processes that are started together."""
+
+    def __init__(self, gpuprov: Gpuprov, ledger: Ledger, place: Place) -> None:
+        self.gpuprov, self.ledger, self.place = gpuprov, ledger, place
+
+    @property
+    def more(self) -> tuple[str, ...]:
+        return ("--cluster", self.place.cluster, "--role", "plain", "--gpu-mode", "simulated")
+
+    def run(self, name: str, *commands: tuple[str, ...]) -> list[tuple[int, str, str]]:
+        """Start them all, wait for all; exit code, stdout and stderr of each."""
+        processes = [self.gpuprov.start(*argv, variables=MANY_GPUS) for argv in commands]
+        said = [process.communicate(timeout=300) for process in processes]
+        ends = [(process.returncode, *texts) for process, texts in zip(processes, said, strict=True)]
+        assert not [end for end in ends if "Traceback" in end[2]]
+        won, idle, refused = count(ends)
+        assert won + idle + refused == len(commands), ends
+        self.ledger.add("race", where="lxd", race=name, won=won, idle=idle, refused=refused)
+        return ends
+
+    def nodes(self) -> list[str]:
+        instances = lxd("instances?recursion=1")
+        return sorted(item["name"] for item in instances if item["name"].startswith(self.place.mark))
+
+
+def count(ends: list[tuple[int, str, str]]) -> tuple[int, int, int]:
+    """How many changed something, found it done, and were refused in three parts."""
+    won = sum(code == 0 and not out.startswith("unchanged\n") for code, out, _ in ends)
+    idle = sum(code == 0 and out.startswith("unchanged\n") for code, out, _ in ends)
+    refused = sum(code != 0 and all(part in f"\n{said}" for part in PARTS) for code, _, said in ends)
+    return won, idle, refused
+
+
+PARTS = ("\nerror: ", "\nevidence: ", "\nfix: ")
+
+
+@pytest.fixture(scope="module")
+def races(gpuprov: Gpuprov, ledger: Ledger, place: Place, cluster: object) -> Races:  # noqa: ARG001 - the image
+    """With networks already there, so that races are about nodes."""
+    races = Races(gpuprov, ledger, place)
+    path = gpuprov.folder / "races.yaml"
+    path.write_text(place.spec(count=1, nodes="role: plain"))
+    gpuprov("cluster", "up", "-f", str(path), "--no-verify")
+    return races
+
+
+@pytest.fixture(autouse=True)
+def only_the_first(races: Races) -> Iterator[None]:
+    """A race begins with one node."""
+    yield
+    extra = [name for name in races.nodes() if name != races.place.node(0)]
+    if extra:
+        races.gpuprov("rm", *extra)
+
+
+@repeats
+def test_one_name(races: Races, turn: int) -> None:
+    name = f"{races.place.mark}-web{turn}"
+    ends = races.run(f"{MANY} create-node, one name, the same options", *[("create-node", name, *races.more)] * MANY)
+    assert count(ends) == (1, MANY - 1, 0), ends
+    assert races.nodes() == [races.place.node(0), name]
+
+
+@repeats
+def test_one_address(races: Races, turn: int) -> None:
+    address = races.place.address(0, 70 + turn)
+    names = [f"{races.place.mark}-web{number}" for number in range(MANY)]
+    commands = [("create-node", name, "--addr", address, *races.more) for name in names]
+    ends = races.run(f"{MANY} create-node, one address", *commands)
+    assert count(ends) == (1, 0, MANY - 1), ends
+    assert {code for code, _, _ in ends} == {0, 2}
+    (_, winner) = races.nodes()
+    assert all(f"{winner}" in said for code, _, said in ends if code)
+
+
+@pytest.mark.parametrize("number", [FEW, pytest.param(50, marks=pytest.mark.long)])
+def test_the_last_exclusive_gpu(races: Races, number: int) -> None:
+    names = [f"{races.place.mark}-gpu{n}" for n in range(number)]
+    commands = [("create-node", name, "--gpus", "gpu60", "--exclusive", *races.more) for name in names]
+    ends = races.run(f"{number} create-node, the last exclusive GPU", *commands)
+    assert count(ends) == (1, 0, number - 1), ends
+    (_, winner) = races.nodes()
+    assert all(winner in said and "exclusive" in said for code, _, said in ends if code)
+
+
+@repeats
+def test_up_at_once_and_against_down(races: Races, tmp_path: Path, turn: int) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_text(races.place.spec(count=1 + turn, nodes="role: plain"))
+    nodes = [races.place.node(number) for number in range(1 + turn)]
+    up = ("cluster", "up", "-f", str(path), "--no-verify")
+    down = ("cluster", "down", races.place.cluster)
+    ends = races.run("2 cluster up", up, up)
+    assert count(ends) == (1, 1, 0), ends
+    assert races.nodes() == nodes
+    ends = races.run("cluster up against down", up, down)
+    assert [code for code, _, _ in ends] == [0, 0], ends
+    assert races.nodes() in ([], nodes)  # whoever came last, and nothing between
+    races.gpuprov(*up)
+    assert races.gpuprov.json(*up)["unchanged"] is True
+
+
+@contextmanager
+def held(races: Races) -> Iterator[Popen[str]]:
+    """A run that holds the host's lock and does not go on."""
+    with races.gpuprov.start("-v", "create-node", f"{races.place.mark}-held", *races.more) as holder:
+        assert holder.stderr
+        for line in holder.stderr:
+            if line.startswith("node ..."):
+                break
+        holder.send_signal(signal.SIGSTOP)
+        try:
+            yield holder
+        finally:
+            holder.kill()
+
+
+def test_a_killed_holder_of_the_lock(races: Races) -> None:
+    """Readers do not wait for it, writers say for whom they wait, and go on at once when it is dead."""
+    with held(races) as holder:
+        began_s = time.monotonic()
+        for argv in (("list",), ("cluster", "status", races.place.cluster), ("show", races.place.node(0)), ("doctor",)):
+            said = races.gpuprov(*argv, expect=0).stderr
+            assert "waiting" not in said
+        assert races.gpuprov.json("cluster", "plan", "--name", races.place.cluster)["plan"]
+        assert time.monotonic() - began_s < READ_S
+        assert holder.poll() is None
+        with races.gpuprov.start("create-node", f"{races.place.mark}-next", *races.more) as waiting:
+            assert waiting.stderr
+            said = next(line for line in waiting.stderr if line.startswith("waiting"))
+            assert f"waiting for process {holder.pid} of " in said
+            assert f"create-node {races.place.mark}-held" in said
+            began_s = time.monotonic()
+            holder.kill()
+            _, rest = waiting.communicate(timeout=120)
+            assert waiting.returncode == 0, rest
+    races.ledger.add(
+        "race",
+        where="lxd",
+        race="create-node behind a killed holder of the lock",
+        won=1,
+        idle=0,
+        refused=0,
+        seconds=round(time.monotonic() - began_s, 1),
+    )
+    up = ("cluster", "up", "--name", races.place.cluster, "--no-verify")
+    assert f"remove node {races.place.mark}-held" in json.dumps(races.gpuprov.json(*up)["changed"])
