@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.places import Place
 
 MIB = 1024**2
 QUICK_S = 20.0  # what "bounded" means where nothing has to be waited for
@@ -106,7 +107,7 @@ def test_a_pool_that_fills_up_under_a_node(small_engine: Driver, tmp_path: Path)
     image = driver.import_rootfs("small", rootfs, {LABEL_VERSION: "test"})
 
     def make(name: str, size: int) -> None:
-        labels = {LABEL_CLUSTER: "gpte2efull", LABEL_FINGERPRINT: "f"}
+        labels = {LABEL_CLUSTER: "small", LABEL_FINGERPRINT: "f"}
         content = os.urandom(size)  # it would be compressed else
         driver.create_node(
             NodeRequest(name=name, image=image, labels=labels, files=(File(path="/etc/data", content=content),))
@@ -132,25 +133,21 @@ def test_a_pool_that_fills_up_under_a_node(small_engine: Driver, tmp_path: Path)
 # --- addresses and limits
 
 
-def test_a_subnet_that_is_full(gpuprov: Gpuprov, tmp_path: Path) -> None:
+def test_a_subnet_that_is_full(gpuprov: Gpuprov, place: Place, tmp_path: Path) -> None:
     spec = tmp_path / "tiny.yaml"
-    spec.write_text(
-        "version: gpuprov/v1\nname: gpte2ef\nnodes: {count: 4, prefix: gptef, role: plain}\ngpus: {mode: simulated}\n"
-        "network: {bridge: gptef0, subnet: 10.78.28.0/29, private_bridge: gptef1, private_subnet: 10.78.29.0/29}\n"
-    )
-    more = ("create-node", "gptef-more", "--cluster", "gpte2ef", "--gpu-mode", "simulated")
-    try:
-        too_many = gpuprov("cluster", "up", "-f", str(spec), "-n", "6", expect=2)
-        assert "10.78.28.0/29" in too_many.stderr
-        gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
-        started = time.monotonic()
-        refused = gpuprov(*more, expect=2)
-        has_three_parts(refused, started)
-        assert "10.78.28.0/29" in refused.stderr
-        gpuprov("rm", "gptef003")
-        gpuprov(*more)
-    finally:
-        gpuprov("cluster", "down", "gpte2ef")
+    subnets = {"subnet": f"{place.address(0, 0)}/29", "private_subnet": f"{place.address(1, 0)}/29"}
+    spec.write_text(place.spec(count=4, nodes="role: plain", **subnets))
+    more = ("create-node", f"{place.mark}-more", "--cluster", place.cluster, "--gpu-mode", "simulated")
+    too_many = gpuprov("cluster", "up", "-f", str(spec), "-n", "6", expect=2)
+    assert subnets["subnet"] in too_many.stderr
+    gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
+    started = time.monotonic()
+    refused = gpuprov(*more, expect=2)
+    has_three_parts(refused, started)
+    assert subnets["subnet"] in refused.stderr
+    gpuprov("rm", place.node(3))
+    gpuprov(*more)
+    gpuprov("cluster", "down", place.cluster)
 
 
 @pytest.mark.parametrize(
