@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,6 +35,17 @@ def nodes_argument() -> Callable[[Any], Any]:
         callback=lambda _context, _parameter, values: expand(",".join(values)),
         shell_complete=complete_nodes,
     )
+
+
+def seconds_up_to(most: float) -> Callable[[click.Context, click.Parameter, float | None], float | None]:
+    """A check that a number of seconds is one: click's own ranges let NaN through."""
+
+    def check(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
+        if value is not None and not (math.isfinite(value) and 0 < value <= most):
+            raise click.BadParameter(f"{value} is not a number of seconds above 0 and up to {most:g}")
+        return value
+
+    return check
 
 
 def given_command(argv: tuple[str, ...]) -> tuple[str, ...]:

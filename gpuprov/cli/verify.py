@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option, observe_gpus, open_engine_of_cluster
-from gpuprov.cli.parameters import complete_nodes
+from gpuprov.cli.parameters import complete_nodes, seconds_up_to
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import expand
 
@@ -27,22 +26,14 @@ LONGEST_WATCH_S = 7 * 86400.0
 LONGEST_WORK_S = 3600.0
 
 
-def _seconds(most: float) -> Callable[[click.Context, click.Parameter, float | None], float | None]:
-    """A check that a number of seconds is one: click's own ranges let NaN through."""
-
-    def check(_context: click.Context, _parameter: click.Parameter, value: float | None) -> float | None:
-        if value is not None and not (math.isfinite(value) and 0 < value <= most):
-            raise click.BadParameter(f"{value} is not a number of seconds above 0 and up to {most:g}")
-        return value
-
-    return check
-
-
 @click.command()
 @click.argument("nodes", nargs=-1, shell_complete=complete_nodes)
 @click.option("--level", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="How hard.")
 @click.option(
-    "--seconds", type=float, callback=_seconds(LONGEST_WORK_S), help="Keep each kernel busy so long, at the full level."
+    "--seconds",
+    type=float,
+    callback=seconds_up_to(LONGEST_WORK_S),
+    help="Keep each kernel busy so long, at the full level.",
 )
 @click.option("--junit", metavar="FILE", help="Also write the report as JUnit XML.")
 @click.option("--html", metavar="FILE", help="Also write the report as one HTML file, with charts.")
@@ -51,7 +42,7 @@ def _seconds(most: float) -> Callable[[click.Context, click.Parameter, float | N
     "interval_s",
     type=float,
     metavar="SECONDS",
-    callback=_seconds(LONGEST_WATCH_S),
+    callback=seconds_up_to(LONGEST_WATCH_S),
     help="Check again every so many seconds and say only what changes, until Ctrl-C.",
 )
 @cluster_option

@@ -124,9 +124,13 @@ class Neighbours:
             before: Number of one's own ticket; those that wait later need no respect.
         """
         survey = self.survey(without=engine)
-        tickets = [ticket for ticket in self.queue.waiting() if before is None or ticket.number < before]
-        waiting = tuple(request for ticket in tickets if (request := parse_ticket(ticket)) is not None)
+        waiting = self.waiting(before=before)
         return Claims(engine=engine, leases=survey.leases, waiting=waiting, silent=survey.silent)
+
+    def waiting(self, *, before: int | None = None) -> tuple[LeaseRequest, ...]:
+        """Who stands in the queue, the first one first; with `before`, only those ahead of that ticket."""
+        tickets = [ticket for ticket in self.queue.waiting() if before is None or ticket.number < before]
+        return tuple(request for ticket in tickets if (request := parse_ticket(ticket)) is not None)
 
     def _ask(self, engine: EngineAccess, answer: Callable[[tuple[str, _Answer]], None]) -> None:
         driver = self._open.pop(engine.name, None)  # after an error the next question connects anew

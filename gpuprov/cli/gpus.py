@@ -1,0 +1,82 @@
+"""`gpuprov gpus`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final, cast
+
+import click
+
+from gpuprov.cli.engine import gpu_mode_option, host_gpus, observe_gpus
+from gpuprov.cli.parameters import seconds_up_to
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.cli.session import Session
+    from gpuprov.spec.models import GpuMode
+    from gpuprov.workflows.gpu_board import GpuBoard, GpuChange
+
+INTERVAL_S: Final = 2.0
+LONGEST_INTERVAL_S: Final = 7 * 86400.0
+
+
+@click.command()
+@click.option(
+    "--watch",
+    "interval_s",
+    type=float,
+    is_flag=False,
+    flag_value=INTERVAL_S,
+    metavar="[SECONDS]",
+    callback=seconds_up_to(LONGEST_INTERVAL_S),
+    help=f"Look again every so many seconds, {INTERVAL_S:g} if unsaid, and say only what changes, until Ctrl-C.",
+)
+@gpu_mode_option
+@click.pass_obj
+def command(session: Session, interval_s: float | None, gpu_mode: str | None) -> None:
+    """Show this host's GPUs and who holds them, on every engine; changes nothing."""
+    from gpuprov.cli.gpu_table import board_document, render_board
+    from gpuprov.workflows.gpu_board import look_at_gpus
+    from gpuprov.workflows.leases import host_neighbours
+
+    neighbours = host_neighbours()
+    host = host_gpus(session, gpu_mode)
+    if interval_s is None:
+        board = look_at_gpus(host, neighbours)
+        session.show(board_document(board), render_board(board, colour=session.colour))
+        return
+    mode = cast("GpuMode", gpu_mode or "auto")
+    _watch(session, interval_s, lambda: look_at_gpus(observe_gpus(mode), neighbours))
+
+
+def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) -> None:
+    from gpuprov.cli.gpu_table import board_document, changes_document, render_board, render_change
+    from gpuprov.core.waiting import SystemClock
+    from gpuprov.workflows.gpu_board import watch_gpus
+    from gpuprov.workflows.watch import every
+
+    def first(board: GpuBoard) -> None:
+        if session.as_json:
+            _say(json.dumps({"version": 1, "at": _now(), **board_document(board)}, ensure_ascii=False))
+        else:
+            _say(render_board(board, colour=session.colour))
+
+    def tell(changes: tuple[GpuChange, ...]) -> None:
+        if session.as_json:
+            _say(json.dumps(changes_document(changes, _now()), ensure_ascii=False))
+        else:
+            _say("\n".join(f"{_now()} {render_change(change)}" for change in changes))
+
+    watch_gpus(look, rounds=every(interval_s, SystemClock()), first=first, tell=tell)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
