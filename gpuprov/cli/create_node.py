@@ -14,7 +14,7 @@ from gpuprov.cli.engine import (
     open_engine_of_cluster,
     show_outcome,
 )
-from gpuprov.cli.gpu_options import gpu_options, memory_bytes, patience
+from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 @click.option(
     "--role", type=click.Choice(["plain", "slurm"]), help="What it is for.  [default: the cluster's, or plain]"
 )
-@click.option("--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold its GPUs.")
 @gpu_options
 @click.option("--image", metavar="NAME", help="An image of gpuprov's or of the engine's.  [default: the role's]")
-@click.option(
-    "--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="A folder of the host; repeatable."
-)
+@mount_option
 @click.option("--network", type=click.Choice(["both", "nat", "private"]), default="both", show_default=True)
 @click.option("--privileged", is_flag=True, help="Root in the node is root on the host: docs/security.md.")
 @cluster_option

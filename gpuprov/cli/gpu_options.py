@@ -19,8 +19,13 @@ _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
 LONGEST_WAIT_S: Final = 7 * 86400
 
 
+mount_option: Callable[[Any], Any] = click.option(
+    "--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="A folder of the host; repeatable."
+)
+
+
 def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--gpus`, `--gpu-memory`, `--gpu-model`, `--exclusive`, `--env` and `--wait`."""
+    """`--gpus`, `--gpu-memory`, `--gpu-model`, `--sharing`, `--exclusive`, `--env` and `--wait`."""
     for option in reversed(
         (
             click.option(
@@ -28,6 +33,7 @@ def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option("--gpu-memory", metavar="SIZE", help="That each GPU has at least, such as 20GiB."),
             click.option("--gpu-model", metavar="NAME", help="A part of the name of each GPU's model."),
+            click.option("--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold its GPUs."),
             click.option("--exclusive", "sharing", flag_value="exclusive", help="GPUs that nobody else may hold."),
             click.option(
                 "-e", "--env", "variables", multiple=True, metavar="KEY=VALUE", help="A variable; repeatable."

@@ -24,7 +24,9 @@ EXIT_INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run gpuprov with `arguments` (the process's own where None) and return the exit code."""
     if arguments is None:  # the process is ours: being ended from outside undoes what was begun, as Ctrl-C does
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        for ending in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(ending) is signal.SIG_DFL:  # nohup ignores the second
+                signal.signal(ending, signal.default_int_handler)
         arguments = sys.argv[1:]
     given = list(arguments)
     session = Session()

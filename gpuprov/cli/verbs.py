@@ -25,6 +25,7 @@ VERBS: dict[str, Verb] = {
     "cluster down": Verb("gpuprov.cli.cluster_down", "Remove a cluster and all that belongs to it."),
     "verify": Verb("gpuprov.cli.verify", "Prove that every node works."),
     "smoke": Verb("gpuprov.cli.smoke", "Run one smoke kernel in nodes, or here with --local."),
+    "run": Verb("gpuprov.cli.run", "Run one command in a container with GPUs of its own."),
     "gpus": Verb("gpuprov.cli.gpus", "Show this host's GPUs and who holds them."),
     "list": Verb("gpuprov.cli.list", "List the nodes of every cluster."),
     "show": Verb("gpuprov.cli.show", "Show all about one node."),

@@ -32,10 +32,12 @@ LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"
 LABEL_VERSION = "gpuprov.version"
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
+LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - reaching the node from outside is what exposing means
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
+ROLE_JOB = "job"  # of a node that a command is, and that goes with it
 
 Capability = Literal["snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs"]
 Status = Literal["running", "stopped", "frozen", "error"]
@@ -363,7 +365,8 @@ class Driver(Protocol):
         command (SIGTERM, then SIGKILL) and removes the node before it goes on.
 
         Args:
-            request: The node, as for `create_node`, which must not exist.
+            request: The node, as for `create_node`, which must not exist; without attachments it is on the engine's own
+                default network.
             argv: The command; it is not looked up in a shell.
             started: Called once the command runs.
             write: Gets what the command writes, as it comes, and which stream it is.

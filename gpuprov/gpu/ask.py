@@ -105,7 +105,8 @@ def decide_ask(wish: GpuWish, host: HostGpus, default: Default) -> GpuAsk:
     if named and among is not None:
         named = _fitting(named, among, wish, host)
     elif among is not None and count > len(among):
-        raise _unfit(f"there are not {count} GPUs {_criteria(wish)}", host)
+        lack = "there is no GPU" if count == 1 else f"there are not {count} GPUs"
+        raise _unfit(f"{lack} {_criteria(wish)}", host)
     return GpuAsk(
         count=len(named) or count,
         sharing=_sharing(wish, statements, default),

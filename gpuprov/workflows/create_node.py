@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.core import execution
-from gpuprov.core.errors import EngineError, NotOurs, UsageError
+from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.lock import host_lock
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome
@@ -36,7 +36,7 @@ from gpuprov.workflows.leases import host_neighbours, read_leases
 from gpuprov.workflows.networks import attach, ensure_networks, plan_networks
 from gpuprov.workflows.node_design import NodeDesign, design_node
 from gpuprov.workflows.node_files import plan_files
-from gpuprov.workflows.node_image import ensure_node_image
+from gpuprov.workflows.node_image import ensure_node_image, get_named_image
 from gpuprov.workflows.secrets import undo_new_keys
 from gpuprov.workflows.slurm import controller_name, renew_files
 from gpuprov.workflows.slurm_files import planned_member, present_member
@@ -155,7 +155,7 @@ def _plan(driver: Driver, order: NodeOrder, state: ClusterState, host: HostGpus,
     check_spec(spec)
     networks = plan_networks(spec, state, version=__version__)
     design = _design(order, spec, state, host, claims)
-    image = _named_image(driver, order.image)
+    image = None if order.image is None else get_named_image(driver, order.image)
     refuse_host_conflicts(driver, spec, networks=networks, nodes=1)
     if not networks and design.address:
         refuse_answering(design.address, spec.network.bridge, engine=driver.name)
@@ -283,17 +283,3 @@ def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> dict
         "nat": {"eth0": public},
         "private": {"eth1": private},
     }[order.network]
-
-
-def _named_image(driver: Driver, name: str | None) -> ImageState | None:
-    if name is None:
-        return None
-    image = driver.find_image(name)
-    if image is None:
-        known = ", ".join(image.name for image in driver.list_images())
-        raise EngineError(
-            f"{driver.name} has no image {name!r}",
-            evidence=f"images of gpuprov: {known or 'none'}",
-            fix="gpuprov image list; or leave --image out",
-        )
-    return image

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows import slurm
 from gpuprov.workflows.cluster_state import observe_cluster
@@ -26,7 +27,7 @@ def follow_cluster(driver: Driver, name: str, *, reporter: Reporter) -> tuple[st
     """Bring one cluster's files to its running nodes, unless its Slurm controller is away."""
     state = observe_cluster(driver, name)
     spec = state.spec or ClusterSpec(name=name)
-    complete = [node for node in state.nodes if node.complete]
+    complete = [node for node in state.nodes if node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB]
     controller = state.node(slurm.controller_name(spec))
     if not complete or (state.slurm_nodes and (controller is None or controller.status != "running")):
         return ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER, LABEL_ROLE, ROLE_JOB
 from gpuprov.gpu.inventory import SIMULATED_MAX, observe
 from gpuprov.workflows.cluster_status import describe
 from gpuprov.workflows.secrets import key_folder
@@ -47,7 +47,12 @@ def read_inventory(drivers: Sequence[Driver]) -> Inventory:
     Raises:
         EngineError: An engine that was opened does not answer.
     """
-    found = [(driver.name, node) for driver in drivers for node in driver.list_nodes() if node.ours and node.complete]
+    found = [
+        (driver.name, node)
+        for driver in drivers
+        for node in driver.list_nodes()
+        if node.ours and node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB
+    ]
     return build_inventory(found, _observe)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
+from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import Attachment, File
 from gpuprov.provision.recipe import CudaWheels, Init, Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
@@ -39,6 +40,23 @@ def ensure_node_image(
         recipe = node_recipe(spec, role, host, init=init_of(driver))
         site = build_site(spec, nameserver=driver.nameserver)
         return ensure_image(driver, recipe, site=site, reporter=reporter).image
+
+
+def get_named_image(driver: Driver, name: str) -> ImageState:
+    """An image of gpuprov's or of the engine's.
+
+    Raises:
+        EngineError: There is none of that name.
+    """
+    image = driver.find_image(name)
+    if image is None:
+        known = ", ".join(image.name for image in driver.list_images())
+        raise EngineError(
+            f"{driver.name} has no image {name!r}",
+            evidence=f"images of gpuprov: {known or 'none'}",
+            fix="gpuprov image list; or leave --image out",
+        )
+    return image
 
 
 def node_recipe(spec: ClusterSpec, role: Role, host: HostGpus, *, init: Init) -> Recipe:

@@ -82,7 +82,8 @@ def render_container(
         host_paths: For each device's path in the node, where the host has such a device.
         api: The engine's API version.
     """
-    environment = {**_ENVIRONMENT, **render_gpu_environment(blueprint), **blueprint.environment}
+    own = {} if blueprint.job else _ENVIRONMENT  # a job's image may be anybody's, and has its own
+    environment = {**own, **blueprint.environment, **render_gpu_environment(blueprint)}
     first = blueprint.attachments[:1]
     body: Document = {
         "Image": image,
@@ -90,7 +91,7 @@ def render_container(
         "Cmd": list(command),
         "Entrypoint": [],
         "User": "",
-        "WorkingDir": "/root" if blueprint.job else "/",
+        "WorkingDir": "" if blueprint.job else "/",
         "Env": [f"{key}={value}" for key, value in environment.items()],
         "StopSignal": "SIGTERM",
         "Labels": {IMAGE_LABEL: "", SNAPSHOT_LABEL: "", **labels, NODE_LABEL: dump_blueprint(blueprint)},
@@ -107,7 +108,7 @@ def _render_host_config(blueprint: Blueprint, host_paths: Mapping[str, str]) -> 
     first = blueprint.attachments[:1]
     config: Document = {
         "Init": True,  # reaps zombies and passes signals on
-        "NetworkMode": first[0].network if first else "none",
+        "NetworkMode": first[0].network if first else "bridge" if blueprint.job else "none",
         "AutoRemove": blueprint.job,
         "RestartPolicy": {"Name": "no" if blueprint.job else "unless-stopped"},
         "CapDrop": ["MKNOD"],
@@ -149,10 +150,13 @@ def render_gpu_request(blueprint: Blueprint) -> Document:
 
 
 def render_gpu_environment(blueprint: Blueprint) -> dict[str, str]:
-    """The variables by which the NVIDIA runtime knows what to hand in."""
+    """The variables by which the NVIDIA runtime knows what to hand in.
+
+    It may be what runs every container of a host, and images name all GPUs: the lease alone decides.
+    """
     gpus = blueprint.engine_gpus
     if gpus is None or gpus.access != "nvidia-runtime":
-        return {}
+        return {"NVIDIA_VISIBLE_DEVICES": "void"}
     return {"NVIDIA_VISIBLE_DEVICES": ",".join(gpus.uuids), "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
 
 

@@ -123,7 +123,7 @@ def test_memory_and_model_choose_among_the_gpus(two: HostGpus) -> None:
     with pytest.raises(UsageError, match="GPU 0 is none with 20 GiB"):
         ask(host, memory_bytes=20 * GIB, gpus="0,1")
     unknown = replace(host, gpus=(replace(small, memory_bytes=None),))
-    with pytest.raises(UsageError, match="not 1 GPUs with 1 GiB") as caught:
+    with pytest.raises(UsageError, match="no GPU with 1 GiB") as caught:
         ask(unknown, memory_bytes=GIB)
     assert "memory unknown" in caught.value.evidence
 

@@ -1,0 +1,67 @@
+"""`gpuprov run`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, cast
+
+import click
+
+from gpuprov.cli.engine import gpu_mode_option, host_gpus, open_engine
+from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
+from gpuprov.cli.parameters import given_command
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.drivers.base import Stream
+    from gpuprov.spec.models import Sharing
+
+_DESCRIPTORS: Final[dict[Stream, int]] = {"stdout": 1, "stderr": 2}
+_BROKEN_PIPE = 128 + 13  # what a shell says of a command that nobody reads any more
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@gpu_options
+@click.option("--image", metavar="NAME", help="An image of gpuprov's or of the engine's.  [default: gpuprov's own]")
+@mount_option
+@gpu_mode_option
+@click.option(
+    "--engine",
+    type=click.Choice(["lxd", "incus", "docker"]),
+    default="docker",
+    show_default=True,
+    help="What runs it.",
+)
+@click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_obj
+def command(session: Session, /, argv: tuple[str, ...], engine: str, gpu_mode: str | None, **wanted: object) -> int:
+    """Run one command in a container, with GPUs of its own; exits with the command's own status."""
+    from gpuprov.spec.mounts import parse_mount
+    from gpuprov.workflows.run_job import JobOrder, run_job
+
+    given = given_command(argv)
+    if not given:
+        raise click.UsageError("no command given after --")
+    order = JobOrder(
+        argv=given,
+        gpus=cast("str | None", wanted["gpus"]),
+        sharing=cast("Sharing | None", wanted["sharing"]),
+        memory_bytes=memory_bytes(cast("str | None", wanted["gpu_memory"])),
+        model=cast("str | None", wanted["gpu_model"]),
+        image=cast("str | None", wanted["image"]),
+        environment=cast("tuple[str, ...]", wanted["variables"]),
+        mounts=tuple(parse_mount(text) for text in cast("tuple[str, ...]", wanted["mounts"])),
+    )
+    waiting = patience(cast("float | None", wanted["wait"]))
+    driver = open_engine(engine)
+    host = host_gpus(session, gpu_mode)
+    try:
+        return run_job(driver, order, host, patience=waiting, write=_write, reporter=session.reporter)
+    except BrokenPipeError:
+        return _BROKEN_PIPE
+
+
+def _write(stream: Stream, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(_DESCRIPTORS[stream], left) :]

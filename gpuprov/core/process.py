@@ -1,0 +1,56 @@
+"""Which process made something, written so that a later one can tell whether it still lives."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+_PROC = Path("/proc")
+_PARTS = 5
+_START = 21  # of the fields of /proc/PID/stat, the one that tells when it began; the name before them may hold anything
+
+
+def describe_owner(pid: int, *, proc: Path = _PROC) -> str:
+    """A process in words: machine, boot, pid namespace, pid and when it began.
+
+    Raises:
+        OSError: There is no such process.
+    """
+    return " ".join((platform.node() or "?", _boot(proc), _namespace(proc), str(pid), _began(pid, proc)))
+
+
+def is_gone(owner: str, *, proc: Path = _PROC) -> bool:
+    """Whether the process that `describe_owner` described has certainly ended.
+
+    A process of another machine, or of a namespace that one cannot see into, may live.
+    """
+    parts = owner.split(" ")
+    if len(parts) != _PARTS or parts[0] != (platform.node() or "?"):
+        return False
+    _, boot, namespace, pid, began = parts
+    try:
+        if boot != _boot(proc):
+            return True
+        return namespace == _namespace(proc) and not (pid.isdecimal() and _lives(int(pid), began, proc))
+    except OSError:
+        return False
+
+
+def _lives(pid: int, began: str, proc: Path) -> bool:
+    try:
+        return _began(pid, proc) == began
+    except FileNotFoundError:
+        return False
+
+
+def _began(pid: int, proc: Path) -> str:
+    fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    return fields[_START - 2]
+
+
+def _boot(proc: Path) -> str:
+    return (proc / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def _namespace(proc: Path) -> str:
+    return str((proc / "self/ns/pid").readlink())

@@ -1,0 +1,177 @@
+"""`run`: one command in a container of its own, with GPUs of its own, and nothing left of it at the end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.lock import host_lock
+from gpuprov.core.process import describe_owner, is_gone
+from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
+    LABEL_IMAGE,
+    LABEL_PROCESS,
+    LABEL_ROLE,
+    ROLE_JOB,
+    require_capability,
+)
+from gpuprov.gpu.allocate import allocate
+from gpuprov.gpu.ask import Default, GpuWish, decide_ask
+from gpuprov.spec.models import ClusterSpec, MountSpec, NodesSpec
+from gpuprov.spec.validate import check_spec
+from gpuprov.spec.variables import read_variables
+from gpuprov.workflows.image_verbs import build_image
+from gpuprov.workflows.leases import read_leases
+from gpuprov.workflows.node_design import design_node
+from gpuprov.workflows.node_image import get_named_image
+from gpuprov.workflows.waiting_for_gpus import when_free
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, ImageState, NodeRequest, NodeState, Stream
+    from gpuprov.gpu.allocate import Claims, LeaseRequest
+    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.spec.models import Sharing
+    from gpuprov.workflows.waiting_for_gpus import Patience
+
+JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOrder:
+    """What `run` was asked for.
+
+    Attributes:
+        argv: The command; it is not looked up in a shell.
+        image: Name of an image of gpuprov's or of the engine's; None for gpuprov's own, built if need be.
+        environment: Variables, each as KEY=VALUE; some ask for GPUs.
+    """
+
+    argv: tuple[str, ...]
+    gpus: str | None = None
+    sharing: Sharing | None = None
+    memory_bytes: int | None = None
+    model: str | None = None
+    image: str | None = None
+    environment: tuple[str, ...] = ()
+    mounts: tuple[MountSpec, ...] = ()
+
+    def spec(self) -> ClusterSpec:
+        """The job as the one node of a cluster, checked.
+
+        Raises:
+            SpecError: A variable or a mount is none.
+        """
+        spec = ClusterSpec(nodes=NodesSpec(count=1, role="plain", environment=self.environment, mounts=self.mounts))
+        check_spec(spec)
+        return replace(spec, name=JOBS)
+
+    def request(self, name: str, host: HostGpus) -> LeaseRequest:
+        """The GPUs: none where nothing is said of them, and of its own where nothing is said of sharing.
+
+        Raises:
+            UsageError: It is nonsense, names what is not there, or contradicts itself.
+        """
+        wish = GpuWish(
+            gpus=self.gpus,
+            sharing=self.sharing,
+            memory_bytes=self.memory_bytes,
+            model=self.model,
+            environment=read_variables(self.environment),
+        )
+        some = any(said is not None for said in (self.sharing, self.memory_bytes, self.model))
+        return decide_ask(wish, host, Default(count=1 if some else 0, sharing="exclusive")).request(name)
+
+
+def run_job(
+    driver: Driver,
+    order: JobOrder,
+    host: HostGpus,
+    *,
+    patience: Patience,
+    write: Callable[[Stream, bytes], object],
+    reporter: Reporter,
+) -> int:
+    """Run the command, hand on what it writes, and return its exit status; container and leases end with it.
+
+    Jobs of processes that were killed are removed first: nobody hears what they say.
+
+    Args:
+        driver: The engine.
+        order: The job.
+        host: Its GPUs.
+        patience: How long to wait for GPUs that others hold.
+        write: Gets what the command writes, as it comes, and which stream it is.
+        reporter: Is told what goes on before the command starts.
+
+    Raises:
+        NotCapable: The engine has no jobs.
+        UsageError: What is asked for cannot be, or the GPUs are taken; nothing was changed.
+        TimedOut: The GPUs could not be had for as long as one was ready to wait.
+    """
+    require_capability(driver, "jobs")
+    spec = order.spec()
+    name = f"job-{secrets.token_hex(4)}"
+    request = order.request(name, host)
+    image = _image(driver, order, host, reporter=reporter)
+
+    def decide(nodes: Sequence[NodeState], claims: Claims) -> tuple[Gpu, ...]:
+        there = read_leases((node for node in nodes if not is_orphan(node)), engine=claims.engine)
+        return allocate(host, there, [request], claims=claims)[name]
+
+    def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> int:
+        with ExitStack() as until_started:
+            until_started.enter_context(host_lock(reporter))
+            nodes = driver.list_nodes()
+            gpus = decide(nodes, claims())
+            wanted = _plan(spec, request, gpus, host, image)
+            _sweep(driver, nodes, reporter=reporter)
+
+            def started() -> None:
+                until_started.close()
+                granted()
+
+            if gpus:
+                reporter.note(f"{name} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in gpus)}")
+            return driver.run_job(wanted, order.argv, started=started, write=write)
+
+    return when_free(
+        patience,
+        driver.name,
+        look=lambda claims: decide(driver.list_nodes(), claims),
+        attempt=attempt,
+        reporter=reporter,
+    )
+
+
+def _image(driver: Driver, order: JobOrder, host: HostGpus, *, reporter: Reporter) -> ImageState:
+    if order.image is not None:
+        return get_named_image(driver, order.image)
+    return build_image(driver, ClusterSpec(nodes=NodesSpec(role="plain")), host, reporter=reporter).image
+
+
+def _plan(
+    spec: ClusterSpec, request: LeaseRequest, gpus: tuple[Gpu, ...], host: HostGpus, image: ImageState
+) -> NodeRequest:
+    design = design_node(spec, request.node, attachments=(), gpus=gpus, sharing=request.sharing, host=host)
+    labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}
+    wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
+    kernels = {"NUMBA_ENABLE_CUDASIM": "1"} if design.access == "simulated" else {}
+    return replace(wanted, environment={**kernels, **wanted.environment})
+
+
+def is_orphan(node: NodeState) -> bool:
+    """Whether it is a job whose `gpuprov run` was killed."""
+    return node.labels.get(LABEL_ROLE) == ROLE_JOB and is_gone(node.labels.get(LABEL_PROCESS, ""))
+
+
+def _sweep(driver: Driver, nodes: Sequence[NodeState], *, reporter: Reporter) -> None:
+    for node in nodes:
+        if is_orphan(node):
+            reporter.warn(f"removing {node.name}: the gpuprov run that it belonged to was killed")
+            driver.delete_node(node.name)
