@@ -76,6 +76,8 @@ TWICE: dict[str, Twice] = {
     "play": Twice(kind="changes", argv=("play", "{play}"), where=("real",)),
     "cluster plan": Twice(kind="reads", argv=("cluster", "plan", "--name", "{cluster}")),
     "cluster status": Twice(kind="reads", argv=("cluster", "status", "{cluster}")),
+    "gpus": Twice(kind="reads", argv=("gpus", *_SIMULATED)),
+    "run": Twice(kind="acts", argv=("run", "--", "true"), where=()),  # tests/e2e/test_gpus.py
     "list": Twice(kind="reads", argv=("list", "--all")),
     "show": Twice(kind="reads", argv=("show", "{p}000")),
     "logs": Twice(kind="reads", argv=("logs", "{p}000")),
