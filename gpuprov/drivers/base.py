@@ -298,7 +298,7 @@ class Driver(Protocol):
         """
 
     def start_node(self, name: str) -> None:
-        """Start it; no change if it runs."""
+        """Start it, or let a frozen one go on; no change if it runs."""
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
         """Stop it, by force once `timeout_s` has passed; no change if it is stopped."""

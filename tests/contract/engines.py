@@ -92,6 +92,9 @@ class Site(Protocol):
     def foreign(self, name: str) -> object:
         """Everything the engine holds of that instance or network, to compare."""
 
+    def freeze(self, name: str) -> None:
+        """Halt all processes of a running node, as `lxc pause` and `docker pause` do."""
+
     def no_image(self, name: str) -> str | None:
         """What an image's identity would be that is that instance, and no image of ours; None if none can be."""
 
@@ -121,6 +124,9 @@ class FakeSite:
     def foreign(self, name: str) -> object:
         dump = self.engine.dump()
         return dump["nodes"].get(name), dump["networks"].get(name)
+
+    def freeze(self, name: str) -> None:
+        self.engine.nodes[name].status = "frozen"
 
     def no_image(self, name: str) -> str | None:  # noqa: ARG002 - an identity is looked up among images only
         return None
@@ -176,6 +182,9 @@ class LxdSite:
             dict(network.config) for network in networks
         ]
 
+    def freeze(self, name: str) -> None:
+        self._client.instances.get(name).freeze(wait=True)
+
     def no_image(self, name: str) -> str | None:
         return f"instance:{name}"
 
@@ -220,6 +229,9 @@ class DockerSite:
         networks = [network for network in self._client.networks() if network["Name"] == name]
         keys = ("Id", "State", "Labels", "Mounts")
         return [{key: node[key] for key in keys} for node in nodes], networks
+
+    def freeze(self, name: str) -> None:
+        self._client.pause(name)
 
     def no_image(self, name: str) -> str | None:
         """Docker's containers and images have names of their own each; a foreign image stands for the instance."""

@@ -53,6 +53,17 @@ def test_stop_is_clean_within_its_time(bench: Bench) -> None:
     assert bench.status(name) == "stopped"
 
 
+def test_a_frozen_node_is_seen_and_goes_on_when_started(bench: Bench) -> None:
+    name = bench.create(start=True)
+    bench.site.freeze(name)
+    assert bench.status(name) == "frozen"
+    bench.driver.start_node(name)
+    assert bench.status(name) == "running"
+    bench.site.freeze(name)
+    bench.driver.delete_node(name)
+    assert bench.status(name) == "absent"
+
+
 def test_a_running_node_can_be_deleted(bench: Bench) -> None:
     name = bench.create(start=True)
     bench.driver.delete_node(name)

@@ -123,8 +123,10 @@ class DockerDriver(TellsNoSettings):
         containers.refuse_taken(self._api, request.name)
 
     def start_node(self, name: str) -> None:
-        """Start it."""
-        self._api.post(f"/containers/{containers.get_ours(self._api, name).id}/start")
+        """Start it, or let it go on where it is paused."""
+        container = containers.get_ours(self._api, name)
+        action = "unpause" if container.state.status == "frozen" else "start"
+        self._api.post(f"/containers/{container.id}/{action}")
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
         """Stop it, by force once the time has passed."""

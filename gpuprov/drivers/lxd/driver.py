@@ -165,9 +165,10 @@ class LxdDriver:
         return str(features.get("idmapped_mounts")) == "true"
 
     def start_node(self, name: str) -> None:
-        """Start it; no change if it runs."""
-        if self._ours(name).status != "running":
-            self._change_state(name, {"action": "start", "timeout": 30})
+        """Start it, or let it go on where it is frozen; no change if it runs."""
+        status = self._ours(name).status
+        if status != "running":
+            self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
         """Stop it, by force once `timeout_s` has passed."""
