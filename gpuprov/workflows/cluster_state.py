@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
 from gpuprov.spec.serialize import load_spec_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuprov.drivers.base import Driver, NetworkState, NodeState
     from gpuprov.spec.models import ClusterSpec
 
@@ -77,3 +81,37 @@ def observe_cluster(driver: Driver, name: str) -> ClusterState:
         others=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) != name),
         networks=networks,
     )
+
+
+def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -> tuple[NodeState, ...]:
+    """The nodes of these names, or all of them.
+
+    Args:
+        state: The cluster.
+        names: Which; None for all.
+        verb: What the user typed, such as `gpuprov verify`.
+
+    Raises:
+        UsageError: One is not there, or the cluster has none at all; the error names where there is one.
+    """
+    holders = {node.name: node.labels[LABEL_CLUSTER] for node in state.others if LABEL_CLUSTER in node.labels}
+    there = [node.name for node in state.nodes]
+    strangers = sorted(set(names or ()) - set(there))
+    elsewhere = sorted({holders[name] for name in strangers if name in holders})
+    others = sorted(set(holders.values()) - {state.name})
+    mine = f"there are: {fold(there)}" if there else f"the cluster {state.name} has no nodes"
+    if strangers:
+        evidence = (
+            f"{mine}; of the cluster {elsewhere[0]}: {fold([name for name in strangers if name in holders])}"
+            if elsewhere
+            else mine
+        )
+        fix = f"{verb} --cluster {state.name} {there[0]}" if there else "gpuprov list"
+        if elsewhere:
+            fix = f"{verb} --cluster {elsewhere[0]} {strangers[0]}"
+        raise UsageError(f"the cluster {state.name} has no node {', '.join(strangers)}", evidence=evidence, fix=fix)
+    if not there:
+        evidence = f"other clusters: {', '.join(others)}" if others else "no instance carries its label"
+        fix = f"{verb} --cluster {others[0]}" if others else "gpuprov cluster up -n 4"
+        raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
+    return tuple(node for node in state.nodes if names is None or node.name in names)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from gpuprov.assets import find_asset
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.execution import run
-from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.verify.checks.kernels import read_document
 from gpuprov.verify.models import Expectation
 from gpuprov.verify.request import stand_for
-from gpuprov.workflows.cluster_state import observe_cluster
+from gpuprov.workflows.cluster_state import observe_cluster, pick_nodes
 from gpuprov.workflows.leases import leased_uuids
 from gpuprov.workflows.side_by_side import ask_side_by_side
 from gpuprov.workflows.smoke_result import LOCAL, Answer, judge, no_result
@@ -52,7 +51,7 @@ def smoke_nodes(
         EngineError: The engine does not answer.
     """
     wanted.check()
-    chosen = choose_nodes(observe_cluster(driver, cluster), nodes)
+    chosen = choose_nodes(observe_cluster(driver, cluster), nodes, wanted.kernel)
 
     def smoke(node: NodeState) -> SmokeResult:
         reporter.node(node.name, f"{wanted.kernel} runs")
@@ -65,36 +64,31 @@ def smoke_nodes(
         return tuple(ask_side_by_side([partial(smoke, node) for node in chosen], workers=workers))
 
 
-def choose_nodes(state: ClusterState, names: Sequence[str] | None) -> tuple[NodeState, ...]:
+def choose_nodes(state: ClusterState, names: Sequence[str] | None, kernel: str) -> tuple[NodeState, ...]:
     """The nodes to run in.
 
     Raises:
         UsageError: One that was named is not there, does not run or holds no GPU; or there is none to run in.
     """
+    picked = pick_nodes(state, names, verb=f"gpuprov smoke {kernel}")
     if names is None:
-        chosen = tuple(node for node in state.nodes if node.status == "running" and leased_uuids(node))
+        chosen = tuple(node for node in picked if node.status == "running" and leased_uuids(node))
         if not chosen:
             raise UsageError(
                 f"no running node of the cluster {state.name} holds a GPU",
-                evidence=", ".join(f"{node.name} is {node.status}" for node in state.nodes) or "it has no nodes",
-                fix="gpuprov cluster up -n 4    # or, on this machine alone: gpuprov smoke matmul --local",
+                evidence=", ".join(f"{node.name} is {node.status}" for node in picked),
+                fix=f"gpuprov cluster up -n 4    # or, on this machine alone: gpuprov smoke {kernel} --local",
             )
         return chosen
-    found = {node.name: node for node in state.nodes}
-    for name in names:
-        if name not in found:
+    for node in picked:
+        if node.status != "running":
             raise UsageError(
-                f"the cluster {state.name} has no node {name}",
-                evidence=f"there are: {fold(list(found)) or 'none'}",
-                fix="see what there is with: gpuprov list",
+                f"{node.name} does not run", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
             )
-        if found[name].status != "running":
-            evidence = f"it is {found[name].status}"
-            raise UsageError(f"{name} does not run", evidence=evidence, fix=f"gpuprov start {name}")
-        if not leased_uuids(found[name]):
+        if not leased_uuids(node):
             fix = "name a node that holds one: gpuprov list"
-            raise UsageError(f"{name} holds no GPU", evidence="its label gpuprov.gpus names none", fix=fix)
-    return tuple(found[name] for name in dict.fromkeys(names))
+            raise UsageError(f"{node.name} holds no GPU", evidence="its label gpuprov.gpus names none", fix=fix)
+    return picked
 
 
 def smoke_local(wanted: Wanted, host: HostGpus, *, python: str = sys.executable) -> SmokeResult:

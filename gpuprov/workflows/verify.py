@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
-from gpuprov.core.names import fold
+from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
 from gpuprov.verify.chain import judge_host, judge_node
 from gpuprov.verify.measured import measure_node
 from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import Work, parse_answer, probe_argv
-from gpuprov.workflows.cluster_state import observe_cluster
+from gpuprov.workflows.cluster_state import observe_cluster, pick_nodes
 from gpuprov.workflows.expectations import expect_host, expect_node, gateway_of, listed_gpus
 from gpuprov.workflows.host_look import look_at_host
 from gpuprov.workflows.leases import leased_uuids
@@ -83,31 +82,13 @@ def verify_cluster(
     started = time.monotonic()
     with reporter.phase("verify"):
         state = observe_cluster(driver, cluster)
-        chosen = _choose(state, nodes)
+        chosen = pick_nodes(state, nodes, verb="gpuprov verify")
         hosts = _observe_hosts(chosen, host.observe_gpus)
         expected = [expect_node(node, state, hosts.get(_mode(node))) for node in chosen]
         first = partial(_check_host, state, expected, hosts.get("simulated"), host.look)
         first_report, *reports = _check_all(driver, expected, first, reporter, work)
     seconds = time.monotonic() - started
     return Report(cluster=cluster, nodes=tuple(reports), seconds=seconds, level=work.level, host=first_report)
-
-
-def _choose(state: ClusterState, names: Sequence[str] | None) -> list[NodeState]:
-    there = [node.name for node in state.nodes]
-    if not there:
-        raise UsageError(
-            f"the cluster {state.name} has no nodes to verify",
-            evidence="no instance carries its label",
-            fix="gpuprov cluster up -n 4",
-        )
-    strangers = sorted(set(names or ()) - set(there))
-    if strangers:
-        raise UsageError(
-            f"the cluster {state.name} has no node {', '.join(strangers)}",
-            evidence=f"there are: {fold(there)}",
-            fix=f"gpuprov verify {there[0]}",
-        )
-    return [node for node in state.nodes if names is None or node.name in names]
 
 
 def _mode(node: NodeState) -> GpuMode:

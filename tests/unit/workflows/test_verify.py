@@ -135,6 +135,19 @@ def test_a_cluster_without_nodes_is_a_usage_error() -> None:
         verify(Engine([foreign]))
 
 
+def test_a_node_or_nodes_of_another_cluster_are_named_with_the_command_that_finds_them() -> None:
+    engine = cluster()
+    engine.nodes.append(NodeState(name="b000", status="running", labels={**labels(0), "gpuprov.cluster": "big"}))
+    with pytest.raises(UsageError) as caught:
+        verify(engine, ["b000"])
+    assert caught.value.evidence == "there are: c[000-002]; of the cluster big: b000"
+    assert caught.value.fix == "gpuprov verify --cluster big b000"
+    with pytest.raises(UsageError) as caught:
+        verify(Engine([engine.nodes[-1]]))
+    assert caught.value.evidence == "other clusters: big"
+    assert caught.value.fix == "gpuprov verify --cluster big"
+
+
 def test_a_stopped_node_is_not_asked_fails_and_is_no_peer() -> None:
     engine = cluster()
     engine.nodes[1] = NodeState(name="c001", status="stopped", labels=labels(1))
