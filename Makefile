@@ -1,10 +1,11 @@
 # make up     four GPU nodes on this machine: packages, Python environment, LXD, networks, image, nodes, Slurm, verify
 # make test   every check and every test but the long ones, the real engines included; make test-long: the long ones too
+# make reliability   the tests that docs/reliability.md is about, and its tables from what they counted
 # make lint   the checks alone        make unit   the tests that need neither root nor an engine
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test test-long lint unit clean
+.PHONY: up test test-long reliability lint unit clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -32,6 +33,14 @@ test test-long: lint
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
 	$(BIN)/python -m pytest $(TESTS)
+
+LEDGER := build/reliability.jsonl
+reliability: $(VENV)/.test
+	@$(NEED_ROOT)
+	$(BIN)/gpuprov host prepare && $(BIN)/gpuprov host prepare --engine docker
+	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
+	$(BIN)/python -m pytest --long --ledger $(LEDGER) tests/unit/workflows tests/e2e -k 'kill or race or repair or twice or foreign'
+	$(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md
 
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest tests/unit

@@ -20,16 +20,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from tests.e2e.conftest import lxd, output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from tests.e2e.conftest import Gpuprov
 
 How = Literal["SIGKILL", "SIGTERM", "SIGINT", "engine"]
 SIGNALS: tuple[How, ...] = ("SIGKILL", "SIGTERM", "SIGINT")
 ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0), "SIGINT": (130, 0), "engine": (3, 4, 0)}
-PID_FILE = Path("/run/gpuprov/lxd.pid")  # of a daemon that `host prepare` started
+UNITS = {"lxd": "lxd.service", "docker": "docker.service"}
+PID_FILES = {name: Path(f"/run/gpuprov/{name}.pid") for name in UNITS}  # of daemons that `host prepare` started
+PID_FILE = PID_FILES["lxd"]
 BUDGET_S = 300.0
 _STEP = re.compile(r"^(\S.* \.\.\.|\S.* (?:done|failed)|  \S+: .*?)(?: \(\d+\.\d s\))?$")
+_FLEETING = ("gpuprov.node",)  # has a number of its own
 _FILES = ("/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/slurm/applied", "/etc/munge/munge.key")
 
 
@@ -66,7 +69,7 @@ def watch_steps(gpuprov: Gpuprov, argv: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(step for line in lines if (step := step_of(line))))
 
 
-def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow) -> Stopped:
+def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "lxd") -> Stopped:
     """Run it and deliver the blow."""
     lines: list[str] = []
     reached = threading.Event()
@@ -76,7 +79,7 @@ def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow) -> Stopped:
             if process.poll() is None:
                 reached.set()
                 if blow.how == "engine":
-                    kill_engine()
+                    kill_engine(engine)
                 else:
                     process.send_signal(getattr(signal, blow.how))
 
@@ -100,12 +103,12 @@ def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow) -> Stopped:
     return Stopped(exit_code=process.returncode, stderr=stderr, reached=reached.is_set())
 
 
-def kill_engine() -> None:
-    """SIGKILL to LXD's daemon, and wait until it is gone."""
-    if not PID_FILE.exists():
-        output("systemctl", "kill", "--signal=SIGKILL", "lxd.service")
+def kill_engine(engine: str = "lxd") -> None:
+    """SIGKILL to the engine's daemon, and wait until it is gone."""
+    if not PID_FILES[engine].exists():
+        output("systemctl", "kill", "--signal=SIGKILL", UNITS[engine])
         return
-    pid = int(PID_FILE.read_text())
+    pid = int(PID_FILES[engine].read_text())
     os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + 10
     with suppress(FileNotFoundError):
@@ -141,36 +144,67 @@ class Dump:
 
 
 def dump_cluster(cluster: str, mark: str, keys: Path) -> Dump:
-    """Look at everything that has the cluster's label, or `mark` in its name on the host."""
+    """Look at everything in LXD that has the cluster's label, or `mark` in its name on the host."""
     parts: dict[str, object] = {}
     for item in lxd("instances?recursion=1"):
         if item["config"].get("user.gpuprov.cluster") == cluster:
             name = item["name"]
             parts[f"instance {name}"] = (_stable(item["config"]), item["devices"], item["status"])
             if item["status"] == "Running":
-                parts[f"files {name}"] = _files(name)
+                parts[f"files {name}"] = _files("lxc", name, "--")
     for item in lxd("networks?recursion=1"):
         if item["config"].get("user.gpuprov.cluster") == cluster:
             parts[f"network {item['name']}"] = item["config"]
+    return _with_host(parts, mark, keys / "gpuprov" / cluster)
+
+
+def dump_docker(cluster: str, mark: str, keys: Path) -> Dump:
+    """The same of Docker."""
+    import docker  # type: ignore[import-untyped,unused-ignore]
+
+    client = docker.APIClient()
+    parts: dict[str, object] = {}
+    mine = {"label": f"gpuprov.cluster={cluster}"}
+    for item in client.containers(all=True, filters=mine):
+        found = client.inspect_container(item["Id"])
+        name, host = found["Name"][1:], found["HostConfig"]
+        places = {
+            key: (place["IPAMConfig"], place["MacAddress"] if found["State"]["Running"] else "")
+            for key, place in found["NetworkSettings"]["Networks"].items()
+        }
+        rights = (host["Privileged"], host["CapAdd"], host["DeviceCgroupRules"], host["Binds"], host["RestartPolicy"])
+        labels = {key: value for key, value in found["Config"]["Labels"].items() if not key.endswith(_FLEETING)}
+        parts[f"instance {name}"] = (labels, found["Config"]["Image"], places, rights, found["State"]["Status"])
+        if found["State"]["Running"]:
+            parts[f"files {name}"] = _files("docker", name)
+    for item in client.networks(filters=mine):
+        parts[f"network {item['Name']}"] = (item["Labels"], item["IPAM"], item["Options"])
+    return _with_host(parts, mark, keys / "gpuprov" / cluster)
+
+
+DUMPS: dict[str, Callable[[str, str, Path], Dump]] = {"lxd": dump_cluster, "docker": dump_docker}
+
+
+def _with_host(parts: dict[str, object], mark: str, folder: Path) -> Dump:
     links = [link["ifname"] for link in json.loads(output("ip", "-j", "link")) if mark in link["ifname"]]
     rules = [line.strip() for line in output("nft", "list", "ruleset").splitlines() if mark in line]
-    folder = keys / "gpuprov" / cluster
     kept = {"links": sorted(links), "rules": sorted(rules), "keys": sorted(p.name for p in folder.glob("*"))}
     parts |= {key: value for key, value in kept.items() if value}
     munge = {
         files[-1] for key, files in parts.items() if key.startswith("files ") and isinstance(files, list) and files
     }
     assert len(munge) <= 1, "the nodes have different munge keys"
-    return Dump(parts={key: value[:-1] if isinstance(value, list) else value for key, value in parts.items()})
+    return Dump(
+        parts={key: value[:-1] if key.startswith("files ") else value for key, value in parts.items()}  # type: ignore[index]
+    )
 
 
 def _stable(config: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if not key.startswith(("volatile.", "image."))}
 
 
-def _files(name: str) -> list[str]:
+def _files(client: str, name: str, *options: str) -> list[str]:
     """Checksums; the last is that of the munge key, which is another one for each cluster."""
-    look = subprocess.run(
-        ["lxc", "exec", name, "--", "sha256sum", *_FILES], check=False, capture_output=True, text=True
-    )
+    argv = [client, "exec", name, *options, "sha256sum", *_FILES]
+    look = subprocess.run(argv, check=False, capture_output=True, text=True)
     return look.stdout.splitlines() or [look.stderr]

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,8 @@ from gpuprov.workflows.build_image import (
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.conftest import Ledger
 
 EPHEMERAL = Attachment(network="gpbr0", interface="eth0", kind="veth", address="10.0.3.254/24", mac="00:16:3e:00:00:01")
 
@@ -189,6 +192,48 @@ def test_a_killed_build_is_not_used_and_the_next_one_ends_well(workshop: Worksho
     workshop.engine.faults.clear()
     assert workshop.build().built
     assert workshop.engine.nodes == {}
+
+
+def killed(workshop: Workshop, step: int) -> bool:
+    """Kill a build at this step, counted from 1; whether it came so far."""
+    workshop.engine.faults.clear()
+    workshop.engine.faults.raise_at(Killed(), nth=step)
+    try:
+        workshop.build()
+    except Killed:
+        return True
+    finally:
+        workshop.engine.faults.clear()
+    return False
+
+
+def ends_well(workshop: Workshop, wanted: dict[str, object]) -> None:
+    workshop.build()
+    assert workshop.engine.dump() == wanted
+    assert not workshop.build().built
+    workshop.engine.images.clear()
+
+
+def test_a_build_killed_at_every_step_and_pair_of_steps(workshop: Workshop, ledger: Ledger) -> None:
+    workshop.build()
+    wanted = workshop.engine.dump()
+    workshop.engine.images.clear()
+    steps = pairs = 0
+    for first in count(1):
+        if not killed(workshop, first):
+            break
+        ends_well(workshop, wanted)
+        steps += 1
+        for second in count(1):
+            killed(workshop, first)
+            if not killed(workshop, second):
+                break
+            ends_well(workshop, wanted)
+            pairs += 1
+        workshop.engine.images.clear()
+    assert steps > 10
+    assert pairs > 100
+    ledger.add("fake", verb="image build", steps=steps, pairs=pairs)
 
 
 @pytest.mark.parametrize("name", [BUILDER, "gpuprov-image-{image}"])

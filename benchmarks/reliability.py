@@ -1,0 +1,189 @@
+"""The tables of docs/reliability.md, from what the reliability tests counted and measured; no number is typed.
+
+Usage: make reliability     as root: runs those tests (about 40 minutes on two CPUs) and writes the tables
+   or: python -m benchmarks.reliability LEDGER... [--into docs/reliability.md]     the tables of runs that are over
+
+A ledger is what `pytest --ledger FILE` writes. Each table stands between two comments, `<!-- NAME -->` and
+`<!-- /NAME -->`; one whose tests are in no ledger stays as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+Row = dict[str, Any]
+HOWS = ("SIGKILL", "SIGTERM", "SIGINT", "engine")
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown."""
+    lines = [headers, ["---"] * len(headers), *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
+def kills_by_verb(rows: list[Row]) -> str:
+    """Survived of tried, by engine and verb; every row of a ledger is a kill that was survived or not."""
+    found = _group(rows, "engine", "verb")
+    lines = [
+        (
+            engine,
+            f"`{verb}`",
+            *(_survived([row for row in kills if row["how"] == how]) for how in HOWS),
+            _survived(kills),
+            _span([row["seconds"] for row in kills if row["survived"]]),
+        )
+        for (engine, verb), kills in found.items()
+    ]
+    whole = ("all", "", *(_survived([row for row in rows if row["how"] == how]) for how in HOWS), _survived(rows), "")
+    headers = ("On", "Verb", *(how if how != "engine" else "SIGKILL to the engine" for how in HOWS), "All", "Next run")
+    return table(headers, [*lines, whole])
+
+
+def kills_by_step(rows: list[Row]) -> str:
+    """Survived of tried, by the step at which it came; names of nodes are left out."""
+    lines: list[tuple[object, ...]] = []
+    for (engine, verb, step), kills in _group(
+        [{**row, "step": re.sub(r"^gpt\w*(-\w+)?:", "NODE:", row["step"])} for row in rows], "engine", "verb", "step"
+    ).items():
+        lines.append((engine, f"`{verb}`", step, _survived(kills)))
+    return table(("On", "Verb", "Step", "Survived of tried"), lines)
+
+
+def fake(rows: list[Row]) -> str:
+    """Kills at every step and every pair of steps on the fake engine."""
+    lines = []
+    for (verb,), runs in _group(rows, "verb").items():
+        steps = max((run["steps"] for run in runs), default=0)
+        pairs = max((run["pairs"] for run in runs), default=0)
+        lines.append((verb, steps, pairs))
+    total = ("all", sum(line[1] for line in lines), sum(line[2] for line in lines))
+    return table(("Verb", "Kills at one step, all survived", "at two steps, all survived"), [*lines, total])
+
+
+def races(rows: list[Row]) -> str:
+    """How many times each race was run, and how it ended."""
+    lines = []
+    for (where, race), runs in _group(rows, "where", "race").items():
+        ends = sorted({_end(run) for run in runs})
+        lines.append((race, where, len(runs), "; or ".join(ends)))
+    return table(("Race", "On", "Runs", "Each time"), sorted(lines))
+
+
+def repairs(rows: list[Row]) -> str:
+    """What was changed, how long the repair took."""
+    lines = [
+        (what, f"`{runs[0]['plan']}`" if runs[0]["plan"] else "", len(runs), _span([run["seconds"] for run in runs]))
+        for (what,), runs in _group(rows, "what").items()
+    ]
+    return table(("What happened", "`cluster plan` says", "Times", "Time to repair"), lines)
+
+
+def foreign(rows: list[Row]) -> str:
+    """Things of others that were compared, and how many of them changed."""
+    lines = [(row["life"], row["objects"], row["changed"]) for row in rows]
+    return table(("Life of a cluster", "Foreign things compared", "Changed"), lines)
+
+
+TABLES: dict[str, tuple[str, Callable[[list[Row]], str]]] = {
+    "kills": ("kill", kills_by_verb),
+    "steps": ("kill", kills_by_step),
+    "fake": ("fake", fake),
+    "races": ("race", races),
+    "repairs": ("repair", repairs),
+    "foreign": ("foreign", foreign),
+}
+
+
+def _group(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
+    found: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        found[tuple(row[key] for key in keys)].append(row)
+    return found
+
+
+def _survived(kills: list[Row]) -> str:
+    return f"{sum(kill['survived'] for kill in kills)} of {len(kills)}" if kills else ""
+
+
+def _span(seconds: list[float]) -> str:
+    if not seconds:
+        return ""
+    low, high = min(seconds), max(seconds)
+    if len(seconds) == 1:
+        return f"{low:.1f} s"
+    return f"{statistics.median(seconds):.1f} s ({low:.1f} to {high:.1f})"
+
+
+def _end(run: Row) -> str:
+    parts = ((run["won"], "did it"), (run["idle"], "unchanged"), (run["refused"], "refused"))
+    return ", ".join(f"{number} {words}" for number, words in parts if number)
+
+
+def describe_machine() -> str:
+    """One line about this machine, and the day."""
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    engines = [_version("lxd", "--version"), _version("dockerd", "--version")]
+    parts = (
+        f"{os.cpu_count()} CPUs ({model[1] if model else platform.machine()}), {memory_gib:.0f} GiB memory",
+        f"Linux {platform.release()}",
+        f"LXD {engines[0]}, {engines[1].partition(',')[0]}",
+        f"Python {platform.python_version()}; simulated GPUs. {time.strftime('%Y-%m-%d', time.gmtime())}.",
+    )
+    return ", ".join(parts)
+
+
+def _version(*argv: str) -> str:
+    try:
+        return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return f"no {argv[0]}"
+
+
+def replace(text: str, ledger: list[Row], machine: str) -> str:
+    """The document with every table anew that the ledger has rows for."""
+    for name, (kind, render) in TABLES.items():
+        rows = [row for row in ledger if row["kind"] == kind]
+        if rows:
+            begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+            head, _, rest = text.partition(begin)
+            tail = rest.partition(end)[2]
+            if not rest or not tail:
+                raise SystemExit(f"the document has no place for {name}: {begin} ... {end}")
+            text = f"{head}{begin}\n{machine}\n\n{render(rows)}\n{end}{tail}"
+    return text
+
+
+def main() -> int:
+    """Write the tables, or print them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ledgers", nargs="+", type=Path)
+    parser.add_argument("--into", type=Path, help="The document whose tables are replaced.")
+    arguments = parser.parse_args()
+    ledger = [json.loads(line) for path in arguments.ledgers for line in path.read_text().splitlines()]
+    if arguments.into:
+        arguments.into.write_text(replace(arguments.into.read_text(), ledger, describe_machine()))
+        return 0
+    for name, (kind, render) in TABLES.items():
+        rows = [row for row in ledger if row["kind"] == kind]
+        if rows:
+            sys.stdout.write(f"{name}\n\n{render(rows)}\n\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

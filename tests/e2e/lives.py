@@ -1,0 +1,111 @@
+"""A cluster's life, one verb after the other; each can be stopped anywhere, done again, and compared."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tests.e2e.killing import DUMPS, Blow, Dump, strike, watch_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import Ledger
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.killing import How
+    from tests.e2e.places import Place
+
+
+@dataclass
+class Count:
+    """A kill that is being survived; `seconds` is how long the next run took."""
+
+    seconds: float = 0.0
+
+
+@contextmanager
+def counted(ledger: Ledger, verb: str, blow: Blow, *, engine: str = "lxd") -> Iterator[Count]:
+    """Enter a kill into the ledger, survived or not: the block is what makes it a survival."""
+    count, survived = Count(), False
+    try:
+        yield count
+        survived = True
+    finally:
+        ledger.add(
+            "kill",
+            engine=engine,
+            verb=verb,
+            step=blow.step or "at a random time",
+            how=blow.how,
+            survived=survived,
+            seconds=round(count.seconds, 2),
+        )
+
+
+def verbs_of(place: Place, spec: Path, engine: str) -> dict[str, tuple[str, ...]]:
+    """The verbs of a life, in their order."""
+    which = ("--engine", engine)
+    more = (f"{place.mark}-more", "--cluster", place.cluster, "--gpu-mode", "simulated", *which)
+    return {
+        "cluster up": ("cluster", "up", "-f", str(spec), "--no-verify"),
+        "create-node": ("create-node", *more),
+        "cluster up -n 1": ("cluster", "up", "--name", place.cluster, "-n", "1", "--no-verify", *which),
+        "cluster down": ("cluster", "down", place.cluster, *which),
+    }
+
+
+@dataclass(kw_only=True)
+class Life:
+    """The verbs of a life, with what an undisturbed one showed of each."""
+
+    gpuprov: Gpuprov
+    ledger: Ledger
+    place: Place
+    engine: str
+    verbs: dict[str, tuple[str, ...]]
+    steps: dict[str, list[str]] = field(default_factory=dict)
+    results: dict[str, Dump] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    def look(self) -> Dump:
+        return DUMPS[self.engine](self.place.cluster, self.place.mark, self.gpuprov.folder / "data")
+
+    def live(self) -> None:
+        """An undisturbed life."""
+        for verb, argv in self.verbs.items():
+            began_s = time.monotonic()
+            self.steps[verb] = watch_steps(self.gpuprov, argv)
+            self.seconds[verb] = time.monotonic() - began_s
+            self.results[verb] = self.look()
+        assert self.results["cluster down"].parts == {}
+
+    def survive(self, verb: str, blow: Blow) -> None:
+        """Stop a verb, do it again, and compare."""
+        before = self.look()
+        stopped = strike(self.gpuprov, self.verbs[verb], blow, engine=self.engine)
+        if not stopped.reached:  # it was done before
+            assert self.results[verb].differences(self.look()) == []
+            return
+        with counted(self.ledger, verb, blow, engine=self.engine) as count:
+            if blow.how == "engine":
+                self.gpuprov("host", "prepare", "--engine", self.engine)
+            undone = self.look()
+            if stopped.exit_code == 130 and verb == "cluster up":
+                left = {key for key in undone.parts if key != "keys"}
+                assert not left, f"{blow} of {verb}: left behind {left}"
+            began_s = time.monotonic()
+            again = self.gpuprov(*self.verbs[verb])
+            count.seconds = time.monotonic() - began_s
+            differences = self.results[verb].differences(self.look())
+            assert not differences, f"{blow} of {verb}: {differences}\nbefore: {before}\n{stopped.stderr}{again.all}"
+            once_more = self.gpuprov.json(*self.verbs[verb])
+            assert once_more["unchanged"] is True, f"{blow} of {verb}: {once_more}"
+
+    def die_in(self, number: int, hows: tuple[How, ...]) -> None:
+        """A life in which each verb is stopped at its step of this number."""
+        for turn, verb in enumerate(self.verbs):
+            steps = self.steps[verb]
+            self.survive(verb, Blow(how=hows[(number + turn) % len(hows)], step=steps[number % len(steps)]))

@@ -1,0 +1,65 @@
+"""`host prepare` and `host undo`, each twice, on a machine whose LXD has nothing yet: a namespace of this one.
+
+There LXD's folders are empty, and so are the links; packages and the kernel are this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.e2e.conftest import Gpuprov
+
+ROOT = Path(__file__).parents[2]
+ENTER = """
+set -eu
+mount --make-rprivate /
+mkdir -p /run/gpuprov /var/log/lxd
+for place in var/lib/lxd run/gpuprov var/log/lxd etc/sysctl.d; do
+    mkdir -p "$1/$place"
+    mount --bind "$1/$place" "/$place"
+done
+ip link set lo up
+shift
+exec "$@"
+"""
+# a pool of another name: mkfs takes the file of that name for the one that this machine has mounted
+ACT = """
+import json, sys
+from gpuprov.assets import find_asset
+from gpuprov.core.reporter import Silent
+from gpuprov.workflows.prepare_host import HostRequest, prepare_host, undo_host
+request = HostRequest(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
+acts = (prepare_host, prepare_host, undo_host, undo_host)
+json.dump([act(request, reporter=Silent()).changed for act in acts], sys.stdout)
+"""
+
+
+@pytest.mark.long
+def test_prepare_and_undo_twice(
+    gpuprov: Gpuprov,  # noqa: ARG001 - root, and LXD is installed
+    tmp_path: Path,
+) -> None:
+    argv = ["unshare", "--mount", "--net", "sh", "-c", ENTER, "sh", str(tmp_path), sys.executable, "-c", ACT]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    prepared, again, undone, once_more = json.loads(done.stdout)
+    assert "Make the pool" in prepared
+    assert "Stop the daemon that prepare started" in undone
+    assert again == once_more == []
+    left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix in (".pid", ".conf", ".img")]
+    assert left == [], "the process id, the kernel settings and the pool's file are gone"
+
+
+@pytest.mark.usefixtures("cluster")
+def test_undo_under_nodes_changes_nothing_each_time(gpuprov: Gpuprov) -> None:
+    for _ in range(2):
+        refused = gpuprov("host", "undo", expect=3).stderr
+        assert "no node and no image of gpuprov is left" in refused
+    assert gpuprov("host", "prepare").stdout == "unchanged\n"

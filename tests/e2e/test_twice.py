@@ -1,0 +1,91 @@
+"""The second run of every verb on a real LXD changes nothing and says so; in CI a few verbs, in long tests all."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.killing import dump_cluster
+from tests.twice import TWICE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.killing import Dump
+    from tests.e2e.places import Place
+
+IN_CI = (
+    "create-node",
+    "clone",
+    "stop",
+    "image build",
+    "play",
+)  # the second `up`, `down`, `expose` ... have tests already
+PLAY = """\
+- hosts: "{{ play_hosts_wanted }}"
+  gather_facts: false
+  tasks:
+    - name: A file
+      ansible.builtin.copy: {content: "once\\n", dest: /etc/once, mode: "0644"}
+    - name: A line
+      ansible.builtin.lineinfile: {path: /etc/once, line: twice}
+"""
+
+
+class Case:
+    """A cluster of two nodes, and the words of the table for it."""
+
+    def __init__(self, gpuprov: Gpuprov, place: Place, folder: Path) -> None:
+        self.gpuprov, self.place = gpuprov, place
+        (folder / "spec.yaml").write_text(place.spec())
+        hosts = f"{place.node(0)},{place.node(1)}"
+        (folder / "play.yml").write_text(PLAY.replace("{{ play_hosts_wanted }}", hosts))
+        files = {"spec": str(folder / "spec.yaml"), "play": str(folder / "play.yml")}
+        self.names = {"cluster": place.cluster, "p": place.mark, **files}
+        gpuprov("cluster", "up", "-f", files["spec"], "--no-verify")
+
+    def look(self) -> Dump:
+        return dump_cluster(self.place.cluster, self.place.mark, self.gpuprov.folder / "data")
+
+
+@pytest.fixture(scope="module")
+def case(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Case:
+    return Case(gpuprov, place, tmp_path_factory.mktemp("twice"))
+
+
+def is_unchanged(document: dict[str, object]) -> bool:
+    play = document.get("play")
+    if isinstance(play, dict):
+        assert len(play["hosts"]) == 2
+        return all(host["changed"] == 0 for host in play["hosts"].values())
+    return document["unchanged"] is True
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        pytest.param(verb, marks=[] if verb in IN_CI else [pytest.mark.long])
+        for verb, twice in TWICE.items()
+        if "real" in twice.where
+    ],
+)
+def test_the_second_run(case: Case, verb: str) -> None:
+    gpuprov, twice = case.gpuprov, TWICE[verb].with_names(case.names)
+    for argv in twice.before:
+        gpuprov(*argv)
+    at_first = case.look()
+    first = gpuprov("--json", *twice.argv).stdout
+    then = case.look()
+    second = gpuprov("--json", *twice.argv).stdout
+    assert then.differences(case.look()) == []
+    if twice.kind == "reads":
+        assert at_first.differences(then) == []
+    if twice.kind == "changes":
+        assert not is_unchanged(json.loads(first))
+    if twice.kind in ("changes", "ensures"):
+        assert is_unchanged(json.loads(second))
+    for argv in twice.after:
+        gpuprov(*argv)
