@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +35,7 @@ LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
 LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
+_KILLED = 137  # exit status of a command that was killed
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - reaching the node from outside is what exposing means
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 ROLE_JOB = "job"  # of a node that a command is, and that goes with it
@@ -243,6 +244,34 @@ class ImageState:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Call:
+    """A command to run in a node, as `Driver.run` is told it."""
+
+    argv: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    timeout_s: float | None = None
+    stdin: bytes = b""
+
+    @property
+    def limited(self) -> list[str]:
+        """The command line under coreutils' `timeout`: killed in the node, not only forgotten here."""
+        if self.timeout_s is None:
+            return list(self.argv)
+        return ["timeout", "--signal=KILL", f"{self.timeout_s:.3f}", *self.argv]
+
+    def judged(self, result: ExecResult, *, node: str, elapsed_s: float) -> ExecResult:
+        """The result; raises TimedOut where it is that of a command whose time was over."""
+        if self.timeout_s is None or result.exit_code != _KILLED or elapsed_s < self.timeout_s:
+            return result
+        raise TimedOut(
+            f"`{' '.join(self.argv)}` in {node} did not end in {self.timeout_s:.0f} s",
+            evidence=(result.stderr or result.stdout)[-2000:].strip() or "no output",
+            fix=f"look inside with: gpuprov shell {node}",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExecResult:
     """A finished command; streams are decoded as UTF-8 with replacement."""
 
@@ -347,8 +376,12 @@ class Driver(Protocol):
         environment: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout_s: float | None = None,
+        stdin: bytes = b"",
     ) -> ExecResult:
-        """Run a command as root in a running node and wait; the exit status is not judged. Raises TimedOut."""
+        """Run a command as root in a running node and wait; the exit status is not judged. Raises TimedOut.
+
+        A command that is given `stdin` has ended when its output has, also that of what it left in the background.
+        """
 
     def run_job(
         self,

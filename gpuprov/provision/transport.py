@@ -22,7 +22,7 @@ OWNER_VARIABLE = "GPUPROV_PROCESS"  # the process that runs the play
 class Transport(Protocol):
     """What the connection plugin needs of an engine."""
 
-    def run(self, node: str, argv: list[str], environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+    def run(self, node: str, argv: list[str], environment: Mapping[str, str], stdin: bytes) -> tuple[int, bytes, bytes]:
         """Run a command as root in a running node; exit status, standard output, standard error."""
 
     def put(self, node: str, path: str, content: bytes) -> None:

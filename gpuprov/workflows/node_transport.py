@@ -22,9 +22,9 @@ class DriverTransport:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
-    def run(self, node: str, argv: list[str], environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+    def run(self, node: str, argv: list[str], environment: Mapping[str, str], stdin: bytes) -> tuple[int, bytes, bytes]:
         """Run a command as root in a running node."""
-        result = self._driver.run(node, argv, environment=environment)
+        result = self._driver.run(node, argv, environment=environment, stdin=stdin)
         return result.exit_code, result.stdout.encode(), result.stderr.encode()
 
     def put(self, node: str, path: str, content: bytes) -> None:

@@ -141,7 +141,12 @@ def run_here(command: Command) -> ExecResult:
     limit_s = command.timeout_s or 60.0
     try:
         done = run(
-            command.argv, timeout_s=limit_s, environment=command.environment, cwd=command.cwd or "/", check=False
+            command.argv,
+            timeout_s=limit_s,
+            environment=command.environment,
+            cwd=command.cwd or "/",
+            stdin=command.stdin.decode(),
+            check=False,
         )
     except CommandMissing as missing:
         return ExecResult(exit_code=127, stdout="", stderr=missing.evidence)

@@ -44,6 +44,32 @@ def test_much_output_arrives_whole(driver: Driver, node: str) -> None:
     assert len(result.stdout) == 2_000_001
 
 
+ECHO = "import sys; text = sys.stdin.read(); print(text * 2); print(len(text), file=sys.stderr); sys.exit(3)"
+
+
+@pytest.mark.parametrize("timeout_s", [None, 30.0])
+def test_a_command_reads_what_it_is_given(driver: Driver, node: str, timeout_s: float | None) -> None:
+    text = "ünï\n" * 50_000
+    result = driver.run(node, ["python3", "-c", ECHO], stdin=text.encode(), timeout_s=timeout_s)
+    assert (result.exit_code, result.stdout, result.stderr) == (3, f"{text}{text}\n", f"{len(text)}\n")
+
+
+def test_a_command_that_writes_much_while_it_reads(driver: Driver, node: str) -> None:
+    line = "import sys\nwhile part := sys.stdin.read(9999):\n    sys.stdout.write(part)\n    sys.stderr.write(part)"
+    result = driver.run(node, ["python3", "-c", line], stdin=b"x" * 3_000_000)
+    assert (len(result.stdout), len(result.stderr)) == (3_000_000, 3_000_000)
+
+
+def test_a_command_need_not_read_what_it_is_given(driver: Driver, node: str) -> None:
+    result = driver.run(node, ["sh", "-c", "echo done; exit 4"], stdin=b"x" * 3_000_000)
+    assert (result.exit_code, result.stdout) == (4, "done\n")
+
+
+def test_a_command_that_reads_is_ended_in_its_time(driver: Driver, node: str) -> None:
+    with pytest.raises(TimedOut, match="sleep"):
+        driver.run(node, ["sleep", "60"], stdin=b"x", timeout_s=1.0)
+
+
 def test_environment_and_folder(driver: Driver, node: str) -> None:
     result = driver.run(node, ["sh", "-c", "echo $GPT $PATH; pwd"], environment={"GPT": "ünï x"}, cwd="/usr")
     assert result.stdout.startswith("ünï x /")

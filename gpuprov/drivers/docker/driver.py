@@ -15,6 +15,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import (
     LABEL_ROLE,
     ROLE_BUILDER,
+    Call,
     Capability,
     EngineFacts,
     ExecResult,
@@ -172,10 +173,12 @@ class DockerDriver(TellsNoSettings):
         environment: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout_s: float | None = None,
+        stdin: bytes = b"",
     ) -> ExecResult:
         """Run a command as root in a running node and wait."""
         containers.get_ours(self._api, name)
-        return execute(self._api, name, argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s)
+        call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
+        return execute(self._api, name, call)
 
     def run_job(
         self,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import Call
 from gpuprov.drivers.docker import archive
 from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.execute import execute
@@ -43,7 +44,7 @@ def push_files(api: DockerApi, container: str, uid: str, files: Sequence[File], 
     content = archive.pack(placed, folders=_missing_folders(api, container, [file.path for file in placed]))
     api.put(f"/containers/{container}/archive", content, path="/")
     if running and any(file.path in KEPT for file in files):
-        result = execute(api, container, ["sh", "-c", apply_kept(uid)], environment={}, cwd="/", timeout_s=None)
+        result = execute(api, container, Call(argv=["sh", "-c", apply_kept(uid)], cwd="/"))
         if result.exit_code != 0:
             raise EngineError(
                 "files that docker mounts could not be written",

@@ -13,6 +13,7 @@ from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
+    Call,
     EngineFacts,
     NetworkState,
     Setting,
@@ -239,33 +240,27 @@ class FakeDriver:
         environment: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout_s: float | None = None,
+        stdin: bytes = b"",
     ) -> ExecResult:
         """Ask the engine's `answer`, side by side with other commands."""
         self._reach("run", name)
-        command = self._command(name, argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s)
-        result = self.engine.answer(command)
+        call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
+        result = self.engine.answer(self._command(name, call))
         self._reach("run:done", name)
         return result
 
-    def _command(
-        self,
-        name: str,
-        argv: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        cwd: str | None = None,
-        timeout_s: float | None = None,
-    ) -> Command:
+    def _command(self, name: str, call: Call) -> Command:
         with self.engine.lock:
             node = self._ours(name)
             if node.status != "running":
                 raise _error(f"{name} does not run", f"it is {node.status}")
             return Command(
                 node=copy.deepcopy(node),
-                argv=tuple(argv),
-                environment={**node.environment, **environment},
-                cwd=cwd,
-                timeout_s=timeout_s,
+                argv=tuple(call.argv),
+                environment={**node.environment, **call.environment},
+                cwd=call.cwd,
+                timeout_s=call.timeout_s,
+                stdin=call.stdin,
             )
 
     def run_job(
@@ -286,7 +281,7 @@ class FakeDriver:
                 node.job, node.status, node.labels = True, "running", dict(request.labels)
             self._reach("run_job:started", request.name)
             started()
-            result = self.engine.answer(self._command(request.name, argv, environment={}))
+            result = self.engine.answer(self._command(request.name, Call(argv=argv)))
             write("stdout", result.stdout.encode())
             write("stderr", result.stderr.encode())
         except Killed:  # what runs goes on, until `FakeEngine.end_jobs`

@@ -110,6 +110,7 @@ class Command:
     environment: Mapping[str, str]
     cwd: str | None
     timeout_s: float | None
+    stdin: bytes = b""
 
 
 def succeed(_command: Command) -> ExecResult:

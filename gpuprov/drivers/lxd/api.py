@@ -10,6 +10,7 @@ from gpuprov.core.errors import EngineError, TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
 Document = dict[str, Any]
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
@@ -25,11 +26,13 @@ class LxdApi:
     Args:
         client: A connected `pylxd.Client`.
         engine: `lxd` or `incus`; it names the engine and its command line client in errors.
+        socket: Where the daemon listens.
     """
 
-    def __init__(self, client: Any, *, engine: str) -> None:  # noqa: ANN401 - pylxd has no types
+    def __init__(self, client: Any, *, engine: str, socket: Path) -> None:  # noqa: ANN401 - pylxd has no types
         self.client = client
         self.engine = engine
+        self.socket = socket
         self.command = "incus" if engine == "incus" else "lxc"
         self.pool: str | None = None  # where nodes are put, once that was looked up; errors name it
 
@@ -46,15 +49,19 @@ class LxdApi:
 
     def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float = 120.0) -> Document:
         """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata."""
+        return self.finished(self.begin(method, *path, body=body), path, timeout_s)
+
+    def begin(self, method: str, *path: str, body: Mapping[str, Any]) -> Document:
+        """POST, PUT or PATCH a document; returns the answer, whose operation goes on."""
         with self.translated(method, path):
-            answer = getattr(self._node(path), method)(json=body).json()
-        return self._finished(answer, path, timeout_s)
+            answer: Document = getattr(self._node(path), method)(json=body).json()
+        return answer
 
     def delete(self, *path: str, timeout_s: float = 120.0) -> None:
         """DELETE and wait."""
         with self.translated("delete", path):
             answer = self._node(path).delete().json()
-        self._finished(answer, path, timeout_s)
+        self.finished(answer, path, timeout_s)
 
     def push(self, path: tuple[str, ...], target: str, content: bytes, headers: Mapping[str, str]) -> None:
         """POST a file to an instance's file API."""
@@ -78,7 +85,8 @@ class LxdApi:
             node = node[urllib.parse.quote(part, safe="")]
         return node
 
-    def _finished(self, answer: Document, path: tuple[str, ...], timeout_s: float) -> Document:
+    def finished(self, answer: Document, path: tuple[str, ...], timeout_s: float) -> Document:
+        """Wait for what `begin` began; returns the operation's metadata."""
         if not answer.get("operation"):
             return answer.get("metadata") or {}
         operation_id = answer["operation"].rsplit("/", 1)[-1].split("?")[0]

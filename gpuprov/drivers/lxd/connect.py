@@ -36,6 +36,7 @@ def connect(engine: str) -> LxdDriver:
             fix=f"sudo usermod -aG {group} $USER, then log in again",
         )
     import pylxd
+    import websockets.sync.client  # noqa: F401 - Ansible forks for each task of each node: what is here, forks have
     from pylxd.exceptions import ClientConnectionFailed
 
     from gpuprov.drivers.lxd.api import LxdApi
@@ -50,7 +51,7 @@ def connect(engine: str) -> LxdDriver:
             evidence=f"{socket}: {exc or 'connection refused'}",
             fix="start it with: sudo gpuprov host prepare",
         ) from exc
-    return LxdDriver(LxdApi(client, engine=engine), name=engine)
+    return LxdDriver(LxdApi(client, engine=engine, socket=socket), name=engine)
 
 
 def find_socket(engine: str) -> Path:

@@ -12,6 +12,7 @@ from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     LABEL_ROLE,
     ROLE_BUILDER,
+    Call,
     Capability,
     EngineFacts,
     ExecResult,
@@ -29,6 +30,7 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.lxd import documents, images, settings
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.execute import run_recorded
+from gpuprov.drivers.lxd.feed import run_fed
 from gpuprov.drivers.lxd.files import replace_files, write_files
 from gpuprov.drivers.lxd.links import find_lost, read_rules, unplugged
 
@@ -271,10 +273,12 @@ class LxdDriver:
         environment: Mapping[str, str] | None = None,
         cwd: str | None = None,
         timeout_s: float | None = None,
+        stdin: bytes = b"",
     ) -> ExecResult:
         """Run a command as root in a running node and wait."""
         self._ours(name)
-        return run_recorded(self._api, name, argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s)
+        call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
+        return run_fed(self._api, name, call) if stdin else run_recorded(self._api, name, call)
 
     def run_job(
         self,

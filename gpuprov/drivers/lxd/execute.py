@@ -1,20 +1,18 @@
 """Commands in a node without websockets: LXD records the output, we read it and remove it.
 
 pylxd's own `execute` opens four websockets a call and its manager thread dies under threads; recording takes half the
-time and is thread-safe.
+time and is thread-safe. It leaves a command nothing to read: feed.py is for those that read.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.errors import TimedOut
 from gpuprov.drivers.base import ExecResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
+    from gpuprov.drivers.base import Call
     from gpuprov.drivers.lxd.api import LxdApi
 
 _ENVIRONMENT = {
@@ -25,49 +23,37 @@ _ENVIRONMENT = {
 }
 _DAY_S = 86400.0
 _GRACE_S = 5.0
-_KILLED = 137
 
 
-def run_recorded(
-    api: LxdApi,
-    name: str,
-    argv: Sequence[str],
-    *,
-    environment: Mapping[str, str],
-    cwd: str | None,
-    timeout_s: float | None,
-) -> ExecResult:
-    """Run a command in a node and return its status and output.
-
-    A command with a time limit runs under coreutils' `timeout`, so that it is killed in the node and not only
-    forgotten here.
+def run_recorded(api: LxdApi, name: str, call: Call) -> ExecResult:
+    """Run a command that reads nothing, and return its status and output.
 
     Raises:
-        TimedOut: the command ran longer than `timeout_s`.
+        TimedOut: the command ran longer than it may.
     """
-    command = list(argv)
-    if timeout_s is not None:
-        command = ["timeout", "--signal=KILL", f"{timeout_s:.3f}", *command]
-    body: dict[str, object] = {
-        "command": command,
-        "environment": {**_ENVIRONMENT, **environment},
-        "record-output": True,
-        "wait-for-websocket": False,
-        "interactive": False,
-        "cwd": cwd or "/root",
-    }
     start = time.monotonic()
-    operation = api.send("post", "instances", name, "exec", body=body, timeout_s=(timeout_s or _DAY_S) + _GRACE_S)
+    body = {**render_exec(call), "record-output": True, "wait-for-websocket": False}
+    operation = api.send("post", "instances", name, "exec", body=body, timeout_s=wait_s(call))
     elapsed_s = time.monotonic() - start
     metadata = operation["metadata"]
     stdout, stderr = (_collect(api, name, metadata["output"].get(stream)) for stream in ("1", "2"))
-    if timeout_s is not None and metadata["return"] == _KILLED and elapsed_s >= timeout_s:
-        raise TimedOut(
-            f"`{' '.join(argv)}` in {name} did not end in {timeout_s:.0f} s",
-            evidence=(stderr or stdout)[-2000:].strip() or "no output",
-            fix=f"look inside with: gpuprov shell {name}",
-        )
-    return ExecResult(exit_code=metadata["return"], stdout=stdout, stderr=stderr)
+    result = ExecResult(exit_code=metadata["return"], stdout=stdout, stderr=stderr)
+    return call.judged(result, node=name, elapsed_s=elapsed_s)
+
+
+def render_exec(call: Call) -> dict[str, Any]:
+    """What LXD is told of a command, however its output comes."""
+    return {
+        "command": call.limited,
+        "environment": {**_ENVIRONMENT, **call.environment},
+        "interactive": False,
+        "cwd": call.cwd or "/root",
+    }
+
+
+def wait_s(call: Call) -> float:
+    """How long to wait for the command to end."""
+    return (call.timeout_s or _DAY_S) + _GRACE_S
 
 
 def _collect(api: LxdApi, name: str, log: str | None) -> str:

@@ -17,18 +17,17 @@ class LocalTransport:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def run(self, node: str, argv: list[str], environment: Mapping[str, str]) -> tuple[int, bytes, bytes]:
+    def run(self, node: str, argv: list[str], environment: Mapping[str, str], stdin: bytes) -> tuple[int, bytes, bytes]:
         assert not environment
         if node == "gone":
             raise EngineError("there is no node gone", evidence="asked", fix="make it")
         with (self._root / "commands").open("a", encoding="utf-8") as log:
             log.write(f"{node}: {argv[-1][:60]!r}\n")
-        line = argv[-1].replace("/run/gpuprov-stdin", f"{self._root}/gpuprov-stdin")
-        done = subprocess.run([*argv[:-1], line], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+        done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def put(self, node: str, path: str, content: bytes) -> None:  # noqa: ARG002 - one node
-        Path(path.replace("/run/", f"{self._root}/")).write_bytes(content)
+        Path(path).write_bytes(content)
 
     def get(self, node: str, path: str) -> bytes:  # noqa: ARG002 - one node
         return Path(path).read_bytes()

@@ -1,8 +1,4 @@
-"""Ansible connection plugin: runs a module in a node through the engine, without ssh.
-
-An engine's exec has no standard input. A pipelined module is therefore written to a file of the node, which the
-shell opens and removes before the interpreter reads it: one write and one command for each task.
-"""
+"""Ansible connection plugin: runs a module in a node through the engine, without ssh."""
 
 from __future__ import annotations
 
@@ -53,7 +49,6 @@ DOCUMENTATION = """
 import functools
 import os
 import sys
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -105,13 +100,8 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
 
         def run(engine: Transport, node: str) -> tuple[int, bytes, bytes]:
-            line = cmd
-            if in_data:
-                path = f"/run/gpuprov-stdin-{uuid.uuid4().hex}"
-                engine.put(node, path, in_data)
-                line = f"exec <{path} && rm -f {path} && {cmd}"
             environment = {"NUMBA_ENABLE_CUDASIM": "1"} if self.get_option("simulated") else {}
-            return engine.run(node, ["/bin/sh", "-c", line], environment)
+            return engine.run(node, ["/bin/sh", "-c", cmd], environment, in_data or b"")
 
         return self._ask(run)
 
