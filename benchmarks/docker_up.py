@@ -108,7 +108,8 @@ def keep_files(bench: Bench, name: str) -> list[str]:
 
 def wait_idle() -> None:
     """Until Slurm says that every node is idle."""
-    command = ("docker", "exec", NODES[0], "sinfo", "--noheader", "--Node", "--format", "%T")
+    asked = "scontrol ping >/dev/null && sinfo --noheader --Node --format %T"  # sinfo alone waits a second
+    command = ("docker", "exec", NODES[0], "sh", "-c", asked)
     started = time.monotonic()
     while True:
         answer = subprocess.run(command, check=False, capture_output=True, text=True)

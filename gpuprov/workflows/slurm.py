@@ -30,12 +30,14 @@ _READY_BUDGET_S = 90.0
 _COMMAND_BUDGET_S = 30.0
 _WORKERS = 8
 _FOLDERS = ("/etc/slurm/", "/etc/munge/")
+# While there is no controller yet, sinfo asks again a second later, and for ten seconds; ping ends at once.
+_STATES = "scontrol ping >/dev/null 2>&1 && exec sinfo -h -N -o '%N %T'"
 _LOOK = 'sha256sum -- "$@"; stat -c "%a %u:%g %n" -- "$@"'
 
 
 def node_states(driver: Driver, controller: str) -> dict[str, str]:
     """Slurm's word for each node, such as `idle` or `down*`; empty while the controller does not answer."""
-    result = driver.run(controller, ["sinfo", "-h", "-N", "-o", "%N %T"], timeout_s=_COMMAND_BUDGET_S)
+    result = driver.run(controller, ["sh", "-c", _STATES], timeout_s=_COMMAND_BUDGET_S)
     if result.exit_code:
         return {}
     return dict(line.split() for line in result.stdout.splitlines() if line.strip())

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
+from gpuprov.drivers.docker.folders import Folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,6 +38,7 @@ class DockerApi:
 
     def __init__(self, client: APIClient) -> None:
         self.client = client
+        self.folders = Folders()
 
     @property
     def local(self) -> bool:

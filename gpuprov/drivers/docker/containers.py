@@ -19,12 +19,12 @@ from gpuprov.core.waiting import Wait
 from gpuprov.drivers.docker import documents, images, networks
 from gpuprov.drivers.docker.api import Conflict, NotFound
 from gpuprov.drivers.docker.devices import ensure_host_devices
-from gpuprov.drivers.docker.files import push_files
+from gpuprov.drivers.docker.files import has_folder, kept_folder, put_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.drivers.base import File, NodeState
+    from gpuprov.drivers.base import File, NodeState, Status
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
 
@@ -40,14 +40,17 @@ class Container:
     Attributes:
         id: Docker's.
         blueprint: What it was made to be.
-        state: Of its node.
         document: As Docker lists it.
     """
 
     id: str
     blueprint: Blueprint
-    state: NodeState
     document: Mapping[str, Any]
+
+    @property
+    def status(self) -> Status:
+        """Whether its node runs."""
+        return documents.parse_container(self.document, labels={}).status
 
 
 def list_states(api: DockerApi) -> list[tuple[Blueprint | None, NodeState]]:
@@ -67,24 +70,32 @@ def list_states(api: DockerApi) -> list[tuple[Blueprint | None, NodeState]]:
     return found
 
 
-def find(api: DockerApi, name: str) -> tuple[NodeState | None, Container | None]:
-    """A container by its node's name: its state, and, if it is ours, the container."""
-    if not name or "/" in name:
-        return None, None
-    pattern = f"^/?{re.escape(name)}({re.escape(documents.MADE)}|{re.escape(documents.READY)})?$"
-    listed = api.get("/containers/json", all=1, filters={"name": [pattern]})
-    document = documents.choose_containers(listed).get(name)
+def find(api: DockerApi, name: str) -> NodeState | None:
+    """A node or foreign container by its node's name."""
+    document = _look_up(api, name)
     if document is None:
-        return None, None
+        return None
     blueprint = documents.blueprint_of(document)
     if blueprint is None:
-        return documents.parse_container(document, labels={}), None
-    state = documents.parse_container(
-        document,
-        labels=documents.parse_changed_labels(api.get("/networks")).get(document["Id"], {}),
-        snapshots=images.list_snapshots(api).get(blueprint.uid, ()),
+        return documents.parse_container(document, labels={})
+    return read_state(api, Container(id=document["Id"], blueprint=blueprint, document=document))
+
+
+def read_state(api: DockerApi, container: Container) -> NodeState:
+    """The state of its node, with what Docker keeps elsewhere: labels that were changed, and snapshots."""
+    return documents.parse_container(
+        container.document,
+        labels=documents.parse_changed_labels(api.get("/networks")).get(container.id, {}),
+        snapshots=images.list_snapshots(api).get(container.blueprint.uid, ()),
     )
-    return state, Container(id=document["Id"], blueprint=blueprint, state=state, document=document)
+
+
+def _look_up(api: DockerApi, name: str) -> Mapping[str, Any] | None:
+    if not name or "/" in name:
+        return None
+    pattern = f"^/?{re.escape(name)}({re.escape(documents.MADE)}|{re.escape(documents.READY)})?$"
+    listed = api.get("/containers/json", all=1, filters={"name": [pattern]})
+    return documents.choose_containers(listed).get(name)
 
 
 def get_ours(api: DockerApi, name: str) -> Container:
@@ -94,21 +105,20 @@ def get_ours(api: DockerApi, name: str) -> Container:
         NotOurs: gpuprov did not make it.
         NotFound: there is none.
     """
-    state, container = find(api, name)
-    if container is None:
-        if state is None:
-            raise NotFound(
-                f"there is no node {name}", evidence="docker has no such container", fix="gpuprov list --all"
-            )
+    document = _look_up(api, name)
+    if document is None:
+        raise NotFound(f"there is no node {name}", evidence="docker has no such container", fix="gpuprov list --all")
+    blueprint = documents.blueprint_of(document)
+    if blueprint is None:
         raise NotOurs(
             f"{name} was not made by gpuprov and is left alone",
             evidence=f"the container {name} has none of our labels",
             fix="choose another name",
         )
-    if documents.container_name(container.document).endswith(documents.READY):
+    if documents.container_name(document).endswith(documents.READY):
         with contextlib.suppress(Conflict):
-            _rename(api, container.id, name)
-    return container
+            _rename(api, document["Id"], name)
+    return Container(id=document["Id"], blueprint=blueprint, document=document)
 
 
 def refuse_taken(api: DockerApi, name: str) -> None:
@@ -123,10 +133,11 @@ def refuse_taken(api: DockerApi, name: str) -> None:
         raise EngineError(
             f"the name {name} is taken", evidence="names of images begin like that", fix="choose another name"
         )
-    state, container = find(api, name)
-    if state is not None:
-        kind = EngineError if container else NotOurs
-        raise kind(f"the name {name} is taken", evidence=f"the container is {state.status}", fix="choose another name")
+    document = _look_up(api, name)
+    if document is not None:
+        kind = EngineError if documents.blueprint_of(document) else NotOurs
+        evidence = f"the container is {document['State']}"
+        raise kind(f"the name {name} is taken", evidence=evidence, fix="choose another name")
 
 
 def new_uid() -> str:
@@ -146,7 +157,7 @@ def create(
     """Make a stopped container; only its last step gives it its name, and with it its fingerprint."""
     made = _make(api, blueprint, labels, image=image, command=command, suffix=documents.MADE)
     try:
-        push_files(api, made, blueprint.uid, files, running=False)
+        _seed(api, made, blueprint, image, files)
         _rename(api, made, blueprint.name)
     except BaseException:
         remove(api, made)
@@ -165,11 +176,20 @@ def create_job(
     """Make a container that has its name from the start, and is unfinished until it runs; returns its id."""
     made = _make(api, blueprint, labels, image=image, command=command, suffix="")
     try:
-        push_files(api, made, blueprint.uid, files, running=False)
+        _seed(api, made, blueprint, image, files)
     except BaseException:
         remove(api, made)
         raise
     return made
+
+
+def _seed(api: DockerApi, made: str, blueprint: Blueprint, image: str, files: Sequence[File]) -> None:
+    def has(folder: str) -> bool:
+        if f"{folder}/".startswith(f"{kept_folder(blueprint.uid)}/"):
+            return False  # it is new
+        return api.folders.has((image, blueprint.mounts), folder, lambda folder: has_folder(api, made, folder))
+
+    put_files(api, made, blueprint.uid, files, has=has)
 
 
 def _make(
@@ -214,7 +234,7 @@ def rebuild(
         command: The new one's main process.
         image: What it is made from; the present one's file system if None.
     """
-    running = container.state.status == "running"
+    running = container.status == "running"
     if running:
         stop(api, container.id, timeout_s=_STOP_S)
     try:
@@ -224,8 +244,8 @@ def rebuild(
             image = f"{documents.KEPT}:{blueprint.uid}"
             with contextlib.suppress(Conflict):  # left by a killed run, and nothing stands on it
                 images.delete_tag(api, image)
-            images.commit(api, container.id, image, hide=container.state.labels)
-        labels = dict(container.state.labels)
+            images.commit(api, container.id, image, hide=container.blueprint.own_labels)
+        labels = dict(read_state(api, container).labels)
         blueprint = replace(blueprint, own_labels=tuple(sorted(labels)))
         made = _make(api, blueprint, labels, image=image, command=command, suffix=documents.MADE)
         try:
@@ -253,7 +273,7 @@ def destroy(api: DockerApi, container: Container) -> None:
     _remove_named(api, name + documents.READY)
     networks.forget_labels(api, container.id)
     images.release(api, container.document)
-    for snapshot in reversed(container.state.snapshots):
+    for snapshot in reversed(images.list_snapshots(api).get(container.blueprint.uid, ())):
         images.delete_tag(api, images.snapshot_tag(container.blueprint.uid, snapshot))
 
 

@@ -80,7 +80,7 @@ class DockerDriver(TellsNoSettings):
 
     def find_node(self, name: str) -> NodeState | None:
         """One container, or None."""
-        return containers.find(self._api, name)[0]
+        return containers.find(self._api, name)
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped container from an image."""
@@ -101,7 +101,7 @@ class DockerDriver(TellsNoSettings):
         self._refuse(request)
         blueprint = plan_blueprint(request, uid=containers.new_uid())
         image = f"{documents.KEPT}:{blueprint.uid}"
-        images.commit(self._api, origin.id, image, hide=origin.state.labels)
+        images.commit(self._api, origin.id, image, hide=origin.blueprint.own_labels)
         # Docker lets a copy inherit variables too; those it must not have are emptied.
         hidden = dict.fromkeys(origin.blueprint.environment, "")
         made = replace(blueprint, environment={**hidden, **blueprint.environment})
@@ -126,7 +126,7 @@ class DockerDriver(TellsNoSettings):
     def start_node(self, name: str) -> None:
         """Start it, or let it go on where it is paused."""
         container = containers.get_ours(self._api, name)
-        action = "unpause" if container.state.status == "frozen" else "start"
+        action = "unpause" if container.status == "frozen" else "start"
         self._api.post(f"/containers/{container.id}/{action}")
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
@@ -157,7 +157,7 @@ class DockerDriver(TellsNoSettings):
     def push(self, name: str, files: Sequence[File]) -> None:
         """Write files into a node."""
         container = containers.get_ours(self._api, name)
-        running = container.state.status == "running"
+        running = container.status == "running"
         push_files(self._api, container.id, container.blueprint.uid, files, running=running)
 
     def pull(self, name: str, path: str) -> bytes:
@@ -216,15 +216,17 @@ class DockerDriver(TellsNoSettings):
     def snapshot_node(self, name: str, snapshot: str) -> None:
         """Keep the node's files."""
         container = containers.get_ours(self._api, name)
-        images.keep_snapshot(self._api, container.id, container.blueprint.uid, snapshot, hide=container.state.labels)
+        blueprint = container.blueprint
+        images.keep_snapshot(self._api, container.id, blueprint.uid, snapshot, hide=blueprint.own_labels)
 
     def restore_node(self, name: str, snapshot: str) -> None:
         """Bring the files back, in a new container; the configuration stays."""
         container = containers.get_ours(self._api, name)
-        if snapshot not in container.state.snapshots:
+        kept = images.list_snapshots(self._api).get(container.blueprint.uid, ())
+        if snapshot not in kept:
             raise EngineError(
                 f"{name} has no snapshot {snapshot}",
-                evidence=f"snapshots: {', '.join(container.state.snapshots) or 'none'}",
+                evidence=f"snapshots: {', '.join(kept) or 'none'}",
                 fix=f"gpuprov snapshot {name} {snapshot} makes one",
             )
         image = images.snapshot_tag(container.blueprint.uid, snapshot)
@@ -254,7 +256,7 @@ class DockerDriver(TellsNoSettings):
 
     def _stopped(self, name: str, again: str) -> containers.Container:
         container = containers.get_ours(self._api, name)
-        if container.state.status != "stopped":
+        if container.status != "stopped":
             fix = f"gpuprov stop {name} && gpuprov {again} && gpuprov start {name}"
             require_capability(self, "expose-live", fix=fix)
         return container
@@ -295,7 +297,7 @@ class DockerDriver(TellsNoSettings):
         """Turn a builder node into an image."""
         container = containers.get_ours(self._api, builder)
         self.stop_node(builder)
-        image = images.publish(self._api, container.id, name, labels, hide=container.state.labels)
+        image = images.publish(self._api, container.id, name, labels, hide=container.blueprint.own_labels)
         containers.destroy(self._api, container)
         return image
 

@@ -13,9 +13,11 @@ from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.execute import execute
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpuprov.drivers.base import File
+
+    HasFolder = Callable[[str], bool]
     from gpuprov.drivers.docker.api import DockerApi
 
 # Docker mounts files of its own here and writes them anew at every start. So what is to be there is kept elsewhere in
@@ -35,14 +37,32 @@ def apply_kept(uid: str) -> str:
     return "\n".join(f"[ ! -f {folder}{path} ] || cat {folder}{path} > {path}" for path in KEPT)
 
 
-def push_files(api: DockerApi, container: str, uid: str, files: Sequence[File], *, running: bool) -> None:
-    """Write files into a container; missing parent folders are made, and are root's."""
+def has_folder(api: DockerApi, container: str, folder: str) -> bool:
+    """Whether a container has a folder."""
+    return api.exists(f"/containers/{container}/archive", path=folder)
+
+
+def put_files(api: DockerApi, container: str, uid: str, files: Sequence[File], *, has: HasFolder) -> None:
+    """Write files into a container; missing parent folders are made, and are root's.
+
+    Args:
+        api: The engine.
+        container: Running or not.
+        uid: Of its node.
+        files: What to write.
+        has: Says whether it has a folder.
+    """
     if not files:
         return
     folder = kept_folder(uid)
     placed = [replace(file, path=folder + file.path) if file.path in KEPT else file for file in files]
-    content = archive.pack(placed, folders=_missing_folders(api, container, [file.path for file in placed]))
-    api.put(f"/containers/{container}/archive", content, path="/")
+    missing = _missing_folders([file.path for file in placed], has)
+    api.put(f"/containers/{container}/archive", archive.pack(placed, folders=missing), path="/")
+
+
+def push_files(api: DockerApi, container: str, uid: str, files: Sequence[File], *, running: bool) -> None:
+    """Write files into a node's container; what Docker mounts is put in place at once if it runs."""
+    put_files(api, container, uid, files, has=lambda folder: has_folder(api, container, folder))
     if running and any(file.path in KEPT for file in files):
         result = execute(api, container, Call(argv=["sh", "-c", apply_kept(uid)], cwd="/"))
         if result.exit_code != 0:
@@ -53,14 +73,14 @@ def push_files(api: DockerApi, container: str, uid: str, files: Sequence[File], 
             )
 
 
-def _missing_folders(api: DockerApi, container: str, paths: Sequence[str]) -> list[str]:
-    """Folders above the paths that the container has not got; asked from the inside out, and each once."""
+def _missing_folders(paths: Sequence[str], has: HasFolder) -> list[str]:
+    """Folders above the paths that are not there; asked from the inside out, and each once."""
     missing: list[str] = []
     present: set[str] = set()
     for folder in reversed(archive.folders_above(paths)):
         if folder in present:
             continue
-        if api.exists(f"/containers/{container}/archive", path=folder):
+        if has(folder):
             present |= {folder, *archive.folders_above([folder])}
         else:
             missing.append(folder)

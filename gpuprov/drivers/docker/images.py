@@ -16,7 +16,7 @@ from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import Conflict, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gpuprov.drivers.docker.api import DockerApi
 
@@ -79,7 +79,7 @@ def _tag(name: str) -> str:
 
 
 def commit(
-    api: DockerApi, container: str, tag: str, *, hide: Mapping[str, str], labels: Mapping[str, str] | None = None
+    api: DockerApi, container: str, tag: str, *, hide: Iterable[str], labels: Mapping[str, str] | None = None
 ) -> None:
     """Make an image of a container's file system.
 
@@ -87,7 +87,7 @@ def commit(
         api: The engine.
         container: Running or not.
         tag: The image's, with its repository.
-        hide: Labels of the container, none of which the image shall have.
+        hide: Keys of the container's labels, none of which the image shall have.
         labels: Which it shall have.
     """
     repository, _, name = tag.partition(":")
@@ -95,9 +95,7 @@ def commit(
     api.post("/commit", body, container=container, repo=repository, tag=name)
 
 
-def publish(
-    api: DockerApi, container: str, name: str, labels: Mapping[str, str], *, hide: Mapping[str, str]
-) -> ImageState:
+def publish(api: DockerApi, container: str, name: str, labels: Mapping[str, str], *, hide: Iterable[str]) -> ImageState:
     """Make a node image of a builder; with its tag it is an image, and it gets both in one step."""
     tag = documents.image_tag(name)
     if not _TAG.fullmatch(tag.partition(":")[2]):
@@ -180,7 +178,7 @@ def list_snapshots(api: DockerApi) -> dict[str, tuple[str, ...]]:
     return {uid: tuple(names) for uid, names in found.items()}
 
 
-def keep_snapshot(api: DockerApi, container: str, uid: str, snapshot: str, *, hide: Mapping[str, str]) -> None:
+def keep_snapshot(api: DockerApi, container: str, uid: str, snapshot: str, *, hide: Iterable[str]) -> None:
     """Keep a container's file system under a name of the node's own."""
     if not snapshot or "/" in snapshot:
         raise EngineError(

@@ -50,7 +50,7 @@ class SlurmInNodes:
             sums = [f"{hashlib.sha256(file.content).hexdigest()}  {path}" for path, file in present if file]
             sums += [f"{file.mode:o} {file.uid}:{file.gid} {path}" for path, file in present if file]
             return said("\n".join(sums), exit_code=int(len(sums) < 2 * len(present)))
-        if argv[0] == "sinfo":
+        if argv[0] == "sh" and "sinfo" in argv[2]:
             states = [f"{name} {self._state(command, name)}" for name in self._configured(command)]
             return said("\n".join(states))
         if argv[0] == "squeue":
