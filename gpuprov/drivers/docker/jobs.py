@@ -63,7 +63,12 @@ def read_frames(read: Callable[[int], bytes]) -> Iterator[tuple[Stream, bytes]]:
 
 
 def end(api: DockerApi, container: str) -> None:
-    """SIGTERM, a moment, SIGKILL; then it is gone, whether it had started or not."""
-    with contextlib.suppress(EngineError):  # it may have ended meanwhile
-        containers.stop(api, container, timeout_s=_GRACE_S)
-    containers.remove(api, container)
+    """SIGTERM, a moment, SIGKILL; then it is gone, whether it had started or not.
+
+    An interruption cuts the moment short.
+    """
+    try:
+        with contextlib.suppress(EngineError):  # it may have ended meanwhile
+            containers.stop(api, container, timeout_s=_GRACE_S)
+    finally:
+        containers.remove(api, container)
