@@ -26,6 +26,7 @@ MODULES = (
     "repair",
     "refusals",
     "twice",
+    "gpus",
 )
 LETTERS = "ghijklmnopqrstuvwxyz"  # `e` and `b` are those of the cluster that all modules share
 MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must not touch them, and we must

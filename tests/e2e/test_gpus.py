@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.places import Place
 
 STACK = Path(__file__).parents[2] / "examples" / "stack" / "stack.py"
 HAS = re.compile(r"(job-[0-9a-f]{8}) has (.*)")
@@ -48,12 +49,16 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class TwoGpus:
-    """A host with two free GPUs, numbers `first` and `second`; whatever comes before them is held."""
+    """A host with two free GPUs, numbers `first` and `second`; whatever comes before them is held.
+
+    Names of these tests begin with `mark`.
+    """
 
     gpuprov: Gpuprov
     docker: Any
     image: str
     first: int
+    mark: str
 
     @property
     def second(self) -> int:
@@ -133,13 +138,13 @@ def image(docker: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def two(gpuprov: Gpuprov, docker: Any, image: str) -> Iterator[TwoGpus]:
+def two(gpuprov: Gpuprov, docker: Any, image: str, place: Place) -> Iterator[TwoGpus]:
     """What others hold stays theirs; a job of ours holds what is free before the two."""
     gpus = gpuprov("--json", "gpus", variables={"GPUPROV_SIMULATED_GPUS": str(MOST)}).document["gpus"]
     held = [row["index"] for row in gpus if row["holders"]]
     first = max(4, max(held, default=-1) + 1)
     assert first + 1 < MOST
-    host = TwoGpus(gpuprov=gpuprov, docker=docker, image=image, first=first)
+    host = TwoGpus(gpuprov=gpuprov, docker=docker, image=image, first=first, mark=place.mark)
     free = [number for number in range(first) if number not in held]
     with ExitStack() as stack:
         if free:
@@ -216,11 +221,12 @@ def test_a_killed_run_leaves_a_lease_that_is_seen_and_the_next_run_removes_it(tw
 
 
 def test_created_and_renamed_containers_hold_and_one_removed_by_hand_does_not(two: TwoGpus, docker: Any) -> None:
+    odd = f"{two.mark}-odd_name.1"
     with two.job("--gpus", "1") as job:
-        docker.rename(job.name, "gpte-odd_name.1")
-        assert two.holders()[two.first] == ["gpte-odd_name.1"]
-        assert two.run("--gpus", "2", expect=2).stderr.count("gpte-odd_name.1 (exclusive, docker)")
-        docker.remove_container("gpte-odd_name.1", force=True)
+        docker.rename(job.name, odd)
+        assert two.holders()[two.first] == [odd]
+        assert two.run("--gpus", "2", expect=2).stderr.count(f"{odd} (exclusive, docker)")
+        docker.remove_container(odd, force=True)
         job.process.communicate(timeout=BUDGET_S)
         assert job.process.returncode == 137
     assert two.holders()[two.first] == []
@@ -246,20 +252,21 @@ def _create_only(two: TwoGpus, docker: Any) -> str:
 
 def test_docker_and_lxd_never_give_the_same_gpu(two: TwoGpus, cluster: Finished) -> None:
     del cluster  # the node joins it
-    node = ("create-node", "gptegpu", "--cluster", "gpte2e", "--role", "plain", "--gpu-mode", "simulated")
+    name = f"{two.mark}-lxd"
+    node = ("create-node", name, "--cluster", "gpte2e", "--role", "plain", "--gpu-mode", "simulated")
     try:
         with two.job("--gpus", "1") as job:
             assert job.gpus == (two.first,)
             refused = two(*node, "--gpus", f"gpu{two.first}", "--exclusive", expect=2)
             assert f"{job.name} (exclusive, docker)" in refused.stderr
             two(*node, "--gpus", "1", "--exclusive")
-            assert two.holders() == {two.first: [job.name], two.second: ["gptegpu"]}
-            assert "gptegpu (exclusive, lxd)" in two.run("--gpus", "1", expect=2).stderr
-            assert "gptegpu (exclusive, lxd)" in two.run("-e", f"NVIDIA_VISIBLE_DEVICES={two.second}", expect=2).stderr
-        two("stop", "gptegpu")
-        assert "gptegpu (exclusive, lxd, stopped)" in two.run("--gpus", f"gpu{two.second}", expect=2).stderr
+            assert two.holders() == {two.first: [job.name], two.second: [name]}
+            assert f"{name} (exclusive, lxd)" in two.run("--gpus", "1", expect=2).stderr
+            assert f"{name} (exclusive, lxd)" in two.run("-e", f"NVIDIA_VISIBLE_DEVICES={two.second}", expect=2).stderr
+        two("stop", name)
+        assert f"{name} (exclusive, lxd, stopped)" in two.run("--gpus", f"gpu{two.second}", expect=2).stderr
     finally:
-        two("rm", "gptegpu")
+        two("rm", name)
     two.run("--gpus", f"gpu{two.second}")
 
 
