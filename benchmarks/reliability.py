@@ -57,7 +57,7 @@ def kills_by_step(rows: list[Row]) -> str:
     """Survived of tried, by the step at which it came; names of nodes are left out."""
     lines: list[tuple[object, ...]] = []
     for (engine, verb, step), kills in _group(
-        [{**row, "step": re.sub(r"^gpt\w*(-\w+)?:", "NODE:", row["step"])} for row in rows], "engine", "verb", "step"
+        [{**row, "step": re.sub(r"^\S+:", "NODE:", row["step"])} for row in rows], "engine", "verb", "step"
     ).items():
         lines.append((engine, f"`{verb}`", step, _survived(kills)))
     return table(("On", "Verb", "Step", "Survived of tried"), lines)
@@ -86,7 +86,7 @@ def races(rows: list[Row]) -> str:
 def repairs(rows: list[Row]) -> str:
     """What was changed, how long the repair took."""
     lines = [
-        (what, f"`{runs[0]['plan']}`" if runs[0]["plan"] else "", len(runs), _span([run["seconds"] for run in runs]))
+        (what, runs[0]["plan"], len(runs), _span([run["seconds"] for run in runs]))
         for (what,), runs in _group(rows, "what").items()
     ]
     return table(("What happened", "`cluster plan` says", "Times", "Time to repair"), lines)

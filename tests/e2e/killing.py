@@ -190,13 +190,10 @@ def _with_host(parts: dict[str, object], mark: str, folder: Path) -> Dump:
     rules = [line.strip() for line in output("nft", "list", "ruleset").splitlines() if mark in line]
     kept = {"links": sorted(links), "rules": sorted(rules), "keys": sorted(p.name for p in folder.glob("*"))}
     parts |= {key: value for key, value in kept.items() if value}
-    munge = {
-        files[-1] for key, files in parts.items() if key.startswith("files ") and isinstance(files, list) and files
-    }
+    sums = {key: value for key, value in parts.items() if key.startswith("files ") and isinstance(value, list)}
+    munge = {line for lines in sums.values() for line in lines if line.endswith(_FILES[-1])}
     assert len(munge) <= 1, "the nodes have different munge keys"
-    return Dump(
-        parts={key: value[:-1] if key.startswith("files ") else value for key, value in parts.items()}  # type: ignore[index]
-    )
+    return Dump(parts={**parts, **{key: [line for line in sums[key] if line not in munge] for key in sums}})
 
 
 def _stable(config: dict[str, Any]) -> dict[str, Any]:

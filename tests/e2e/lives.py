@@ -48,7 +48,7 @@ def counted(ledger: Ledger, verb: str, blow: Blow, *, engine: str = "lxd") -> It
 def verbs_of(place: Place, spec: Path, engine: str) -> dict[str, tuple[str, ...]]:
     """The verbs of a life, in their order."""
     which = ("--engine", engine)
-    more = (f"{place.mark}-more", "--cluster", place.cluster, "--gpu-mode", "simulated", *which)
+    more = (f"{place.mark}-more", "--cluster", place.cluster, "--gpu-mode", "simulated", "--gpus", "4", *which)
     return {
         "cluster up": ("cluster", "up", "-f", str(spec), "--no-verify"),
         "create-node": ("create-node", *more),

@@ -28,6 +28,7 @@ MODULES = (
     "twice",
     "gpus",
 )
+EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
 LETTERS = "ghijklmnopqrstuvwxyz"  # `e` and `b` are those of the cluster that all modules share
 MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must not touch them, and we must
 _FIRST_BLOCK = 32
@@ -60,8 +61,8 @@ class Place:
     def subnet(self, number: int) -> str:
         return f"{self.address(number, 0)}/24"
 
-    def spec(self, *, count: int = 2, nodes: str = "", engine: str = "lxd", **network: str) -> str:
-        """A spec of its cluster; `nodes` is more for that key, `network` replaces values."""
+    def spec(self, *, count: int = 2, nodes: str = "", gpus: str = "", engine: str = "lxd", **network: str) -> str:
+        """A spec of its cluster; `nodes` and `gpus` are more for those keys, `network` replaces values."""
         values = {
             "bridge": f"{self.mark}0",
             "subnet": self.subnet(0),
@@ -69,10 +70,10 @@ class Place:
             "private_subnet": self.subnet(1),
             **network,
         }
-        more = f", {nodes}" if nodes else ""
+        nodes, gpus = (f", {more}" if more else "" for more in (nodes, gpus))
         return (
             f"version: gpuprov/v1\nname: {self.cluster}\nengine: {engine}\n"
-            f"nodes: {{count: {count}, prefix: {self.mark}{more}}}\ngpus: {{mode: simulated}}\n"
+            f"nodes: {{count: {count}, prefix: {self.mark}{nodes}}}\ngpus: {{mode: simulated{gpus}}}\n"
             f"network: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}\n"
         )
 

@@ -19,6 +19,7 @@ from tests.e2e.places import MARK
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
 
@@ -167,8 +168,8 @@ def live(gpuprov: Gpuprov, place: Place, spec: str) -> None:
 def test_nothing_foreign_changes(
     gpuprov: Gpuprov,
     host: Callable[..., str],
-    lxc: Callable[..., str],
     place: Place,
+    ledger: Ledger,
     tmp_path: Path,
     *,
     building: bool,
@@ -179,7 +180,7 @@ def test_nothing_foreign_changes(
     build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
     if building:
         assert f"the name {BUILDER}" in gpuprov(*build, expect=4).stderr
-        lxc("rename", BUILDER, f"{BUILDER}-not")
+        host("lxc", "rename", BUILDER, f"{BUILDER}-not")
     before = dump(host, keys)
     assert len(before) > 500
     live(gpuprov, place, str(spec))
@@ -191,5 +192,7 @@ def test_nothing_foreign_changes(
     after = dump(host, keys)
     changed = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
     if building:
-        lxc("rename", f"{BUILDER}-not", BUILDER)
+        host("lxc", "rename", f"{BUILDER}-not", BUILDER)
+    life = "up, grow, create-node, expose, snapshot, stop, rm, shrink, down" + ", image build and rm" * building
+    ledger.add("foreign", life=life, objects=len(before), changed=len(changed))
     assert changed == {}

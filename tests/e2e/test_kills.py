@@ -15,7 +15,7 @@ from tests.e2e import killing
 from tests.e2e.conftest import lxd
 from tests.e2e.killing import SIGNALS, Blow, strike, watch_steps
 from tests.e2e.lives import Life, counted, verbs_of
-from tests.e2e.places import sweep
+from tests.e2e.places import EVERY_GPU, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ CI_ROUNDS = 3
 @pytest.fixture(scope="module")
 def life(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
     path: Path = tmp_path_factory.mktemp("kills") / "spec.yaml"
-    path.write_text(place.spec())
+    path.write_text(place.spec(gpus=EVERY_GPU))
     life = Life(gpuprov=gpuprov, ledger=ledger, place=place, engine="lxd", verbs=verbs_of(place, path, "lxd"))
     life.live()
     return life

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.killing import SIGNALS, Blow
 from tests.e2e.lives import Life, verbs_of
-from tests.e2e.places import sweep
+from tests.e2e.places import EVERY_GPU, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="module")
 def life(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
     path: Path = tmp_path_factory.mktemp("kills") / "spec.yaml"
-    path.write_text(place.spec(engine="docker"))
+    path.write_text(place.spec(engine="docker", gpus=EVERY_GPU))
     life = Life(gpuprov=gpuprov, ledger=ledger, place=place, engine="docker", verbs=verbs_of(place, path, "docker"))
     life.live()
     return life

@@ -19,6 +19,7 @@ import pytest
 from tests.e2e import killing
 from tests.e2e.conftest import lxd, output
 from tests.e2e.killing import dump_cluster
+from tests.e2e.places import EVERY_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,15 +119,15 @@ CASES: dict[str, tuple[Callable[[Ward], object], str, bool]] = {
         r"repair node {second}: gpuprov.driver 535.1.1 instead of \d",
         False,
     ),
-    "slurm.conf is edited": (lambda ward: ward.edit(ward.second, CONF), rf"renew {CONF} on {{second}}", False),
+    "slurm.conf is edited": (lambda ward: ward.edit(ward.second, CONF), r"renew .*slurm\.conf.* on .*{second}", False),
     "the hosts file is edited": (
         lambda ward: ward.edit(ward.second, "/etc/hosts"),
-        "renew /etc/hosts on {second}",
+        "renew .*/etc/hosts.* on .*{second}",
         False,
     ),
     "the munge key is gone": (
         lambda ward: ward.gpuprov.in_node(ward.second, "rm", "/etc/munge/munge.key"),
-        "renew /etc/munge/munge.key on {second}",
+        "renew .*munge.key.* on .*{second}",
         False,
     ),
     "the network has no NAT": (
@@ -151,7 +152,7 @@ CASES: dict[str, tuple[Callable[[Ward], object], str, bool]] = {
 @pytest.fixture(scope="module")
 def ward(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Ward:
     path: Path = tmp_path_factory.mktemp("repair") / "spec.yaml"
-    path.write_text(place.spec(count=3))
+    path.write_text(place.spec(count=3, gpus=EVERY_GPU))
     return Ward(gpuprov, place, path)
 
 
@@ -188,7 +189,8 @@ def repair(ward: Ward, cases: list[str]) -> float:
 
 
 def test_everything_at_once(ward: Ward) -> None:
-    repair(ward, [case for case in CASES if case not in ("a node is stopped", "the munge key is gone")])
+    hiding = ("a node is stopped", "the munge key is gone", "the NAT rules are flushed")  # one of the others
+    repair(ward, [case for case in CASES if case not in hiding])
 
 
 @pytest.mark.long

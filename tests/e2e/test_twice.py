@@ -31,7 +31,7 @@ PLAY = """\
     - name: A file
       ansible.builtin.copy: {content: "once\\n", dest: /etc/once, mode: "0644"}
     - name: A line
-      ansible.builtin.lineinfile: {path: /etc/once, line: twice}
+      ansible.builtin.lineinfile: {path: /etc/line, line: twice, create: true, mode: "0644"}
 """
 
 

@@ -1,0 +1,48 @@
+"""The tables of docs/reliability.md are what the ledger says, and nothing else of the page changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.reliability import TABLES, replace
+
+PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+KILL: dict[str, Any] = {"kind": "kill", "engine": "lxd", "verb": "cluster up", "step": "plan ...", "how": "SIGKILL"}
+LEDGER: list[dict[str, Any]] = [
+    {**KILL, "survived": True, "seconds": 2.0},
+    {**KILL, "survived": False, "seconds": 0.0},
+    {**KILL, "survived": True, "seconds": 4.0, "how": "engine", "step": "gptex000: creating"},
+    {"kind": "fake", "verb": "rm", "steps": 26, "pairs": 0},
+    {"kind": "fake", "verb": "rm", "steps": 0, "pairs": 570},
+    {"kind": "race", "where": "lxd", "race": "2 cluster up", "won": 1, "idle": 1, "refused": 0},
+    {"kind": "race", "where": "lxd", "race": "2 cluster up", "won": 2, "idle": 0, "refused": 0},
+    {"kind": "repair", "what": "the power is cut", "plan": "nothing to do", "seconds": 9.5},
+    {"kind": "foreign", "life": "up", "objects": 700, "changed": 0},
+]
+LINES = (
+    "| lxd | `cluster up` | 1 of 2 |  |  | 1 of 1 | 2 of 3 | 3.0 s (2.0 to 4.0) |",
+    "| lxd | `cluster up` | NODE: creating | 1 of 1 |",
+    "| rm | 26 | 570 |",
+    "| 2 cluster up | lxd | 2 | 1 did it, 1 unchanged; or 2 did it |",
+    "| the power is cut | nothing to do | 1 | 9.5 s |",
+    "| up | 700 | 0 |",
+)
+
+
+def test_the_page_has_a_place_for_every_table_and_keeps_the_rest() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for name in TABLES:
+        assert page.count(f"<!-- {name} -->") == page.count(f"<!-- /{name} -->") == 1
+    written = replace(page, LEDGER, "A machine.")
+    for line in LINES:
+        assert f"\n{line}\n" in written
+    assert replace(written, LEDGER, "A machine.") == written
+    assert replace(page, [], "A machine.") == page
+
+
+def test_a_page_without_a_place_is_told() -> None:
+    with pytest.raises(SystemExit, match="no place for kills"):
+        replace("nothing", LEDGER, "A machine.")
