@@ -6,7 +6,7 @@ import os
 import secrets
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.lock import host_lock
 from gpuprov.core.process import describe_owner, is_gone
@@ -27,6 +27,7 @@ from gpuprov.workflows.image_verbs import build_image
 from gpuprov.workflows.leases import read_leases
 from gpuprov.workflows.node_design import design_node
 from gpuprov.workflows.node_image import get_named_image
+from gpuprov.workflows.side_by_side import ask_side_by_side
 from gpuprov.workflows.waiting_for_gpus import when_free
 
 if TYPE_CHECKING:
@@ -127,8 +128,8 @@ def run_job(
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> int:
         with ExitStack() as until_started:
             until_started.enter_context(host_lock(reporter))
-            nodes = driver.list_nodes()
-            gpus = decide(nodes, claims())
+            nodes, claimed = _observe(driver, claims)
+            gpus = decide(nodes, claimed)
             wanted = _plan(spec, request, gpus, host, image)
             _sweep(driver, nodes, reporter=reporter)
 
@@ -147,6 +148,13 @@ def run_job(
         attempt=attempt,
         reporter=reporter,
     )
+
+
+def _observe(driver: Driver, claims: Callable[[], Claims]) -> tuple[list[NodeState], Claims]:
+    """This engine's nodes, and meanwhile what the others hold."""
+    questions: list[Callable[[], Any]] = [driver.list_nodes, claims]
+    nodes, claimed = ask_side_by_side(questions, workers=2)
+    return nodes, claimed
 
 
 def _image(driver: Driver, order: JobOrder, host: HostGpus, *, reporter: Reporter) -> ImageState:

@@ -53,20 +53,20 @@ class Container:
         return documents.parse_container(self.document, labels={}).status
 
 
-def list_states(api: DockerApi) -> list[tuple[Blueprint | None, NodeState]]:
+def list_states(api: DockerApi) -> list[NodeState]:
     """Every node and foreign container, in three requests however many there are."""
     chosen = documents.choose_containers(api.get("/containers/json", all=1))
     changed = documents.parse_changed_labels(api.get("/networks"))
     snapshots = images.list_snapshots(api)
     found = []
     for document in chosen.values():
-        blueprint = documents.blueprint_of(document)
+        blueprint = documents.blueprint_of(document) if snapshots else None
         state = documents.parse_container(
             document,
             labels=changed.get(document["Id"], {}),
             snapshots=snapshots.get(blueprint.uid, ()) if blueprint else (),
         )
-        found.append((blueprint, state))
+        found.append(state)
     return found
 
 

@@ -233,7 +233,7 @@ def choose_containers(documents: Iterable[Mapping[str, Any]]) -> dict[str, Mappi
     chosen: dict[str, Mapping[str, Any]] = {}
     for document in sorted(documents, key=_finish):
         own = container_name(document)
-        name = split_name(own)[0] if blueprint_of(document) else own
+        name = split_name(own)[0] if (document.get("Labels") or {}).get(NODE_LABEL) else own
         chosen.setdefault(name, document)
     return chosen
 

@@ -75,8 +75,7 @@ class DockerDriver(TellsNoSettings):
 
     def list_nodes(self) -> list[NodeState]:
         """Every container, foreign ones too; builders are left out."""
-        states = [state for _, state in containers.list_states(self._api)]
-        return [state for state in states if state.labels.get(LABEL_ROLE) != ROLE_BUILDER]
+        return [state for state in containers.list_states(self._api) if state.labels.get(LABEL_ROLE) != ROLE_BUILDER]
 
     def find_node(self, name: str) -> NodeState | None:
         """One container, or None."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,7 @@ from gpuprov.drivers.fake.engine import FakeEngine, FakeNode
 from gpuprov.drivers.fake.faults import Killed
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.inventory import observe
+from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows import leases as leases_module
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.leases import EngineAccess, Neighbours
@@ -253,4 +255,18 @@ def test_what_is_no_variable_is_refused(world: World, text: str) -> None:
         world.create("c000", environment=(text,))
     assert caught.value.exit_code == 2
     assert "nodes.environment[0]" in caught.value.evidence
+    assert world.engine.dump() == before
+
+
+def test_two_clusters_on_one_host_never_share_an_exclusive_gpu(world: World) -> None:
+    own = replace(world.spec(2, sharing="exclusive"), name="other", nodes=NodesSpec(count=2, prefix="o"))
+    network = NetworkSpec(bridge="ob0", subnet="10.0.13.0/24", private_bridge="ob1", private_subnet="10.0.15.0/24")
+    world.up(spec=world.spec(2, sharing="exclusive"))
+    world.up(spec=replace(own, network=network))
+    held = [node.labels[LABEL_GPUS] for node in world.engine.nodes.values()]
+    assert len(held) == len(set(held)) == 4
+    before = world.engine.dump()
+    with pytest.raises(GpusTaken) as caught:
+        world.up(spec=replace(own, network=network, nodes=NodesSpec(count=3, prefix="o")))
+    assert "c000 (exclusive" in caught.value.evidence
     assert world.engine.dump() == before

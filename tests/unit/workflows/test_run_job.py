@@ -266,3 +266,15 @@ def test_every_refusal_has_its_exit_code(shop: Shop) -> None:
         shop.run()
     assert caught.value.exit_code == 2
     shop.end(holder)
+
+
+def test_a_request_among_a_hundred_containers_is_decided_in_little_time(shop: Shop) -> None:
+    """What gpuprov itself computes; benchmarks/gpu_request.py times the engines as well."""
+    for number in range(100):
+        labels = {LABEL_CLUSTER: "lab", LABEL_GPUS: shop.gpus.units[0].uuid, LABEL_SHARING: "shared"}
+        shop.world.engine.nodes[f"n{number}"] = FakeNode(name=f"n{number}", labels=labels)
+    shop.run()
+    began_s = time.process_time()
+    shop.run()
+    assert time.process_time() - began_s < 0.05
+    assert shop.seen[1].node.labels[LABEL_GPUS] == shop.gpus.units[1].uuid

@@ -1,0 +1,133 @@
+"""How long a request for a GPU takes to be decided, with many containers present, beside Docker's own time.
+
+Usage, as root, with Docker prepared: python -m benchmarks.gpu_request [--containers 100] [--rounds 30]
+
+Makes containers of gpuprov's own, each holding a GPU, and then asks for one GPU again and again, as `gpuprov run` does
+in its process: image, host lock, nodes of Docker, leases of every other engine, the queue, the choice, the design
+of the container. Only the container is not made. Docker's own time is the SDK's bare list of the same containers, in
+turn in the same run. Prints a table in Markdown; docs/benchmarks.md holds one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.reporter import Silent
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeRequest
+from gpuprov.drivers.docker.connect import connect
+from gpuprov.drivers.docker.driver import DockerDriver
+from gpuprov.gpu.inventory import SIMULATED_MAX, observe
+from gpuprov.workflows.leases import host_neighbours
+from gpuprov.workflows.run_job import JobOrder, run_job
+from gpuprov.workflows.waiting_for_gpus import Patience
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.gpu.models import HostGpus
+
+NAME = "gptbench"
+IMAGE = "gptbench:empty"
+MS = 1000.0
+
+
+class Deciding(DockerDriver):
+    """Docker, but that a job is not made once it is decided."""
+
+    def run_job(self, *_: object, started: Callable[[], object], **__: object) -> int:
+        """Say that it runs."""
+        started()
+        return 0
+
+
+def make(driver: DockerDriver, host: HostGpus, count: int, folder: Path) -> None:
+    """Containers that are made and never started; all GPUs but the last are held, some by several, shared."""
+    empty = folder / "empty.tar"
+    empty.write_bytes(bytes(10240))
+    driver._api.client.import_image(str(empty), repository="gptbench", tag="empty")  # noqa: SLF001 - for a benchmark
+    for number in range(count):
+        uuid = host.units[number % (SIMULATED_MAX - 1)].uuid
+        labels = {LABEL_CLUSTER: NAME, LABEL_ROLE: "plain", LABEL_GPUS: uuid, LABEL_SHARING: "shared"}
+        request = NodeRequest(name=f"{NAME}-{number}", image=IMAGE, labels={**labels, LABEL_FINGERPRINT: "1"})
+        driver.create_node(request)
+
+
+def remove(driver: DockerDriver) -> None:
+    """Take all of it away."""
+    for node in driver.list_nodes():
+        if node.labels.get(LABEL_CLUSTER) == NAME:
+            driver.delete_node(node.name)
+    if driver.find_image(IMAGE):
+        driver._api.client.remove_image(IMAGE)  # noqa: SLF001 - as above
+
+
+def timed(act: Callable[[], object]) -> float:
+    """Milliseconds."""
+    started = time.perf_counter()
+    act()
+    return (time.perf_counter() - started) * MS
+
+
+def measure(driver: DockerDriver, host: HostGpus, rounds: int) -> dict[str, list[float]]:
+    """Each of the things to compare, in turn."""
+    patience = Patience(neighbours=host_neighbours())
+    order = JobOrder(argv=("true",), gpus="1", image=IMAGE)
+    client: Any = driver._api.client  # noqa: SLF001 - as above
+
+    def ask() -> None:
+        run_job(driver, order, host, patience=patience, write=lambda *_: None, reporter=Silent())
+
+    acts: dict[str, Callable[[], object]] = {
+        "a request for one GPU, decided": ask,
+        "of that: the leases of the other engines": lambda: patience.neighbours.survey(without="docker"),
+        "the docker SDK's bare list": lambda: client.containers(all=True),
+    }
+    for act in acts.values():
+        act()  # connections are opened
+    times: dict[str, list[float]] = {what: [] for what in acts}
+    for _ in range(rounds):
+        for what, act in acts.items():
+            times[what].append(timed(act))
+    return times
+
+
+def render(times: dict[str, list[float]], present: int) -> str:
+    """The table."""
+    *_, bare = times
+    base = statistics.median(times[bare])
+    rows = ["| What | Median | Least to most | Against the bare list |", "|---|---|---|---|"]
+    for what, values in times.items():
+        middle = statistics.median(values)
+        rows.append(
+            f"| {what} | {middle:.1f} ms | {min(values):.1f} to {max(values):.1f} ms | {middle / base:.1f} times |"
+        )
+    return f"{present} containers present; load {os.getloadavg()[0]:.1f}.\n\n" + "\n".join(rows)
+
+
+def main() -> None:
+    """Run everything, and leave nothing."""
+    parser = argparse.ArgumentParser(description="times requests for a GPU")
+    parser.add_argument("--containers", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=30)
+    wanted = parser.parse_args()
+    driver = Deciding(connect("docker")._api)  # noqa: SLF001 - as above
+    host = observe(mode="simulated", simulated_count=SIMULATED_MAX)
+    remove(driver)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            make(driver, host, wanted.containers, Path(folder))
+        times = measure(driver, host, wanted.rounds)
+        sys.stdout.write(f"{render(times, len(driver.list_nodes()))}\n")
+    finally:
+        remove(driver)
+
+
+if __name__ == "__main__":
+    main()
