@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprov.cli.engine import engine_option, observe_gpus, open_engine
+from gpuprov.cli.engine import engine_option, observe_gpus
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -20,22 +20,23 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, file: str | None, engine: str | None) -> None:
-    """Collect logs, facts, findings, plans, versions and the engine's state in one tar.gz, without secrets.
+    """Collect logs, facts, findings, plans, versions and each engine's state in one tar.gz, without secrets.
 
     FILE is made, and never overwritten; without it, gpuprov-bundle-TIME.tar.gz in the present folder. What cannot be
-    had, such as the nodes' logs while the engine is dead, is named in it.
+    had, such as the nodes' logs while their engine is dead, is named in it.
     """
     from datetime import datetime, timezone
 
     from gpuprov.cli.runlog import log_folder
+    from gpuprov.drivers.registry import is_installed, open_driver
     from gpuprov.workflows.bundle import Sources, make_bundle
-    from gpuprov.workflows.find_engine import DEFAULT
+    from gpuprov.workflows.find_engine import DEFAULT, ENGINES
     from gpuprov.workflows.report_files import ReportFile
 
     path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
     sources = Sources(
-        engine=cast("Engine", engine or DEFAULT),
-        open_engine=lambda: open_engine(engine),
+        engines=(cast("Engine", engine),) if engine else tuple(filter(is_installed, ENGINES)) or (DEFAULT,),
+        open_engine=open_driver,
         observe_gpus=observe_gpus,
         root=Path("/"),
         run_logs=log_folder(os.environ, uid=os.getuid()),

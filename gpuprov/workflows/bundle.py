@@ -50,15 +50,16 @@ class Sources:
     """Where the parts come from.
 
     Attributes:
-        open_engine: Connects; may fail, and then the parts that need the engine are missing.
+        engines: Those that somebody may have nodes on.
+        open_engine: Connects to one of them; may fail, and then the parts that need it are missing.
         observe_gpus: The host's GPUs, for plans.
         root: Where the host's files are looked up.
         run_logs: Folder of the logs of gpuprov's runs.
         environment: Whose secret values are taken out.
     """
 
-    engine: Engine
-    open_engine: Callable[[], Driver]
+    engines: tuple[Engine, ...]
+    open_engine: Callable[[Engine], Driver]
     observe_gpus: Callable[[GpuMode], HostGpus]
     root: Path
     run_logs: Path
@@ -93,13 +94,10 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
     collected = Collected()
     secrets = [*secret_values(sources.environment), *private_keys()]
     with reporter.phase("host"):
-        collected.take(host_parts(sources.engine, root=sources.root, run_logs=sources.run_logs))
-    with reporter.phase("engine"):
-        nodes, driver = _ask_engine(collected, sources)
-    if driver is not None:
-        with reporter.phase("nodes"):
-            secrets += _munge_keys(driver, nodes)
-            collected.take({name: collect for node in nodes for name, collect in node_parts(driver, node).items()})
+        collected.take(host_parts(sources.engines, root=sources.root, run_logs=sources.run_logs))
+    for engine in sources.engines:
+        with reporter.phase(engine):
+            secrets += _collect_engine(collected, engine, sources)
     collected.parts = {name: hide_secrets(text, secrets) for name, text in collected.parts.items()}
     collected.missing = {name: hide_secrets(reason, secrets) for name, reason in collected.missing.items()}
     with reporter.phase("write"):
@@ -137,24 +135,24 @@ def _careful(collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]
     return attempt
 
 
-def _ask_engine(collected: Collected, sources: Sources) -> tuple[list[NodeState], Driver | None]:
-    """Parts of the engine and its clusters; the nodes of ours, and the driver if the engine answers."""
+def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> list[bytes]:
+    """Take the parts of an engine, its clusters and their nodes; returns the clusters' secrets."""
     try:
-        driver = sources.open_engine()
+        driver = sources.open_engine(engine)
         nodes = sorted(driver.list_nodes(), key=lambda node: node.name)
         networks = driver.list_networks()
     except GpuprovError as error:
-        reason = f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
-        collected.missing |= dict.fromkeys(("engine", "clusters", "nodes"), reason)
-        return [], None
+        collected.missing[engine] = f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
+        return []
     collected.take(engine_parts(driver, nodes, networks))
     ours = [node for node in nodes if node.ours]
     clusters = {labels[LABEL_CLUSTER] for labels in _labels(ours, networks)}
     if not clusters:
-        collected.missing |= dict.fromkeys(("clusters", "nodes"), f"{driver.name} has no cluster of gpuprov")
+        collected.missing[f"{engine}/clusters"] = f"{driver.name} has no cluster of gpuprov"
     for cluster in sorted(clusters):
         collected.take(cluster_parts(driver, cluster, sources.observe_gpus))
-    return ours, driver
+    collected.take({name: collect for node in ours for name, collect in node_parts(driver, node).items()})
+    return _munge_keys(driver, ours)
 
 
 def _labels(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> Iterator[Mapping[str, str]]:

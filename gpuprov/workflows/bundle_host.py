@@ -18,28 +18,32 @@ from gpuprov.workflows.doctor import examine_host
 from gpuprov.workflows.record import take_record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from gpuprov.spec.models import Engine
 
 PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "pyyaml", "nvidia-ml-py")
 RUN_LOGS = 50
-ENGINE_LOGS = ("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log", "var/log/incus/incusd.log")
+ENGINE_LOGS = (
+    *("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log", "var/log/incus/incusd.log"),
+    "var/log/docker.log",
+)
 UNITS = ("lxd", "snap.lxd.daemon", "incus", "docker", "containerd")
 # Lines of the kernel's log that tell of GPUs, nodes and what they run out of.
 KERNEL_LINES = re.compile(r"NVRM|nvidia|oom|out of memory|lxc|lxd|apparmor|btrfs|neighbou?r|overlay", re.IGNORECASE)
 _COMMAND_S = 20.0
 
 
-def host_parts(engine: Engine, *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
-    """Each part's name and how to collect it."""
+def host_parts(engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
+    """Each part's name and how to collect it; the findings are those for these engines."""
     parts: dict[str, Callable[[], str]] = {
         "versions.json": lambda: as_json(versions(root)),
         "record.json": lambda: as_json(take_record(root)),
-        "doctor.json": lambda: as_json(examine_host(Silent(), spec=ClusterSpec(engine=engine)).to_json()),
         "host/kernel.txt": _kernel_log,
     }
+    for engine in engines:
+        parts[f"doctor-{engine}.json"] = partial(_findings, engine)
     if (root / "run/systemd/system").is_dir():
         parts["host/journal.txt"] = _journal
     for log in (root / name for name in ENGINE_LOGS):
@@ -67,6 +71,10 @@ def versions(root: Path) -> dict[str, object]:
 def pick_kernel_lines(text: str) -> str:
     """The lines of the kernel's log that concern GPUs and nodes; what else the machine does stays out."""
     return "".join(f"{line}\n" for line in text.splitlines() if KERNEL_LINES.search(line))
+
+
+def _findings(engine: Engine) -> str:
+    return as_json(examine_host(Silent(), spec=ClusterSpec(engine=engine)).to_json())
 
 
 def _version(package: str) -> str | None:

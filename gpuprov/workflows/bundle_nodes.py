@@ -13,6 +13,7 @@ from gpuprov.workflows.bundle_text import as_json
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.cluster_status import cluster_status
 from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.services import init_of
 from gpuprov.workflows.slurm import controller_name
 
 if TYPE_CHECKING:
@@ -20,18 +21,25 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver, NetworkState, NodeState
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import GpuMode
     from gpuprov.workflows.cluster_state import ClusterState
 
     Parts = dict[str, Callable[[], str]]
 
 _COMMAND_S = 20.0
-# Part of any running node, and of one that is in Slurm, to the command that tells it.
+# Part of any running node, of one with that init, and of one that is in Slurm, to the command that tells it. Where the
+# init is runit, what services log is the node's console.
 COMMANDS = {
-    "journal.txt": "journalctl --no-pager --lines=2000 --output=short-iso",
-    "units.txt": "systemctl is-system-running; systemctl list-units --failed --no-pager --plain",
     "devices.txt": "ls -l /dev/nvidia* /dev/nvidia-caps/* 2>&1 || true",
     "network.txt": "ip address; ip route; cat /etc/hosts",
+}
+INIT_COMMANDS: dict[Init, dict[str, str]] = {
+    "systemd": {
+        "journal.txt": "journalctl --no-pager --lines=2000 --output=short-iso",
+        "units.txt": "systemctl is-system-running; systemctl list-units --failed --no-pager --plain",
+    },
+    "runit": {"units.txt": "sv status /etc/service/*"},
 }
 SLURM_COMMANDS = {
     "slurm.conf": "cat /etc/slurm/slurm.conf",
@@ -44,10 +52,10 @@ CONTROLLER_COMMAND = "sinfo --Node --long; sinfo --list-reasons; scontrol show n
 def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[NetworkState]) -> Parts:
     """The engine's facts, and its objects by their labels and configuration."""
     return {
-        "engine/facts.json": lambda: as_json(asdict(driver.facts())),
-        "engine/nodes.json": lambda: as_json([asdict(node) for node in nodes]),
-        "engine/networks.json": lambda: as_json([asdict(network) for network in networks]),
-        "engine/images.json": lambda: as_json([asdict(image) for image in driver.list_images()]),
+        f"{driver.name}/facts.json": lambda: as_json(asdict(driver.facts())),
+        f"{driver.name}/nodes.json": lambda: as_json([asdict(node) for node in nodes]),
+        f"{driver.name}/networks.json": lambda: as_json([asdict(network) for network in networks]),
+        f"{driver.name}/images.json": lambda: as_json([asdict(image) for image in driver.list_images()]),
     }
 
 
@@ -80,19 +88,25 @@ def cluster_parts(driver: Driver, cluster: str, observe_gpus: Callable[[GpuMode]
         return _tell(driver, controller, CONTROLLER_COMMAND)
 
     return {
-        f"clusters/{cluster}/spec.json": lambda: as_json(_spec_document(observe_cluster(driver, cluster))),
-        f"clusters/{cluster}/status.json": lambda: as_json([asdict(row) for row in cluster_status(driver, cluster)]),
-        f"clusters/{cluster}/plan.txt": plan,
-        f"clusters/{cluster}/slurm.txt": slurm,
+        f"{driver.name}/clusters/{cluster}/spec.json": lambda: as_json(
+            _spec_document(observe_cluster(driver, cluster))
+        ),
+        f"{driver.name}/clusters/{cluster}/status.json": lambda: as_json(
+            [asdict(row) for row in cluster_status(driver, cluster)]
+        ),
+        f"{driver.name}/clusters/{cluster}/plan.txt": plan,
+        f"{driver.name}/clusters/{cluster}/slurm.txt": slurm,
     }
 
 
 def node_parts(driver: Driver, node: NodeState) -> Parts:
     """A node's console, and where it runs its journal, units and Slurm."""
     parts: Parts = {"console.txt": partial(driver.logs, node.name)}
-    commands = COMMANDS if node.labels.get(LABEL_ROLE) != "slurm" else {**COMMANDS, **SLURM_COMMANDS}
+    commands = {**COMMANDS, **INIT_COMMANDS[init_of(driver)]}
+    if node.labels.get(LABEL_ROLE) == "slurm":
+        commands |= SLURM_COMMANDS
     parts |= {part: partial(_tell, driver, node, line) for part, line in commands.items()}
-    return {f"nodes/{node.name}/{part}": collect for part, collect in parts.items()}
+    return {f"{driver.name}/nodes/{node.name}/{part}": collect for part, collect in parts.items()}
 
 
 def _spec_document(state: ClusterState) -> dict[str, object] | None:

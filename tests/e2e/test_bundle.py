@@ -21,15 +21,15 @@ def unpack(path: Path) -> dict[str, bytes]:
         return {name: file.read() for name, file in files.items() if file}
 
 
-def secrets_of_the_cluster(gpuprov: Gpuprov) -> list[bytes]:
+def secrets_of(gpuprov: Gpuprov, cluster: str, *nodes: str) -> list[bytes]:
     """Every secret the cluster has: munge key, ssh host keys, and the private key of who made it."""
-    encoded = gpuprov.in_node("e000", "base64", "-w0", "/etc/munge/munge.key").strip()
+    encoded = gpuprov.in_node(nodes[0], "base64", "-w0", "/etc/munge/munge.key").strip()
     key = base64.b64decode(encoded)
     assert len(key) >= 32
     found = [key, key.hex().encode(), encoded.encode()]
-    texts = [gpuprov.in_node(name, "cat", "/etc/ssh/ssh_host_ed25519_key") for name in NODES]
-    texts += [path.read_text() for path in (gpuprov.folder / "data").rglob("id_ed25519")]
-    assert len(texts) == len(NODES) + 1
+    texts = [gpuprov.in_node(name, "cat", "/etc/ssh/ssh_host_ed25519_key") for name in nodes]
+    texts += [path.read_text() for path in (gpuprov.folder / "data/gpuprov" / cluster).rglob("id_ed25519")]
+    assert len(texts) == len(nodes) + 1
     found += [line.encode() for text in texts for line in text.splitlines() if line and not line.startswith("-----")]
     return found
 
@@ -43,20 +43,20 @@ def test_a_bundle_has_everything_but_secrets(
     path = tmp_path / "bundle.tar.gz"
     document = gpuprov("--json", "bundle", str(path), variables={"REGISTRY_TOKEN": TOKEN}).document
     # other clusters of this machine may go while we look
-    assert not [part for part in document["missing"] if part.startswith(("clusters/gpte2e/", "nodes/e00"))]
-    assert {part for part in document["missing"] if part.partition("/")[0] not in ("clusters", "nodes")} == set()
+    assert not [part for part in document["missing"] if part.startswith(("lxd/clusters/gpte2e/", "lxd/nodes/e00"))]
+    assert {part for part in document["missing"] if "/" not in part} == set()
     parts = unpack(path)
     assert set(parts) == {"README.txt", *document["parts"]}
-    assert {"versions.json", "record.json", "doctor.json", "engine/nodes.json", "clusters/gpte2e/plan.txt"} <= set(
+    assert {"versions.json", "record.json", "doctor-lxd.json", "lxd/nodes.json", "lxd/clusters/gpte2e/plan.txt"} <= set(
         parts
     )
     for name in NODES:
-        assert b"Slurm" in parts[f"nodes/{name}/journal.txt"]
-        assert b"slurmd version" in parts[f"nodes/{name}/slurm-logs.txt"]
-    assert b"e003" in parts["clusters/gpte2e/slurm.txt"]
+        assert b"Slurm" in parts[f"lxd/nodes/{name}/journal.txt"]
+        assert b"slurmd version" in parts[f"lxd/nodes/{name}/slurm-logs.txt"]
+    assert b"e003" in parts["lxd/clusters/gpte2e/slurm.txt"]
     whole = b"\0".join(parts.values())
-    assert b"password=(hidden)" in parts["nodes/e001/journal.txt"]
-    for secret in (TOKEN.encode(), *secrets_of_the_cluster(gpuprov)):
+    assert b"password=(hidden)" in parts["lxd/nodes/e001/journal.txt"]
+    for secret in (TOKEN.encode(), *secrets_of(gpuprov, "gpte2e", *NODES)):
         assert secret not in whole
     assert path.stat().st_mode & 0o777 == 0o600
     before = path.read_bytes()
@@ -67,7 +67,7 @@ def test_a_bundle_has_everything_but_secrets(
 def test_a_bundle_with_a_dead_engine_says_what_is_missing(gpuprov: Gpuprov, tmp_path: Path) -> None:
     path = tmp_path / "bundle.tar.gz"
     said = gpuprov("bundle", str(path), variables={"LXD_DIR": str(tmp_path)})
-    assert "missing: nodes: lxd is not running on this machine" in said.stdout
+    assert "missing: lxd: lxd is not running on this machine" in said.stdout
     readme = unpack(path)["README.txt"].decode()
     assert "gpuprov host prepare" in readme
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bundle.tar.gz"]

@@ -32,8 +32,8 @@ def sources(world: World, tmp_path: Path) -> Sources:
     logs.mkdir()
     (logs / "one.log").write_text(f"gpuprov: exec c000 -- curl -H {TOKEN}\n")
     return Sources(
-        engine="lxd",
-        open_engine=lambda: world.driver,
+        engines=("lxd",),
+        open_engine=lambda _: world.driver,
         observe_gpus=lambda _mode: world.host,
         root=tmp_path,
         run_logs=logs,
@@ -57,17 +57,17 @@ def test_everything_of_a_cluster_is_in_it(world: World, sources: Sources, tmp_pa
     parts = unpack(tmp_path / "b.tar.gz")
     assert parts.pop("README.txt")
     assert parts == collected.parts
-    expected = {"versions.json", "record.json", "doctor.json", "engine/facts.json", "engine/nodes.json", "runs/one.log"}
+    expected = {"versions.json", "record.json", "doctor-lxd.json", "fake/facts.json", "fake/nodes.json", "runs/one.log"}
     expected |= {
-        "clusters/lab/spec.json",
-        "clusters/lab/plan.txt",
-        "clusters/lab/status.json",
-        "clusters/lab/slurm.txt",
+        "fake/clusters/lab/spec.json",
+        "fake/clusters/lab/plan.txt",
+        "fake/clusters/lab/status.json",
+        "fake/clusters/lab/slurm.txt",
     }
-    expected |= {f"nodes/{name}/{part}" for name in ("c000", "c001") for part in ("journal.txt", "slurm-logs.txt")}
+    expected |= {f"fake/nodes/{name}/{part}" for name in ("c000", "c001") for part in ("journal.txt", "slurm-logs.txt")}
     assert expected <= set(parts)
-    assert parts["clusters/lab/plan.txt"].startswith("nothing to do")
-    assert json.loads(parts["clusters/lab/spec.json"])["nodes"]["count"] == 2
+    assert parts["fake/clusters/lab/plan.txt"].startswith("nothing to do")
+    assert json.loads(parts["fake/clusters/lab/spec.json"])["nodes"]["count"] == 2
     assert json.loads(parts["versions.json"])["system"] == "Debian 12"
 
 
@@ -85,28 +85,42 @@ def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Source
     world.engine.answer = leak
     make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
     parts = unpack(tmp_path / "b.tar.gz")
-    assert "password=(hidden)" in parts["nodes/c000/journal.txt"]
+    assert "password=(hidden)" in parts["fake/nodes/c000/journal.txt"]
     whole = "".join(parts.values())
     for secret in (key.hex(), base64.b64encode(key).decode(), TOKEN, "hunter2"):
         assert secret not in whole
 
 
 def test_an_engine_that_is_dead_is_named_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
-    def dead() -> Driver:
+    def dead(_: str) -> Driver:
         raise HostNotReady("the lxd daemon does not answer", evidence="refused", fix="gpuprov host prepare")
 
     asked = Sources(**{**vars(sources), "open_engine": dead})
     collected = make_bundle(new_file(tmp_path), asked, reporter=world.reporter)
-    assert set(collected.missing) >= {"engine", "clusters", "nodes"}
+    assert "lxd" in collected.missing
     parts = unpack(tmp_path / "b.tar.gz")
-    assert "engine: the lxd daemon does not answer: refused (fix: gpuprov host prepare)" in parts["README.txt"]
+    assert "lxd: the lxd daemon does not answer: refused (fix: gpuprov host prepare)" in parts["README.txt"]
     assert "versions.json" in parts
+
+
+def test_every_engine_is_in_it_and_a_dead_one_hides_no_other(world: World, sources: Sources, tmp_path: Path) -> None:
+    world.up(1)
+
+    def open_engine(engine: str) -> Driver:
+        if engine == "docker":
+            raise HostNotReady("docker is not running", evidence="no socket", fix="gpuprov host prepare")
+        return world.driver
+
+    asked = Sources(**{**vars(sources), "engines": ("docker", "lxd"), "open_engine": open_engine})
+    collected = make_bundle(new_file(tmp_path), asked, reporter=world.reporter)
+    assert collected.missing == {"docker": "docker is not running: no socket (fix: gpuprov host prepare)"}
+    assert {"doctor-docker.json", "doctor-lxd.json", "fake/nodes/c000/journal.txt"} <= set(collected.parts)
 
 
 def test_no_cluster_is_named_too(world: World, sources: Sources, tmp_path: Path) -> None:
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
-    assert "no cluster" in collected.missing["nodes"]
-    assert "engine/nodes.json" in collected.parts
+    assert "no cluster" in collected.missing["lxd/clusters"]
+    assert "fake/nodes.json" in collected.parts
 
 
 def test_a_part_that_fails_stops_no_other(world: World, sources: Sources, tmp_path: Path) -> None:
@@ -115,9 +129,9 @@ def test_a_part_that_fails_stops_no_other(world: World, sources: Sources, tmp_pa
     broken = EngineError("no log", evidence="gone", fix="x")
     world.engine.faults.raise_at(broken, "logs", subject="c000")
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
-    assert "no log" in collected.missing["nodes/c000/console.txt"]
-    assert "gpuprov start c001" in collected.missing["nodes/c001/journal.txt"]
-    assert "nodes/c001/console.txt" in collected.parts
+    assert "no log" in collected.missing["fake/nodes/c000/console.txt"]
+    assert "gpuprov start c001" in collected.missing["fake/nodes/c001/journal.txt"]
+    assert "fake/nodes/c001/console.txt" in collected.parts
 
 
 def test_a_fault_of_ours_is_named_and_stops_nothing() -> None:
