@@ -94,8 +94,8 @@ def repairs(rows: list[Row]) -> str:
 
 def foreign(rows: list[Row]) -> str:
     """Things of others that were compared, and how many of them changed."""
-    lines = [(row["life"], row["objects"], row["changed"]) for row in rows]
-    return table(("Life of a cluster", "Foreign things compared", "Changed"), lines)
+    lines = [(row["engine"], row["life"], row["objects"], row["changed"]) for row in rows]
+    return table(("Engine", "Life of a cluster", "Foreign things compared", "Changed"), lines)
 
 
 TABLES: dict[str, tuple[str, Callable[[list[Row]], str]]] = {

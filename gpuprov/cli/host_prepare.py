@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -31,7 +32,12 @@ def command(session: Session, engine: HostEngine, pool_size: int) -> None:
     write. LXD and Docker live side by side: prepare the machine for each in turn, in any order.
     """
     from gpuprov.assets import find_asset
-    from gpuprov.workflows.prepare_host import HostRequest, prepare_host
+    from gpuprov.workflows.prepare_host import HostRequest, prepare_host, variables_for
 
-    request = HostRequest(roles_path=find_asset("roles"), engine=engine, pool_size_gib=pool_size)
+    request = HostRequest(
+        roles_path=find_asset("roles"),
+        engine=engine,
+        pool_size_gib=pool_size,
+        variables=variables_for(engine, os.environ),
+    )
     show_outcome(session, prepare_host(request, reporter=session.reporter))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def command(session: Session, engine: HostEngine) -> None:
     """Take back what `host prepare` made, and nothing that it found; packages stay. Needs root."""
     from gpuprov.assets import find_asset
-    from gpuprov.workflows.prepare_host import HostRequest, undo_host
+    from gpuprov.workflows.prepare_host import HostRequest, undo_host, variables_for
 
-    request = HostRequest(roles_path=find_asset("roles"), engine=engine)
+    request = HostRequest(roles_path=find_asset("roles"), engine=engine, variables=variables_for(engine, os.environ))
     show_outcome(session, undo_host(request, reporter=session.reporter))

@@ -453,6 +453,9 @@ class Driver(Protocol):
     def import_rootfs(self, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
         """Make a base image from a root file system tar; returns its identity."""
 
+    def image_name_holder(self, name: str) -> str | None:
+        """What has the name that an image of ours is to get and is not ours, in words; None if nothing has."""
+
     def publish_image(self, builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
         """Turn a builder node into an image, atomically: an interrupted call leaves no image."""
 

@@ -164,13 +164,14 @@ def remove_image(driver: Driver, name: str) -> ImageState:
 
 def _refuse_taken_names(driver: Driver, image: str) -> None:
     """Ask before the minute that a build takes whether the builder's name and the image's are free or ours."""
-    for node in driver.list_nodes():
-        if not node.ours and (node.name == BUILDER or node.name.endswith(f"-{image}")):
-            raise NotOurs(
-                f"the name {node.name}, which building an image needs, is taken by an instance gpuprov did not make",
-                evidence=f"{driver.name} has {node.name}, {node.status}, without a gpuprov label",
-                fix="rename or remove that instance, then run the same command again",
-            )
+    builder = next((node for node in driver.list_nodes() if node.name == BUILDER and not node.ours), None)
+    holder = f"the instance {BUILDER}, {builder.status}" if builder else driver.image_name_holder(image)
+    if holder:
+        raise NotOurs(
+            f"a name that building an image needs is taken: {holder}",
+            evidence=f"{driver.name} has it without a label of gpuprov",
+            fix="rename or remove what has that name, then run the same command again",
+        )
 
 
 def _refuse_without_room(driver: Driver, cache: Path) -> None:

@@ -17,7 +17,7 @@ from gpuprov.provision.inventory import Target
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.provision.playbook import PlayResult
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     RunPlay = Callable[..., PlayResult]
 
 HostEngine = Literal["lxd", "docker"]
+LXD_FOLDERS = ("/var/lib/lxd", "/var/snap/lxd/common/lxd")  # of the distributions, which the role knows
 PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
 PACKAGES: dict[HostEngine, str] = {"lxd": "lxd lxd-client mmdebstrap btrfs-progs", "docker": "docker.io mmdebstrap"}
@@ -47,6 +48,14 @@ class HostRequest:
     pool_size_gib: int = 30
     bridges: tuple[str, ...] = ("gpbr0",)
     variables: tuple[tuple[str, object], ...] = ()
+
+
+def variables_for(engine: HostEngine, environment: Mapping[str, str]) -> tuple[tuple[str, object], ...]:
+    """The role's variables by which the engine that this user's environment names is meant: LXD_DIR is a folder."""
+    folder = environment.get("LXD_DIR", "").rstrip("/")
+    if engine != "lxd" or not folder or folder in LXD_FOLDERS:
+        return ()
+    return (("host_lxd_dir", folder), ("host_log_dir", f"{folder}/logs"), ("host_run_dir", folder))
 
 
 def prepare_host(request: HostRequest, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:

@@ -98,6 +98,9 @@ class Site(Protocol):
     def no_image(self, name: str) -> str | None:
         """What an image's identity would be that is that instance, and no image of ours; None if none can be."""
 
+    def take_image_name(self, name: str) -> None:
+        """Make something foreign that has the name which an image of ours would get."""
+
     def sweep(self) -> None:
         """Remove every object of these tests."""
 
@@ -130,6 +133,9 @@ class FakeSite:
 
     def no_image(self, name: str) -> str | None:  # noqa: ARG002 - an identity is looked up among images only
         return None
+
+    def take_image_name(self, name: str) -> None:
+        self.engine.add_foreign_node(f"gpuprov-image-{name}")
 
     def sweep(self) -> None:
         self.engine.nodes.clear()
@@ -193,6 +199,9 @@ class LxdSite:
     def no_image(self, name: str) -> str | None:
         return f"instance:{name}"
 
+    def take_image_name(self, name: str) -> None:
+        self.add_foreign_node(f"gpuprov-image-{name}")
+
     def sweep(self) -> None:
         for instance in self._client.instances.all(recursion=1):
             owner = instance.config.get("user.gpuprov.cluster")
@@ -245,6 +254,9 @@ class DockerSite:
         tag = f"{name.lower()}:foreign"
         self._client.import_image_from_data(rootfs_of(b"foreign"), repository=name.lower(), tag="foreign")
         return tag
+
+    def take_image_name(self, name: str) -> None:
+        self._client.import_image_from_data(rootfs_of(b"foreign"), repository="gpuprov-image", tag=name)
 
     def sweep(self) -> None:
         for node in self._client.containers(all=True):

@@ -153,3 +153,20 @@ def test_a_root_file_system_that_is_none(driver: Driver, tmp_path: Path) -> None
         identity = driver.import_rootfs("gpt-rootfs", str(tmp_path / "bad.tar"), {LABEL_VERSION: "test"})
         driver.delete_image(identity)  # an engine may look at it only when a node is made from it
         raise EngineError("imported", evidence="not looked at", fix="none")
+
+
+def test_what_has_the_name_of_an_image_to_be_is_told_and_left_alone(bench: Bench) -> None:
+    driver = bench.driver
+    assert driver.image_name_holder("gpt-base") is None, "ours has it"
+    assert driver.image_name_holder("gpt-taken") is None
+    bench.site.take_image_name("gpt-taken")
+    holder = driver.image_name_holder("gpt-taken")
+    assert holder
+    assert "gpt-taken" in holder
+    assert "gpt-taken" not in " ".join(image.name for image in driver.list_images())
+    if bench.real:
+        builder = bench.builder()
+        with refused(EngineError):
+            driver.publish_image(builder, "gpt-taken", {LABEL_FINGERPRINT: "f"})
+        assert driver.image_name_holder("gpt-taken") == holder
+        driver.delete_node(builder)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -223,3 +224,12 @@ def test_a_port_of_the_host_that_is_in_use_is_refused(bench: Bench) -> None:
     state = bench.driver.find_node(name)
     assert state
     assert state.exposed == ()
+
+
+@pytest.mark.usefixtures("real")
+def test_a_network_that_lost_its_link_leaves_nothing_behind(bench: Bench) -> None:
+    for _ in range(2):  # what the first has left would stand in the way of the second
+        bench.driver.create_network(SPARE)
+        subprocess.run(["ip", "link", "delete", SPARE.name], check=True)
+        bench.driver.delete_network(SPARE.name)
+        assert SPARE.name not in networks(bench.driver)

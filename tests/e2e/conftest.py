@@ -222,6 +222,19 @@ def lxc(gpuprov: Gpuprov) -> Callable[..., str]:  # noqa: ARG001 - LXD is there
 
 
 @pytest.fixture(scope="session")
+def docker(gpuprov: Gpuprov) -> Any:  # noqa: ARG001 - root
+    """Docker's own SDK, for what must hold there and what somebody else might do."""
+    import docker  # type: ignore[import-untyped,unused-ignore]
+
+    try:
+        return docker.APIClient()
+    except Exception as error:  # noqa: BLE001 - the SDK's, of many kinds
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have a real Docker (gpuprov host prepare --engine docker): {error}")
+        pytest.skip(f"needs a running Docker (gpuprov host prepare --engine docker): {error}")
+
+
+@pytest.fixture(scope="session")
 def host() -> Callable[..., str]:
     """Any command of the host; it must succeed."""
     return output

@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.conftest import output
 from tests.e2e.places import PLACES
+from tests.e2e.test_bundle import secrets_of, unpack
 from tests.e2e.test_engine import wait_for_end
 from tests.e2e.test_refusals import has_three_parts, link
 
@@ -46,10 +47,8 @@ def spec_of(folder: Path, place: Place = PLACE, **network: str) -> str:
 class DockerWorld:
     """What must not change behind anybody's back, asked of Docker itself and of the host."""
 
-    def __init__(self, keys: Path) -> None:
-        import docker  # type: ignore[import-untyped,unused-ignore]
-
-        self.client = docker.APIClient()
+    def __init__(self, client: Any, keys: Path) -> None:
+        self.client = client
         self._keys = keys
 
     def look(self) -> dict[str, object]:
@@ -81,13 +80,8 @@ def _concerns_us(labels: dict[str, str] | None) -> bool:
 
 
 @pytest.fixture(scope="module")
-def world(gpuprov: Gpuprov, place: Place) -> DockerWorld:  # noqa: ARG001 - swept before we look
-    try:
-        return DockerWorld(gpuprov.folder / "data")
-    except Exception as error:  # noqa: BLE001 - the SDK's, of many kinds
-        if os.environ.get("CI"):
-            pytest.fail(f"CI must have a real Docker (gpuprov host prepare --engine docker): {error}")
-        pytest.skip(f"needs a running Docker (gpuprov host prepare --engine docker): {error}")
+def world(gpuprov: Gpuprov, place: Place, docker: Any) -> DockerWorld:  # noqa: ARG001 - swept before we look
+    return DockerWorld(docker, gpuprov.folder / "data")
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +142,7 @@ def test_no_node_is_privileged_or_opens_more_than_its_gpu(world: DockerWorld) ->
         assert not config["Privileged"]
         assert config["NetworkMode"] != "host"
         assert not config["PidMode"]
+        assert (config["CapAdd"] or [], config["CapDrop"], config["SecurityOpt"] or []) == ([], ["MKNOD"], [])
         assert all("*" not in rule.split()[1] for rule in config["DeviceCgroupRules"] or [])
 
 
@@ -190,6 +185,28 @@ def test_nodes_outlive_a_restart_of_the_engine(gpuprov: Gpuprov, host: Callable[
         pytest.skip("somebody else started this Docker: not ours to restart")
     wait_idle(gpuprov)
     assert sorted(gpuprov.in_node(NODES[0], "srun", "-N4", "hostname").split()) == NODES
+
+
+def test_a_bundle_has_everything_but_secrets(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    path = tmp_path / "bundle.tar.gz"
+    log = (
+        "sh",
+        "-c",
+        "cat /etc/munge/munge.key | base64 >>/var/log/slurm/slurmd.log; echo password=gpt-4711 >/proc/1/fd/1",
+    )
+    gpuprov.in_node(NODES[1], *log)
+    document = gpuprov("--json", "bundle", str(path), "--engine", "docker").document
+    assert not [part for part in document["missing"] if part.startswith(f"docker/clusters/{CLUSTER}/")]
+    parts = unpack(path)
+    assert {"doctor-docker.json", "docker/facts.json", f"docker/clusters/{CLUSTER}/plan.txt"} <= set(parts)
+    for name in NODES:
+        assert b"run: " in parts[f"docker/nodes/{name}/units.txt"]
+        assert b"slurmd version" in parts[f"docker/nodes/{name}/slurm-logs.txt"]
+    assert NODES[3].encode() in parts[f"docker/clusters/{CLUSTER}/slurm.txt"]
+    assert b"password=(hidden)" in parts[f"docker/nodes/{NODES[1]}/console.txt"]
+    whole = b"\0".join(parts.values())
+    for secret in (b"gpt-4711", *secrets_of(gpuprov, CLUSTER, *NODES)):
+        assert secret not in whole
 
 
 REFUSED = {

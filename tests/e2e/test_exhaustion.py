@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +23,6 @@ from tests.contract.engines import write_rootfs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from gpuprov.drivers.base import Driver
     from tests.e2e.conftest import Finished, Gpuprov
@@ -99,6 +100,22 @@ def small_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dr
             daemon.wait(timeout=30)
             for place in ("devlxd", "shmounts", "storage-pools/small"):
                 subprocess.run(["umount", "--lazy", str(tmp_path / "lxd" / place)], check=False, capture_output=True)
+
+
+def test_a_host_is_prepared_for_the_lxd_that_the_environment_names(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    folder = tmp_path / "lxd"
+    variables = {"LXD_DIR": str(folder)}
+    before = Path("/run/gpuprov/lxd.pid").read_bytes() if Path("/run/gpuprov/lxd.pid").exists() else b""
+    prepare = ("host", "prepare", "--pool-size", "5")
+    try:
+        assert "Make the pool" in gpuprov(*prepare, variables=variables).stdout
+        assert gpuprov(*prepare, variables=variables).stdout == "unchanged\n"
+        assert gpuprov("--json", "list", "--engine", "lxd", variables=variables).document["nodes"] == []
+        assert (Path("/run/gpuprov/lxd.pid").read_bytes() if before else b"") == before
+    finally:
+        os.kill(int((folder / "lxd.pid").read_text()), signal.SIGTERM)
+        for place in ("devlxd", "shmounts", "storage-pools/gpuprov"):
+            subprocess.run(["umount", "--lazy", str(folder / place)], check=False, capture_output=True)
 
 
 def test_a_pool_that_fills_up_under_a_node(small_engine: Driver, tmp_path: Path) -> None:

@@ -7,13 +7,17 @@ import io
 import json
 import tarfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.conftest import lxd
+from gpuprov.core.fingerprint import short
+from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
+from gpuprov.workflows.host_gpus import observe_gpus
+from gpuprov.workflows.node_image import node_recipe
+from tests.e2e.conftest import lxd, output
 from tests.e2e.places import MARK
 
 if TYPE_CHECKING:
@@ -24,19 +28,30 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
 
 BUILDER = "gpuprov-build"
-FOLDERS = ("/etc", "/run/gpuprov", "/var/cache/gpuprov", "/usr/local", "/root/.ssh", "/root/.config")
+FOLDERS = (
+    *("/etc", "/run/gpuprov", "/var/cache/gpuprov", "/var/lib/gpuprov", "/usr/local"),
+    *("/root/.ssh", "/root/.config", "/root/.docker"),
+)
+DEVICES = "/var/lib/gpuprov/devices/"  # of simulated GPUs in Docker; they stay for the next cluster
+IMAGE = "gpuprov-image-000000000000"
 FLEETING = {"tentative", "valid_life_time", "preferred_life_time", "used_by", "last_used_at"}
 
 
-def dump(host: Callable[..., str], keys: Path) -> dict[str, object]:
-    """Everything of LXD and of the host that a run of ours could reach, one entry an object."""
+def dump(host: Callable[..., str], docker: Any, keys: Path) -> dict[str, object]:
+    """Everything of both engines and of the host that a run of ours could reach, one entry an object."""
     found: dict[str, object] = {f"temporary {path.name}": True for path in Path("/tmp").glob("gpuprov*")}
     for folder in (*FOLDERS, str(keys)):
         found |= dump_folder(Path(folder))
-    return {**found, **dump_engine(), **dump_network(host)}
+    return {**found, **dump_lxd(), **dump_docker(docker), **dump_network(host)}
 
 
-def dump_engine() -> dict[str, object]:
+@pytest.fixture
+def look(gpuprov: Gpuprov, host: Callable[..., str], docker: Any) -> Callable[[], dict[str, object]]:
+    """Dumps everything."""
+    return lambda: dump(host, docker, gpuprov.folder / "data")
+
+
+def dump_lxd() -> dict[str, object]:
     found: dict[str, object] = {}
     for kind in ("instances", "networks", "images", "images/aliases", "profiles", "storage-pools", "projects"):
         for item in lxd(f"{kind}?recursion=1"):
@@ -44,6 +59,22 @@ def dump_engine() -> dict[str, object]:
     for pool in lxd("storage-pools"):
         for volume in lxd(f"{pool.removeprefix('/1.0/')}/volumes?recursion=1"):
             found[f"{pool} {volume['type']} {volume['name']}"] = stable(volume)
+    return found
+
+
+def dump_docker(docker: Any) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for item in docker.containers(all=True):
+        container = docker.inspect_container(item["Id"])
+        kept = ("Id", "Config", "HostConfig", "Mounts", "Image", "RestartCount")
+        found[f"containers {container['Name']}"] = [container["State"]["Status"], *(container[key] for key in kept)]
+    for item in docker.images(all=True):
+        for tag in item["RepoTags"] or [item["Id"]]:
+            found[f"docker-images {tag}"] = (item["Id"], item["Labels"], item["Size"])
+    for item in docker.networks():
+        found[f"docker-networks {item['Name']}"] = {key: item[key] for key in item if key != "Containers"}
+    for item in docker.volumes()["Volumes"] or ():
+        found[f"docker-volumes {item['Name']}"] = item
     return found
 
 
@@ -72,6 +103,8 @@ def stable(item: Any) -> Any:
 def dump_folder(folder: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for path in (folder, *folder.rglob("*")) if folder.exists() else ():
+        if str(path).startswith(DEVICES):
+            continue
         status = path.lstat()
         content = str(path.readlink()) if path.is_symlink() else ""
         if path.is_file() and not path.is_symlink() and status.st_size < 1 << 20:
@@ -93,8 +126,31 @@ def write_image(path: Path) -> str:
     return str(path)
 
 
+def write_empty_tar() -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("marker"))
+    return packed.getvalue()
+
+
+def make_docker_foreigners(docker: Any, place: Place, stack: ExitStack) -> None:
+    for repository, tag in (("gpuprov-image", IMAGE.rpartition("-")[2]), ("gpuprov", "latest"), ("gpuprov-kept", "1")):
+        docker.import_image_from_data(write_empty_tar(), repository=repository, tag=tag)
+        stack.callback(docker.remove_image, f"{repository}:{tag}")
+    for name in (place.node(3), BUILDER, f"{place.node(0)}.new"):
+        docker.create_container("gpuprov:latest", command="true", name=name)
+        stack.callback(docker.remove_container, name)
+    for name in (f"{place.mark}7", f"{place.mark}-gpuprov-labels-1"):
+        docker.create_network(name, driver="bridge", options={"com.docker.network.bridge.name": name[:6]})
+        stack.callback(docker.remove_network, name)
+    docker.create_volume("gpuprov")
+    stack.callback(docker.remove_volume, "gpuprov")
+
+
 @pytest.fixture
-def foreigners(host: Callable[..., str], lxc: Callable[..., str], place: Place, tmp_path: Path) -> Iterator[None]:
+def foreigners(
+    host: Callable[..., str], lxc: Callable[..., str], docker: Any, place: Place, tmp_path: Path
+) -> Iterator[None]:
     """Things of somebody else's, of every kind, named like ours."""
     with ExitStack() as stack:
 
@@ -103,7 +159,7 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], place: Place, 
             stack.callback(host, *undo)
 
         pool = lxc("storage", "list", "--format", "csv").partition(",")[0]
-        for name in (place.node(3), BUILDER, "gpuprov-image-000000000000"):
+        for name in (place.node(3), BUILDER, IMAGE):
             make(("lxc", "delete", name), "lxc", "init", "--empty", name, "--storage", pool)
             host("lxc", "config", "set", name, MARK, place.cluster)  # so that the next run finds what this one leaves
         host("lxc", "config", "set", place.node(3), "user.gpuprov", "mine")
@@ -124,6 +180,7 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], place: Place, 
         make(("lxc", "storage", "delete", f"{place.mark}pool"), "lxc", "storage", "create", f"{place.mark}pool", "dir")
         volume = ("storage", "volume")
         make(("lxc", *volume, "delete", pool, "gpuprov"), "lxc", *volume, "create", pool, "gpuprov")
+        make_docker_foreigners(docker, place, stack)
         make(("ip", "link", "delete", link), "ip", "link", "add", link, "type", "bridge")
         host("ip", "address", "add", f"{place.address(3, 1)}/25", "dev", link)
         host("ip", "link", "set", link, "up")
@@ -145,54 +202,89 @@ def foreigners(host: Callable[..., str], lxc: Callable[..., str], place: Place, 
         yield
 
 
-def live(gpuprov: Gpuprov, place: Place, spec: str) -> None:
+def live(gpuprov: Gpuprov, place: Place, spec: str, engine: str) -> None:
     """A cluster's whole life, but for the image."""
     up = ("cluster", "up", "-f", spec, "--no-verify")
+    where = ("--engine", engine)
+    more = f"{place.mark}-more"
     gpuprov(*up)
     assert "taken by an instance that gpuprov did not make" in gpuprov(*up, "-n", "4", expect=4).stderr
     gpuprov(*up, "-n", "3")
-    gpuprov("create-node", f"{place.mark}-more", "--cluster", place.cluster, "--gpu-mode", "simulated")
-    gpuprov("expose", place.node(0), "8080", "--port", "17002")
+    gpuprov("create-node", more, "--cluster", place.cluster, "--gpu-mode", "simulated", *where)
     gpuprov("snapshot", place.node(0), "kept")
-    gpuprov("stop", f"{place.mark}-more")
-    gpuprov("rm", f"{place.mark}-more")
+    gpuprov("stop", more)
+    gpuprov("expose", more if engine == "docker" else place.node(0), "8080", "--port", "17002")
+    gpuprov("rm", more)
     gpuprov(*up, "-n", "1")
-    gpuprov("unexpose", place.node(0), "17002")
-    assert "gpuprov did not make" in gpuprov("rm", place.node(3), expect=2).stderr
-    for image in ("gpuprov-image-000000000000", "gpuprov"):
-        assert f"there is no image {image}" in gpuprov("image", "rm", image).stderr
+    if engine == "lxd":
+        gpuprov("unexpose", place.node(0), "17002")
+    assert "gpuprov did not make" in gpuprov("rm", place.node(3), *where, expect=2).stderr
+    for image in (IMAGE, "gpuprov"):
+        assert f"there is no image {image}" in gpuprov("image", "rm", image, *where).stderr
 
 
 @pytest.mark.usefixtures("cluster", "foreigners")  # the first for the image, which stays
 @pytest.mark.parametrize("building", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("engine", ["lxd", "docker"])
 def test_nothing_foreign_changes(
     gpuprov: Gpuprov,
-    host: Callable[..., str],
+    look: Callable[[], dict[str, object]],
     place: Place,
     ledger: Ledger,
-    tmp_path: Path,
     *,
+    engine: str,
     building: bool,
 ) -> None:
-    spec = tmp_path / "spec.yaml"
-    spec.write_text(place.spec())
-    keys = gpuprov.folder / "data"
-    build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
-    if building:
-        assert f"the name {BUILDER}" in gpuprov(*build, expect=4).stderr
-        host("lxc", "rename", BUILDER, f"{BUILDER}-not")
-    before = dump(host, keys)
+    spec = gpuprov.folder / f"foreign-{engine}.yaml"
+    spec.write_text(place.spec(engine=engine))
+    before = look()
     assert len(before) > 500
-    live(gpuprov, place, str(spec))
-    if building:
-        gpuprov("image", "rm", gpuprov.json(*build)["changed"][0].split()[-1])
-    there = dump(host, keys)
-    assert {key.partition(" ")[0] for key in set(there) - set(before)} >= {"instances", "networks", "ip", "nft", "file"}
-    gpuprov("cluster", "down", place.cluster)
-    after = dump(host, keys)
+    with free_builder_name(engine) if building else nullcontext():
+        live(gpuprov, place, str(spec), engine)
+        if building:
+            build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
+            made = gpuprov.json(*build, "--engine", engine)["changed"][0].split()[-1]
+            gpuprov("image", "rm", made, "--engine", engine)
+        there = look()
+        kinds = {"instances", "networks", "nft"} if engine == "lxd" else {"containers", "docker-networks", "iptables"}
+        assert {key.partition(" ")[0] for key in set(there) - set(before)} >= {*kinds, "ip", "file"}
+        gpuprov("cluster", "down", place.cluster)
+    after = look()
     changed = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
-    if building:
-        host("lxc", "rename", f"{BUILDER}-not", BUILDER)
     life = "up, grow, create-node, expose, snapshot, stop, rm, shrink, down" + ", image build and rm" * building
-    ledger.add("foreign", life=life, objects=len(before), changed=len(changed))
+    ledger.add("foreign", engine=engine, life=life, objects=len(before), changed=len(changed))
     assert changed == {}
+
+
+@contextmanager
+def free_builder_name(engine: str) -> Iterator[None]:
+    """Another name for the foreign builder for as long as the block runs."""
+    client, other = {"lxd": "lxc", "docker": "docker"}[engine], f"{BUILDER}-not"
+    output(client, "rename", BUILDER, other)
+    try:
+        yield
+    finally:
+        output(client, "rename", other, BUILDER)
+
+
+@pytest.mark.parametrize("engine", ["lxd", "docker"])
+def test_what_has_the_name_of_an_image_to_be_is_told_before_it_is_built(
+    gpuprov: Gpuprov, lxc: Callable[..., str], docker: Any, engine: str
+) -> None:
+    spec = ClusterSpec(image=ImageSpec(packages=("hello", "tree")), nodes=NodesSpec(role="plain"))
+    recipe = node_recipe(spec, "plain", observe_gpus("simulated"), init="systemd" if engine == "lxd" else "runit")
+    name = short(recipe.fingerprint)
+    with ExitStack() as stack:
+        if engine == "lxd":
+            pool = lxc("storage", "list", "--format", "csv").partition(",")[0]
+            lxc("init", "--empty", f"gpuprov-image-{name}", "--storage", pool)
+            stack.callback(lxc, "delete", f"gpuprov-image-{name}")
+        else:
+            docker.import_image_from_data(write_empty_tar(), repository="gpuprov-image", tag=name)
+            stack.callback(docker.remove_image, f"gpuprov-image:{name}")
+        started = time.monotonic()
+        options = ("--role", "plain", "--package", "hello", "--package", "tree", "--gpu-mode", "simulated")
+        refused = gpuprov("image", "build", *options, "--engine", engine, expect=4)
+        assert f"is taken: the {'instance' if engine == 'lxd' else 'image'} gpuprov-image" in refused.stderr
+        assert "rename or remove" in refused.stderr
+        assert time.monotonic() - started < 15

@@ -1,4 +1,4 @@
-"""Least privilege: what root in an unprivileged node is refused, where secrets are, and who listens on the host."""
+"""Least privilege on every engine: what root in a node is refused, where secrets are, and who listens on the host."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ import re
 import socket
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.conftest import lxd
+from tests.e2e.places import PLACES, sweep
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Finished, Gpuprov
     from tests.e2e.places import Place
@@ -26,9 +30,83 @@ HERE = Path(__file__).parent
 ATTEMPTS: dict[str, tuple[str, list[str], list[str]]] = json.loads((HERE / "data" / "attempts.json").read_text())
 NAME_TO_HANDLE_AT = 303  # x86_64
 ABSTRACT = "gpte2e-abstract"
-GATEWAY = "10.78.3.1"
-NODES = ("e000", "e001", "e002", "e003")
-pytestmark = pytest.mark.usefixtures("cluster")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """A cluster on an engine: one of its nodes, another one, the gateway, and where the other's files are on the host.
+
+    Attributes:
+        read_engine: Everything the engine shows of its objects, as text.
+    """
+
+    engine: str
+    cluster: str
+    node: str
+    peer: str
+    gateway: str
+    files: Path | None
+    read_engine: Callable[[], str]
+
+
+@contextmanager
+def own_cluster(gpuprov: Gpuprov, folder: Path, name: str, spec: str) -> Iterator[None]:
+    """A cluster for as long as the block runs."""
+    path = folder / f"{name}.yaml"
+    path.write_text(spec)
+    try:
+        gpuprov("cluster", "up", "-f", str(path), "--no-verify")
+        yield
+    finally:
+        gpuprov("cluster", "down", name)
+
+
+@pytest.fixture(scope="module")
+def on_lxd(cluster: Finished) -> Ground:  # noqa: ARG001 - its nodes
+    pools = sorted(Path("/var/lib/lxd/storage-pools").glob("*/containers/e002/rootfs"))
+
+    def read_engine() -> str:
+        return json.dumps([lxd(f"{kind}?recursion=1") for kind in ("instances", "networks", "images")])
+
+    return Ground(
+        engine="lxd",
+        cluster="gpte2e",
+        node="e001",
+        peer="e002",
+        gateway="10.78.3.1",
+        files=pools[0] if pools else None,
+        read_engine=read_engine,
+    )
+
+
+@pytest.fixture(scope="module")
+def on_docker(
+    gpuprov: Gpuprov, place: Place, docker: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Ground]:
+    with own_cluster(gpuprov, tmp_path_factory.mktemp("spec"), place.cluster, place.spec(engine="docker")):
+        files = docker.inspect_container(place.node(0))["GraphDriver"]["Data"].get("UpperDir")
+
+        def read_engine() -> str:
+            nodes = [docker.inspect_container(item["Id"]) for item in docker.containers(all=True)]
+            images = [docker.inspect_image(item["Id"]) for item in docker.images()]
+            return json.dumps([nodes, images, docker.networks()])
+
+        yield Ground(
+            engine="docker",
+            cluster=place.cluster,
+            node=place.node(1),
+            peer=place.node(0),
+            gateway=place.address(0, 1),
+            files=Path(files) if files else None,
+            read_engine=read_engine,
+        )
+
+
+@pytest.fixture(scope="module", params=["lxd", "docker"])
+def ground(request: pytest.FixtureRequest) -> Ground:
+    found = request.getfixturevalue(f"on_{request.param}")
+    assert isinstance(found, Ground)
+    return found
 
 
 def find_disk() -> dict[str, str]:
@@ -41,10 +119,8 @@ def find_disk() -> dict[str, str]:
     raise AssertionError("this host has no block device")
 
 
-def handle_of_a_file_of(node: str, marker: Path) -> dict[str, str]:
-    """The kernel's handle of a file that the node e001 must not open: another node's, in the same pool if we see it."""
-    pools = sorted(Path("/var/lib/lxd/storage-pools").glob(f"*/containers/{node}/rootfs/etc/munge/munge.key"))
-    path = pools[0] if pools else marker
+def handle_of(path: Path) -> dict[str, str]:
+    """The kernel's handle of a file that no node may open."""
     packed = ctypes.create_string_buffer((128).to_bytes(4, "little") + bytes(4 + 128))
     mount = ctypes.c_int()
     result = ctypes.CDLL(None).syscall(NAME_TO_HANDLE_AT, -100, str(path).encode(), packed, ctypes.byref(mount), 0)
@@ -53,26 +129,26 @@ def handle_of_a_file_of(node: str, marker: Path) -> dict[str, str]:
     return {"handle_kind": str(kind), "handle": packed.raw[8 : 8 + length].hex()}
 
 
-def closed_port() -> int:
+def closed_port(gateway: str) -> int:
     with socket.socket() as free:
-        free.bind((GATEWAY, 0))
+        free.bind((gateway, 0))
         return int(free.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
-def said(gpuprov: Gpuprov, cluster: Finished, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:  # noqa: ARG001
-    """What the kernel said to each attempt, made by root in e001."""
+def said(gpuprov: Gpuprov, ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What the kernel said to each attempt, made by root in the node."""
     marker = tmp_path_factory.mktemp("host") / "marker"
     marker.write_text("of the host")
-    own = gpuprov.json("show", "e001")["node"]["devices"]
+    own = gpuprov.json("show", ground.node)["node"]["devices"]
     minors = {device["path"].removeprefix("/dev/nvidia") for device in own}
     facts = {
         **find_disk(),
-        **handle_of_a_file_of("e002", marker),
+        **handle_of(ground.files / "etc/munge/munge.key" if ground.files else marker),
         "marker": str(marker),
         "abstract": ABSTRACT,
-        "gateway": GATEWAY,
-        "closed_port": str(closed_port()),
+        "gateway": ground.gateway,
+        "closed_port": str(closed_port(ground.gateway)),
         "host_pid": str(os.getpid()),
         "own_gpu": next(minor for minor in minors if minor.isdecimal()),
         "other_gpu": next(minor for minor in "0123" if minor not in minors),
@@ -85,7 +161,7 @@ def said(gpuprov: Gpuprov, cluster: Finished, tmp_path_factory: pytest.TempPathF
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(f"\0{ABSTRACT}")
         listener.listen()
-        answers: dict[str, str] = json.loads(gpuprov.in_node("e001", "python3", "-c", source, json.dumps(table)))
+        answers: dict[str, str] = json.loads(gpuprov.in_node(ground.node, "python3", "-c", source, json.dumps(table)))
     return answers
 
 
@@ -105,24 +181,33 @@ def listeners(host: Callable[..., str]) -> set[tuple[str, str]]:
     return found
 
 
+@pytest.mark.parametrize("engine", ["lxd", "docker"])
 def test_nothing_listens_outside_unless_exposed(
-    gpuprov: Gpuprov, host: Callable[..., str], place: Place, tmp_path: Path
+    gpuprov: Gpuprov, host: Callable[..., str], request: pytest.FixtureRequest, tmp_path: Path, engine: str
 ) -> None:
-    path = tmp_path / "other.yaml"
-    path.write_text(place.spec(count=1, nodes="role: plain"))
+    request.getfixturevalue(f"on_{engine}")  # its image is there
     before = listeners(host)
-    gpuprov("cluster", "up", "-f", str(path), "--no-verify")
-    try:
+    place = PLACES["privilege_listens"]
+    sweep(place)
+    with own_cluster(gpuprov, tmp_path, place.cluster, place.spec(count=1, engine=engine)):
         made = listeners(host) - before
-        gateway = place.address(0, 1)
+        gateway, node = place.address(0, 1), place.node(0)
         assert {where for where, _ in made} <= {f"tcp {gateway}", f"udp {gateway}"}  # the engine's name server
-        gpuprov("expose", place.node(0), "8080", "--port", "17001")
+        if engine == "docker":  # it forwards ports into stopped nodes only
+            gpuprov("stop", node)
+        gpuprov("expose", node, "8080", "--port", "17001")
+        gpuprov("expose", node, "8080", "--port", "17003", "--listen", "127.0.0.1")
+        gpuprov("start", node)
         assert {port for _, port in listeners(host) - before - made} == {"17001"}
-        gpuprov("unexpose", place.node(0), "17001")
-        assert listeners(host) - before == made
-    finally:
-        gpuprov("cluster", "down", place.cluster)
-    assert listeners(host) == before
+        if engine == "docker":
+            gpuprov("stop", node)
+        for port in ("17001", "17003"):
+            gpuprov("unexpose", node, port)
+        assert listeners(host) - before <= made
+    deadline = time.monotonic() + 10
+    while listeners(host) != before:  # LXD does not wait for its name server's end
+        assert time.monotonic() < deadline, listeners(host) ^ before
+        time.sleep(0.1)
 
 
 def command_lines(seen: set[bytes], ended: threading.Event) -> None:
@@ -133,19 +218,19 @@ def command_lines(seen: set[bytes], ended: threading.Event) -> None:
         time.sleep(0.01)
 
 
-def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, lxc: Callable[..., str], host: Callable[..., str]) -> None:
+def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, ground: Ground, host: Callable[..., str]) -> None:
     seen: set[bytes] = set()
     ended = threading.Event()
     watcher = threading.Thread(target=command_lines, args=(seen, ended))
     watcher.start()
     logs = set(Path("/var/log/gpuprov").glob("*.log"))
     said = []
+    cluster = ("--cluster", ground.cluster, "--engine", ground.engine)
     try:
-        said.append(
-            gpuprov("--json", "-v", "create-node", "keeper", "--cluster", "gpte2e", "--gpu-mode", "simulated").all
-        )
+        said.append(gpuprov("--json", "-v", "create-node", "keeper", *cluster, "--gpu-mode", "simulated").all)
         said += [
-            gpuprov("--json", *argv).all for argv in (("show", "keeper"), ("cluster", "status", "gpte2e"), ("list",))
+            gpuprov("--json", *argv).all
+            for argv in (("show", "keeper"), ("cluster", "status", ground.cluster), ("list",), ("logs", "keeper"))
         ]
         encoded = gpuprov.in_node("keeper", "base64", "-w0", "/etc/munge/munge.key")
         host_key = gpuprov.in_node("keeper", "cat", "/etc/ssh/ssh_host_ed25519_key")
@@ -154,8 +239,7 @@ def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, lxc: Callable[..., s
             *("stat", "-c", "%a %U %n"),
             *("/etc/munge/munge.key", "/etc/ssh/ssh_host_ed25519_key", "/root/.ssh/authorized_keys"),
         )
-        said.append(lxc("query", "/1.0/instances?recursion=1") + lxc("query", "/1.0/networks?recursion=1"))
-        said.append(host("cat", "/run/lock/gpuprov.lock"))
+        said += [ground.read_engine(), host("cat", "/run/lock/gpuprov.lock")]
     finally:
         ended.set()
         watcher.join()
@@ -165,7 +249,7 @@ def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, lxc: Callable[..., s
         "600 root /etc/ssh/ssh_host_ed25519_key",
         "600 root /root/.ssh/authorized_keys",
     ]
-    (private,) = (gpuprov.folder / "data").rglob("id_ed25519")
+    (private,) = (gpuprov.folder / "data/gpuprov" / ground.cluster).rglob("id_ed25519")
     assert [path.stat().st_mode & 0o777 for path in (private, private.parent)] == [0o600, 0o700]
     key = base64.b64decode(encoded)
     secrets = [key, key.hex().encode(), encoded.encode()]

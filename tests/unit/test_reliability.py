@@ -20,7 +20,7 @@ LEDGER: list[dict[str, Any]] = [
     {"kind": "race", "where": "lxd", "race": "2 cluster up", "won": 1, "idle": 1, "refused": 0},
     {"kind": "race", "where": "lxd", "race": "2 cluster up", "won": 2, "idle": 0, "refused": 0},
     {"kind": "repair", "what": "the power is cut", "plan": "nothing to do", "seconds": 9.5},
-    {"kind": "foreign", "life": "up", "objects": 700, "changed": 0},
+    {"kind": "foreign", "engine": "lxd", "life": "up", "objects": 700, "changed": 0},
 ]
 LINES = (
     "| lxd | `cluster up` | 1 of 2 |  |  | 1 of 1 | 2 of 3 | 3.0 s (2.0 to 4.0) |",
@@ -28,7 +28,7 @@ LINES = (
     "| rm | 26 | 570 |",
     "| 2 cluster up | lxd | 2 | 1 did it, 1 unchanged; or 2 did it |",
     "| the power is cut | nothing to do | 1 | 9.5 s |",
-    "| up | 700 | 0 |",
+    "| lxd | up | 700 | 0 |",
 )
 
 

@@ -292,6 +292,10 @@ class DockerDriver(TellsNoSettings):
         """Make a base image from a root file system tar."""
         return images.import_rootfs(self._api, name, rootfs, labels)
 
+    def image_name_holder(self, name: str) -> str | None:
+        """An image that is not ours and has the tag."""
+        return images.name_holder(self._api, name)
+
     def publish_image(self, builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
         """Turn a builder node into an image."""
         container = containers.get_ours(self._api, builder)

@@ -51,7 +51,9 @@ def _inspect(api: DockerApi, name: str) -> documents.Document | None:
 def import_rootfs(api: DockerApi, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
     """Make an image of a tar, once per name."""
     tag = f"{documents.ROOTFS}:{_tag(name)}"
-    if _inspect(api, tag):
+    found = _inspect(api, tag)
+    if found:
+        _require_ours(found, tag)
         return tag
     text = urllib.parse.quote(json.dumps(dict(labels), sort_keys=True), safe="")
     change = f"LABEL {documents.IMAGE_LABEL}={text}"
@@ -95,6 +97,26 @@ def commit(
     api.post("/commit", body, container=container, repo=repository, tag=name)
 
 
+def name_holder(api: DockerApi, name: str) -> str | None:
+    """The foreign image that has the tag of an image to be, in words."""
+    tag = documents.image_tag(name)
+    found = _inspect(api, tag)
+    return f"the image {tag}" if found and not _is_ours(found) else None
+
+
+def _is_ours(document: documents.Document) -> bool:
+    return documents.IMAGE_LABEL in ((document.get("Config") or {}).get("Labels") or {})
+
+
+def _require_ours(document: documents.Document, tag: str) -> None:
+    if not _is_ours(document):
+        raise NotOurs(
+            f"the image {tag} was not made by gpuprov and is left alone",
+            evidence=f"it has no label {documents.IMAGE_LABEL}",
+            fix=f"rename it with docker tag, or remove it yourself with: docker image rm {tag}",
+        )
+
+
 def publish(api: DockerApi, container: str, name: str, labels: Mapping[str, str], *, hide: Iterable[str]) -> ImageState:
     """Make a node image of a builder; with its tag it is an image, and it gets both in one step."""
     tag = documents.image_tag(name)
@@ -102,7 +124,9 @@ def publish(api: DockerApi, container: str, name: str, labels: Mapping[str, str]
         raise EngineError(
             f"{name!r} cannot be the name of an image", evidence="docker allows letters, digits and ._-", fix="rename"
         )
-    if _inspect(api, tag):
+    found = _inspect(api, tag)
+    if found:
+        _require_ours(found, tag)
         raise EngineError(
             f"there is an image {documents.image_name(tag)} already",
             evidence=tag,
@@ -123,12 +147,7 @@ def delete_image(api: DockerApi, tag: str) -> None:
     document = _inspect(api, tag)
     if document is None:
         return
-    if not ((document.get("Config") or {}).get("Labels") or {}).get(documents.IMAGE_LABEL):
-        raise NotOurs(
-            f"the image {tag} was not made by gpuprov and is left alone",
-            evidence=f"it has no label {documents.IMAGE_LABEL}",
-            fix=f"remove it yourself with: docker image rm {tag}",
-        )
+    _require_ours(document, tag)
     try:
         delete_tag(api, tag)
     except Conflict:

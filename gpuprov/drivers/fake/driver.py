@@ -431,6 +431,11 @@ class FakeDriver:
             self.engine.images.setdefault(identity, FakeImage(id=identity, name=name, labels=dict(labels), base=True))
             return identity
 
+    def image_name_holder(self, name: str) -> str | None:
+        """A foreign instance, as in LXD."""
+        node = self.engine.nodes.get(_IMAGE_PREFIX + name.removeprefix(_IMAGE_PREFIX))
+        return f"the instance {node.name}, {node.status}" if node else None
+
     def publish_image(self, builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
         """Turn a builder into an image, in one step."""
         with self._step("publish_image", builder):

@@ -355,6 +355,10 @@ class LxdDriver:
     def delete_network(self, name: str) -> None:
         """Remove a network of ours; no change if it is absent."""
         if self._our_network(name):
+            if find_lost(name, {}, None):
+                # LXD takes a network without a link for stopped, and would leave its name server running for ever
+                shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
+                self._api.send("patch", "networks", name, body={"config": shaken})
             self._api.delete("networks", name)
 
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
@@ -406,6 +410,10 @@ class LxdDriver:
     def import_rootfs(self, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
         """Make a base image from a root file system tar."""
         return images.import_rootfs(self._api, name, rootfs, labels)
+
+    def image_name_holder(self, name: str) -> str | None:
+        """An instance that is not ours."""
+        return images.name_holder(self._api, name)
 
     def publish_image(self, builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
         """Turn a builder node into an image, atomically."""

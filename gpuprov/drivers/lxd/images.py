@@ -76,6 +76,16 @@ def _metadata_tar(metadata: Mapping[str, object]) -> io.BytesIO:
     return packed
 
 
+def name_holder(api: LxdApi, name: str) -> str | None:
+    """The foreign instance that has the name of an image to be, in words."""
+    target = documents.IMAGE_INSTANCE + name.removeprefix(documents.IMAGE_INSTANCE)
+    try:
+        document = api.get("instances", target)
+    except NotFound:
+        return None
+    return None if documents.parse_image_instance(document) else f"the instance {target}, {document['status'].lower()}"
+
+
 def publish(api: LxdApi, builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
     """Strip a stopped builder of its networks and devices, then rename it: from that moment it is an image."""
     document = api.get("instances", builder)

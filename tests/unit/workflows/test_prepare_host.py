@@ -10,7 +10,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
-from gpuprov.workflows.prepare_host import HostRequest, prepare_host, undo_host
+from gpuprov.workflows.prepare_host import HostEngine, HostRequest, prepare_host, undo_host, variables_for
 
 REQUEST = HostRequest(
     roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),)
@@ -121,3 +121,17 @@ def test_the_roles_refusals_are_told_from_its_faults_by_name() -> None:
     for task in asserts:
         assert task["name"].startswith("Require ")
         assert "\nfix: " in task["ansible.builtin.assert"]["fail_msg"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "folder", "expected"),
+    [
+        ("lxd", "/srv/lxd/", {"host_lxd_dir": "/srv/lxd", "host_log_dir": "/srv/lxd/logs", "host_run_dir": "/srv/lxd"}),
+        ("lxd", "/var/lib/lxd", {}),
+        ("lxd", "", {}),
+        ("docker", "/srv/lxd", {}),
+    ],
+)
+def test_the_lxd_of_the_environment_is_meant(engine: HostEngine, folder: str, expected: dict[str, str]) -> None:
+    assert dict(variables_for(engine, {"LXD_DIR": folder})) == expected
+    assert variables_for(engine, {}) == ()
