@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 Kind = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
 
+_WARNING = "[WARNING]: "
 MESSAGE_LINES = 10  # the last of each field
 # The fields of a failed result that explain it, the most telling first.
 _TELLING = ("msg", "stderr", "module_stderr", "stdout", "module_stdout")
@@ -82,6 +83,12 @@ def parse_play(raw: Mapping[str, Any]) -> str | None:
     """The name of the play that begins; None for any other event."""
     data = raw.get("event_data") or {}
     return str(data.get("name") or data.get("play") or "") if raw.get("event") == "playbook_on_play_start" else None
+
+
+def parse_warning(raw: Mapping[str, Any]) -> str | None:
+    """What Ansible warns of; None for any other event."""
+    said = str(raw.get("stdout") or "") if raw.get("event") in ("verbose", "warning") else ""
+    return " ".join(said.removeprefix(_WARNING).split()) if said.startswith(_WARNING) else None
 
 
 def render_diff(diff: object) -> str:

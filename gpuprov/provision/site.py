@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gpuprov
 from gpuprov.core.catalogue import find_entries, load_catalogue
 from gpuprov.core.errors import PlaybookError
-from gpuprov.provision.events import parse_event, parse_play, parse_stats
+from gpuprov.provision.events import parse_event, parse_play, parse_stats, parse_warning
 from gpuprov.provision.run import LOG, Run, run_ansible
 from gpuprov.provision.transport import OWNER_VARIABLE
 
@@ -104,16 +105,19 @@ def run_site(site: Site, *, reporter: Reporter) -> SiteResult:
         KeyboardInterrupt: It was cancelled; Ansible and its forks have ended.
     """
     folder = Path(tempfile.mkdtemp(prefix="gpuprov-play-"))
-    told = _Told(reporter)
-    (folder / INVENTORY).write_text(DYNAMIC, encoding="utf-8")
-    inventories = site.inventories or (str(folder / INVENTORY),)
-    run = Run(
-        playbook=str(site.playbook),
-        cwd=Path.cwd(),
-        arguments=(*(part for source in inventories for part in ("-i", source)), *site.arguments),
-        environment=render_site_environment(os.environ, search_path=sys.path),
-    )
-    status = run_ansible(run, folder, told.hear)
+    told = _Told(reporter, shlex.join(["ansible-playbook", *_arguments(site, folder), str(site.playbook)]))
+    try:
+        (folder / INVENTORY).write_text(DYNAMIC, encoding="utf-8")
+        run = Run(
+            playbook=str(site.playbook),
+            cwd=Path.cwd(),
+            arguments=_arguments(site, folder),
+            environment=render_site_environment(os.environ, search_path=sys.path),
+        )
+        status = run_ansible(run, folder, told.hear)
+    except BaseException:  # such as a full disk, on which its folder would stay
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     if status == "canceled":
         shutil.rmtree(folder, ignore_errors=True)
         raise KeyboardInterrupt
@@ -128,16 +132,25 @@ def run_site(site: Site, *, reporter: Reporter) -> SiteResult:
     return summarise_site(told.stats, told.events, log=None)
 
 
+def _arguments(site: Site, folder: Path) -> tuple[str, ...]:
+    inventories = site.inventories or (str(folder / INVENTORY),)
+    return (*(part for source in inventories for part in ("-i", source)), *site.arguments)
+
+
 class _Told:
     """Hears ansible-runner's events: keeps what counts, and tells the reporter."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, evidence: str) -> None:
         self.events: list[TaskEvent] = []
         self.stats: tuple[HostStats, ...] | None = None
         self._reporter = reporter
+        self._evidence = evidence  # of a warning
 
     def hear(self, raw: dict[str, Any]) -> bool:
         """Take one event; nothing reads ansible-runner's event files, so none is kept."""
+        warning = parse_warning(raw)
+        if warning:
+            self._warn(warning)
         play = parse_play(raw)
         if play:
             self._reporter.note(f"play: {play}")
@@ -146,6 +159,10 @@ class _Told:
         if event is not None:
             self._tell(event)
         return False
+
+    def _warn(self, text: str) -> None:
+        fix = _known_fix(text)
+        self._reporter.warn(f"{text}\nevidence: {self._evidence}\nfix: {fix}" if fix else text)
 
     def _tell(self, event: TaskEvent) -> None:
         if event.kind in _ENDS:

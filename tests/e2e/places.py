@@ -28,6 +28,8 @@ MODULES = (
     "twice",
     "gpus",
     "privilege_listens",
+    "ansible",
+    "ansible_docker",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
 LETTERS = "ghijklmnopqrstuvwxyz"  # `e` and `b` are those of the cluster that all modules share

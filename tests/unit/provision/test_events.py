@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gpuprov.provision.events import TaskEvent, parse_event
+import pytest
+
+from gpuprov.provision.events import TaskEvent, parse_event, parse_warning
 from gpuprov.provision.playbook import summarise
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "events.json").read_text(encoding="utf-8"))
@@ -63,3 +65,11 @@ def test_the_summary_names_what_changed() -> None:
     result = summarise(parsed())
     assert result.changed == ("demo: Change something",)
     assert result.ok == 4
+
+
+@pytest.mark.parametrize("kind", ["verbose", "warning"])
+def test_what_ansible_warns_of_is_one_line(kind: str) -> None:
+    said = "[WARNING]: Could not match supplied host pattern,\r\nignoring: c009"
+    assert parse_warning({"event": kind, "stdout": said}) == "Could not match supplied host pattern, ignoring: c009"
+    assert parse_warning({"event": "playbook_on_play_start", "stdout": said}) is None
+    assert parse_warning({"event": kind, "stdout": "c000 | SUCCESS"}) is None

@@ -127,6 +127,33 @@ def test_a_playbook_that_runs_nowhere_is_an_error_in_ansibles_own_words(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_name_that_no_inventory_has_is_a_warning_in_three_parts_and_the_others_go_on(
+    tmp_path: Path, scratch: Path
+) -> None:
+    heard = Heard()
+    result = run_site(site(tmp_path, "- ansible.builtin.debug:", "--limit", "a,nobody"), reporter=heard)
+    assert by_host(result) == {"a": "ok"}
+    (warning,) = heard.warnings
+    what, evidence, fix = warning.splitlines()
+    assert what == "Could not match supplied host pattern, ignoring: nobody"
+    assert evidence.startswith("evidence: ansible-playbook -i ")
+    assert "--limit a,nobody" in evidence
+    assert fix.startswith("fix: gpuprov inventory --graph")
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_run_that_breaks_leaves_no_folder(tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> str:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module, "run_ansible", full)
+    with pytest.raises(OSError, match="No space left"):
+        run_site(site(tmp_path, "- ansible.builtin.debug:"), reporter=Silent())
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_wrong_vault_password_is_said_with_its_fix(tmp_path: Path, scratch: Path) -> None:
     del scratch
     for name in ("right", "wrong"):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from ansible.module_utils.basic import AnsibleModule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-    from ansible.module_utils.basic import AnsibleModule
 
     from gpuprov.workflows.cluster_status import NodeRow
     from gpuprov.workflows.ensured import Ensured
@@ -28,7 +28,7 @@ Wanted = TypeVar("Wanted", bound=str)
 class Listener:
     """A gpuprov Reporter that hands warnings to Ansible; what a module does is in its result."""
 
-    def __init__(self, module: AnsibleModule) -> None:
+    def __init__(self, module: Module) -> None:
         self._module = module
 
     @contextmanager
@@ -47,7 +47,21 @@ class Listener:
         self._module.warn(text)
 
 
-def serve(module: AnsibleModule, act: Callable[[], Results]) -> None:
+class Module(AnsibleModule):  # type: ignore[misc]  # Ansible has no type information
+    """An AnsibleModule whose every failure has three parts, also Ansible's own words for a wrong parameter."""
+
+    def fail_json(self, msg: str, **results: Any) -> NoReturn:  # noqa: ANN401 - a result's values
+        """End the module."""
+        if "fix" not in results and "\nfix: " not in msg:
+            name = f"gpuprov.cluster.{self._name.rpartition('.')[2]}"
+            parts = {"what": msg, "evidence": f"{name} was given: {', '.join(sorted(self.params)) or 'nothing'}"}
+            results |= {**parts, "fix": f"ansible-doc {name}"}
+            msg = f"{msg}\nevidence: {results['evidence']}\nfix: {results['fix']}"
+        super().fail_json(msg=msg, **results)
+        raise AssertionError  # pragma: no cover - it has ended
+
+
+def serve(module: Module, act: Callable[[], Results]) -> None:
     """Run the module's work and end the process with its results, or with gpuprov's error."""
     try:
         from gpuprov.core.errors import GpuprovError

@@ -79,12 +79,11 @@ nodes:
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     GPU_MODE,
     Listener,
+    Module,
     node_document,
     present,
     serve,
@@ -103,7 +102,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def act(module: AnsibleModule) -> dict[str, Any]:
+def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
     from gpuprov.workflows.ensure_cluster import ensure_cluster
     from gpuprov.workflows.host_gpus import observe_gpus
@@ -128,7 +127,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    module = Module(argument_spec=ARGUMENTS, supports_check_mode=True)
     serve(module, lambda: act(module))
 
 

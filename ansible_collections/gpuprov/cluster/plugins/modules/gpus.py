@@ -67,14 +67,12 @@ reason:
 
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, GPU_MODE, serve
+from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, GPU_MODE, Module, serve
 
 ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 
 
-def act(module: AnsibleModule) -> dict[str, Any]:
+def act(module: Module) -> dict[str, Any]:
     """Look at the host and at the leases."""
     from gpuprov.drivers.registry import open_driver
     from gpuprov.workflows.find_engine import open_answering
@@ -108,7 +106,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    module = Module(argument_spec=ARGUMENTS, supports_check_mode=True)
     serve(module, lambda: act(module))
 
 

@@ -65,9 +65,14 @@ image:
 
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, GPU_MODE, Listener, diff_of, serve
+from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
+    ENGINE,
+    GPU_MODE,
+    Listener,
+    Module,
+    diff_of,
+    serve,
+)
 
 ARGUMENTS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
@@ -80,7 +85,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def act(module: AnsibleModule) -> dict[str, Any]:
+def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
     from gpuprov.drivers.registry import open_driver
     from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
@@ -107,9 +112,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec=ARGUMENTS, supports_check_mode=True, required_if=[("state", "absent", ("name",))]
-    )
+    module = Module(argument_spec=ARGUMENTS, supports_check_mode=True, required_if=[("state", "absent", ("name",))])
     serve(module, lambda: act(module))
 
 

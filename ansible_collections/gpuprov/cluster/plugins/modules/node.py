@@ -114,12 +114,11 @@ node:
 
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     GPU_MODE,
     Listener,
+    Module,
     node_document,
     present,
     serve,
@@ -142,7 +141,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def act(module: AnsibleModule) -> dict[str, Any]:
+def act(module: Module) -> dict[str, Any]:
     """Bring the node to its state."""
     from gpuprov.drivers.registry import open_driver
     from gpuprov.spec.mounts import parse_mount
@@ -178,7 +177,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    module = Module(argument_spec=ARGUMENTS, supports_check_mode=True)
     serve(module, lambda: act(module))
 
 

@@ -63,9 +63,7 @@ passed:
 
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
-from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, Listener, serve
+from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, Listener, Module, serve
 
 ARGUMENTS: dict[str, Any] = {
     "nodes": {"type": "list", "elements": "str", "default": ["all"]},
@@ -76,7 +74,7 @@ ARGUMENTS: dict[str, Any] = {
 }
 
 
-def act(module: AnsibleModule) -> dict[str, Any]:
+def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
     from gpuprov.core.names import expand
     from gpuprov.drivers.registry import open_driver
@@ -110,7 +108,7 @@ def act(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
+    module = Module(argument_spec=ARGUMENTS, supports_check_mode=True)
     if module.params["seconds"] is not None and module.params["level"] != "full":
         module.fail_json(msg="seconds is for the full level\nevidence: level is quick\nfix: set level: full")
     serve(module, lambda: act(module))
