@@ -179,7 +179,7 @@ def test_a_play_that_is_cancelled_leaves_no_process_and_no_folder(
     book.write_text(
         "- name: Wait\n  hosts: tried\n  gather_facts: false\n  tasks:\n"
         f"    - ansible.builtin.file: {{path: '{begun}-{{{{ inventory_hostname }}}}', state: touch, mode: '0600'}}\n"
-        "      delegate_to: localhost\n      vars: {ansible_connection: local}\n"
+        "      delegate_to: localhost\n"
         "    - ansible.builtin.command: sleep 20\n"
     )
     process = gpuprov.start("play", str(book), "-i", tried, variables={"TMPDIR": str(tmp_path)})
