@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+DRIVER = Path("/proc/driver/nvidia/version")
+WITHOUT_GPU = pytest.StashKey[int]()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests that take minutes")
     parser.addoption(
@@ -21,12 +25,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--long"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("long")]
+    if not config.getoption("--long"):
+        leave_out(config, items, "long")
+    if not DRIVER.exists():
+        config.stash[WITHOUT_GPU] = leave_out(config, items, "gpu")
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> int:
+    left_out = [item for item in items if item.get_closest_marker(marker)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("long")]
+        items[:] = [item for item in items if not item.get_closest_marker(marker)]
+    return len(left_out)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Nobody shall take a run without a GPU for one with."""
+    count = config.stash.get(WITHOUT_GPU, None)  # known to the workers alone where there are some
+    if not DRIVER.exists() and count != 0:
+        number = "" if count is None else f"{count} "
+        terminalreporter.write_line(f"NOT RUN: {number}tests marked gpu: no NVIDIA driver here ({DRIVER} is absent)")
 
 
 class Ledger:
