@@ -90,11 +90,13 @@ class Observation:
         facts: What verify.probe printed.
         problem: Why there are no facts.
         timed_out: Whether it did not answer in time.
+        unasked: Whether the engine could not ask it, so that nothing is known of it.
     """
 
     facts: Mapping[str, Any] | None = None
     problem: str = ""
     timed_out: bool = False
+    unasked: bool = False
     seconds: float = 0.0
 
 

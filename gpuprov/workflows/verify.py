@@ -166,5 +166,6 @@ def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
             problem=f"{timeout_s:g} s have passed; {error.evidence[-300:]}", timed_out=True, seconds=seconds
         )
     except GpuprovError as error:
-        return Observation(problem=f"{error.what}: {error.evidence}", seconds=time.monotonic() - started)
+        seconds = time.monotonic() - started
+        return Observation(problem=f"{error.what}: {error.evidence}", unasked=True, seconds=seconds)
     return parse_answer(result.exit_code, result.stdout, result.stderr, seconds=time.monotonic() - started)

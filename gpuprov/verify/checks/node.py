@@ -37,6 +37,8 @@ def judge_answer(_expected: Expectation, seen: Observation) -> Finding:
     """Commands run in it."""
     if seen.timed_out:
         return unknown(f"no answer in time: {seen.problem}", "hangs")
+    if seen.unasked:
+        return unknown(f"the engine could not ask it: {seen.problem}", "unasked")
     if seen.facts is None:
         return failed(f"it cannot be examined: {seen.problem}", "broken")
     return passed(f"answered in {seen.seconds:.1f} s")
