@@ -32,7 +32,7 @@ PID_FILES = {name: Path(f"/run/gpuprov/{name}.pid") for name in UNITS}  # of dae
 PID_FILE = PID_FILES["lxd"]
 BUDGET_S = 300.0
 _STEP = re.compile(r"^(\S.* \.\.\.|\S.* (?:done|failed)|  \S+: .*?)(?: \(\d+\.\d s\))?$")
-_FLEETING = ("gpuprov.node",)  # has a number of its own
+_NUMBER = re.compile(r', "uid": "\w+"')  # each container has its own
 _FILES = ("/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/slurm/applied", "/etc/munge/munge.key")
 
 
@@ -173,7 +173,7 @@ def dump_docker(cluster: str, mark: str, keys: Path) -> Dump:
             for key, place in found["NetworkSettings"]["Networks"].items()
         }
         rights = (host["Privileged"], host["CapAdd"], host["DeviceCgroupRules"], host["Binds"], host["RestartPolicy"])
-        labels = {key: value for key, value in found["Config"]["Labels"].items() if not key.endswith(_FLEETING)}
+        labels = {key: _NUMBER.sub("", value) for key, value in found["Config"]["Labels"].items()}
         parts[f"instance {name}"] = (labels, found["Config"]["Image"], places, rights, found["State"]["Status"])
         if found["State"]["Running"]:
             parts[f"files {name}"] = _files("docker", name)
