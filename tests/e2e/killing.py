@@ -187,7 +187,7 @@ DUMPS: dict[str, Callable[[str, str, Path], Dump]] = {"lxd": dump_cluster, "dock
 
 def _with_host(parts: dict[str, object], mark: str, folder: Path) -> Dump:
     links = [link["ifname"] for link in json.loads(output("ip", "-j", "link")) if mark in link["ifname"]]
-    rules = [line.strip() for line in output("nft", "list", "ruleset").splitlines() if mark in line]
+    rules = [line.strip() for line in output("nft", "--stateless", "list", "ruleset").splitlines() if mark in line]
     kept = {"links": sorted(links), "rules": sorted(rules), "keys": sorted(p.name for p in folder.glob("*"))}
     parts |= {key: value for key, value in kept.items() if value}
     sums = {key: value for key, value in parts.items() if key.startswith("files ") and isinstance(value, list)}
