@@ -142,9 +142,10 @@ def describe_machine() -> str:
         f"{os.cpu_count()} CPUs ({model[1] if model else platform.machine()}), {memory_gib:.0f} GiB memory",
         f"Linux {platform.release()}",
         f"LXD {engines[0]}, {engines[1].partition(',')[0]}",
-        f"Python {platform.python_version()}; simulated GPUs. {time.strftime('%Y-%m-%d', time.gmtime())}.",
+        f"Python {platform.python_version()}; simulated GPUs",
+        f"load {os.getloadavg()[2]:.0f} when this was written",
     )
-    return ", ".join(parts)
+    return f"{', '.join(parts)}. {time.strftime('%Y-%m-%d', time.gmtime())}."
 
 
 def _version(*argv: str) -> str:

@@ -85,11 +85,11 @@ def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "
 
         timer = threading.Timer(blow.after_s, act) if blow.after_s is not None else None
         guard = threading.Timer(BUDGET_S, process.kill)
-        for clock in (timer, guard):
-            if clock:
-                clock.start()
+        guard.start()
         assert process.stderr is not None
         for line in process.stderr:
+            if timer and not lines:  # before its first word a run has not begun, and Python itself would end
+                timer.start()
             lines.append(line)
             if timer is None and not reached.is_set() and step_of(line) == blow.step:
                 act()

@@ -29,20 +29,18 @@ class Count:
 @contextmanager
 def counted(ledger: Ledger, verb: str, blow: Blow, *, engine: str = "lxd") -> Iterator[Count]:
     """Enter a kill into the ledger, survived or not: the block is what makes it a survival."""
-    count, survived = Count(), False
+    count = Count()
+
+    def add(*, survived: bool) -> None:
+        step, seconds = blow.step or "at a random time", round(count.seconds, 2)
+        ledger.add("kill", engine=engine, verb=verb, step=step, how=blow.how, survived=survived, seconds=seconds)
+
     try:
         yield count
-        survived = True
-    finally:
-        ledger.add(
-            "kill",
-            engine=engine,
-            verb=verb,
-            step=blow.step or "at a random time",
-            how=blow.how,
-            survived=survived,
-            seconds=round(count.seconds, 2),
-        )
+    except Exception:  # not where somebody interrupts the tests
+        add(survived=False)
+        raise
+    add(survived=True)
 
 
 def verbs_of(place: Place, spec: Path, engine: str) -> dict[str, tuple[str, ...]]:
