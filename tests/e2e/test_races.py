@@ -111,7 +111,7 @@ def test_one_address(races: Races, turn: int) -> None:
 @pytest.mark.parametrize("number", [FEW, pytest.param(50, marks=pytest.mark.long)])
 def test_the_last_exclusive_gpu(races: Races, number: int) -> None:
     names = [f"{races.place.mark}-gpu{n}" for n in range(number)]
-    commands = [("create-node", name, "--gpus", "gpu60", "--exclusive", *races.more) for name in names]
+    commands = [("create-node", name, "--gpus", "gpu63", "--exclusive", *races.more) for name in names]
     ends = races.run(f"{number} create-node, the last exclusive GPU", *commands)
     assert count(ends) == (1, 0, number - 1), ends
     winner = races.winner()
