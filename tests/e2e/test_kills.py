@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
 
-CI_ROUNDS = 3
+CI_ROUNDS = 2
 
 
 @pytest.fixture(scope="module")
