@@ -86,10 +86,9 @@ def races(rows: list[Row]) -> str:
 def repairs(rows: list[Row]) -> str:
     """What was changed, how long the repair took."""
     lines = [
-        (what, runs[0]["plan"], len(runs), _span([run["seconds"] for run in runs]))
-        for (what,), runs in _group(rows, "what").items()
+        (what, len(runs), _span([run["seconds"] for run in runs])) for (what,), runs in _group(rows, "what").items()
     ]
-    return table(("What happened", "`cluster plan` says", "Times", "Time to repair"), lines)
+    return table(("What happened", "Times", "Time to repair"), lines)
 
 
 def foreign(rows: list[Row]) -> str:

@@ -27,7 +27,7 @@ LINES = (
     "| lxd | `cluster up` | NODE: creating | 1 of 1 |",
     "| rm | 26 | 570 |",
     "| 2 cluster up | lxd | 2 | 1 did it, 1 unchanged; or 2 did it |",
-    "| the power is cut | nothing to do | 1 | 9.5 s |",
+    "| the power is cut | 1 | 9.5 s |",
     "| lxd | up | 700 | 0 |",
 )
 
