@@ -103,7 +103,7 @@ def compare(bench: Bench, count: int, rounds: int) -> None:
         if count == SMALL:
             bench.time("second up", *bench.gpuprov_up(count))
         bench.keep_files()
-        bench.time(f"gpuprov down {count}", GPUPROV, "cluster", "down", NAME)
+        bench.time(f"gpuprov down {count}", GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
         bench.time(f"plain up {count}", *bench.plain("up", count))
         bench.time(f"plain down {count}", *bench.plain("down", count))
 
@@ -146,7 +146,7 @@ def many(bench: Bench, verify: Callable[[], object]) -> tuple[int, int]:
         bench.time(f"gpuprov up {MOST}", *bench.gpuprov_up(MOST))
         settled = available_bytes()
         verify()
-    bench.time(f"gpuprov down {MOST}", GPUPROV, "cluster", "down", NAME)
+    bench.time(f"gpuprov down {MOST}", GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
     return seen[0] - seen[1], seen[0] - settled
 
 
@@ -207,7 +207,7 @@ def main() -> None:
         try:
             bench.run(*bench.gpuprov_up(1))  # builds the image if need be
             publish(bench)
-            bench.run(GPUPROV, "cluster", "down", NAME)
+            bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
             for _ in range(QUICK_RUNS):
                 bench.time("gpuprov --help", GPUPROV, "--help")
             compare(bench, SMALL, wanted.rounds)
@@ -215,7 +215,7 @@ def main() -> None:
             memory = many(bench, lambda: bench.time(f"verify {MOST}", GPUPROV, "verify", "--cluster", NAME))
             sys.stdout.write(render(bench, describe_machine(bench), memory) + "\n")
         finally:
-            bench.run(GPUPROV, "cluster", "down", NAME)
+            bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
             bench.run("sh", "-c", f"lxc image delete {NAME} 2>/dev/null || true")
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from benchmarks.cluster_up import GPUPROV, MIB, NAME, PLAIN, SPEC, Bench, available_bytes, describe_machine, instance
 
+BRIDGE, PRIVATE_BRIDGE = "gptbn0", "gptbn1"  # of the spec
 WORKERS = "8"  # as many as gpuprov has
 SETTLE_S = 2.0
 COLUMNS = (
@@ -45,12 +46,14 @@ def measure(bench: Bench, *argv: str) -> Run:
     before = available_bytes()
     started = time.monotonic()
     environment = {**os.environ, "XDG_DATA_HOME": str(bench.folder)}
-    process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.monotonic() - started
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(argv)}: exit status {process.returncode}")
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=said, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.monotonic() - started
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise SystemExit(f"{' '.join(argv)}: exit status {process.returncode}\n{said.read().decode()}")
     time.sleep(SETTLE_S)
     return Run(
         seconds=seconds,
@@ -64,11 +67,21 @@ def compare(bench: Bench, count: int, image: str) -> tuple[Run, Run]:
     """The same nodes by gpuprov and by the plain script."""
     ours = measure(bench, *bench.gpuprov_up(count))
     bench.keep_files()
-    bench.run(GPUPROV, "cluster", "down", NAME)
+    bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
     plain = measure(bench, *PLAIN, "up", str(count), f"copy:{image}", str(bench.folder), WORKERS)
     bench.run(*PLAIN, "down", str(count), image, str(bench.folder))
     sys.stderr.write(f"{count} nodes: {ours.seconds:.2f} s, LXD's own {plain.seconds:.2f} s\n")
     return ours, plain
+
+
+def clear(bench: Bench) -> None:
+    """Remove what a plain script that failed has left: instances on its bridge, which nobody else has, and networks."""
+    for found in json.loads(bench.run("lxc", "query", "/1.0/instances?recursion=1")):
+        if found["devices"].get("eth0", {}).get("parent") == BRIDGE:
+            bench.run("lxc", "delete", "--force", found["name"])
+    for network in json.loads(bench.run("lxc", "query", "/1.0/networks?recursion=1")):
+        if network["managed"] and network["name"] in (BRIDGE, PRIVATE_BRIDGE):
+            bench.run("lxc", "network", "delete", network["name"])
 
 
 def render(results: dict[int, list[tuple[Run, Run]]]) -> str:
@@ -104,11 +117,12 @@ def main() -> None:
             bench.run(*bench.gpuprov_up(1))  # builds the image if need be
             image = json.loads(bench.run(GPUPROV, "--json", "cluster", "status", NAME))["nodes"][0]["image"]
             (bench.folder / "pool.json").write_text(json.dumps(instance("b000")["devices"]["root"]["pool"]))
-            bench.run(GPUPROV, "cluster", "down", NAME)
+            bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
             results = {count: [compare(bench, count, image) for _ in range(wanted.rounds)] for count in wanted.counts}
             sys.stdout.write(f"{describe_machine(bench)}\n\n{render(results)}\n")
         finally:
-            bench.run(GPUPROV, "cluster", "down", NAME)
+            bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
+            clear(bench)
 
 
 if __name__ == "__main__":

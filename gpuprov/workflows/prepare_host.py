@@ -82,7 +82,7 @@ def undo_host(request: HostRequest, *, reporter: Reporter, run: RunPlay = run_pl
 
 
 def _apply(request: HostRequest, tasks: str, *, verb: str, reporter: Reporter, run: RunPlay) -> Outcome:
-    _require_root(verb, os.geteuid(), sys.argv[0])
+    _require_root(verb, request.engine, os.geteuid(), sys.argv[0])
     variables = {
         "host_engine": request.engine,
         "host_pool_size_gib": request.pool_size_gib,
@@ -116,11 +116,11 @@ def explain(failed: TaskFailed) -> HostNotReady | TaskFailed:
     )
 
 
-def _require_root(verb: str, uid: int, program: str) -> None:
+def _require_root(verb: str, engine: HostEngine, uid: int, program: str) -> None:
     if uid != 0:
         # sudo's path is not the user's: name the program by its place
         raise HostNotReady(
             f"`host {verb}` needs root",
             evidence=f"this process runs as uid {uid}",
-            fix=f"sudo {Path(program).resolve()} host {verb}",
+            fix=f"sudo {Path(program).resolve()} host {verb}{'' if engine == 'lxd' else f' --engine {engine}'}",
         )

@@ -10,16 +10,19 @@ import time
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady
+from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_VERSION, File, NodeRequest
 from gpuprov.drivers.registry import open_driver
 from gpuprov.provision.rootfs import ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
 from tests.contract.engines import write_rootfs
+from tests.e2e.conftest import output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,28 +81,80 @@ def test_no_room_for_what_an_image_is_built_from(gpuprov: Gpuprov, cluster: Fini
     has_three_parts(refused, started)
 
 
-@pytest.fixture
-def small_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
-    """A second LXD whose only pool has 400 MiB."""
-    environment = {**os.environ, "LXD_DIR": str(tmp_path / "lxd")}
-    (tmp_path / "lxd").mkdir()
-    argv = ["lxd", "--group", "root", "--logfile", str(tmp_path / "lxd.log")]
+@contextmanager
+def daemon(*argv: str, **variables: str) -> Iterator[None]:
+    """An engine of the tests' own, beside the machine's."""
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(argv, env=environment, start_new_session=True, **quiet) as daemon:  # type: ignore[call-overload]
+    environment = {**os.environ, **variables}
+    with subprocess.Popen(argv, env=environment, start_new_session=True, **quiet) as process:  # type: ignore[call-overload]
         try:
-
-            def engine(*argv: str) -> None:
-                subprocess.run(argv, env=environment, check=True, capture_output=True)
-
-            engine("lxd", "waitready", "--timeout", "30")
-            engine("lxc", "storage", "create", "small", "btrfs", "size=400MiB")
-            monkeypatch.setenv("LXD_DIR", str(tmp_path / "lxd"))
-            yield open_driver("lxd")
+            yield
         finally:
-            daemon.terminate()
-            daemon.wait(timeout=30)
-            for place in ("devlxd", "shmounts", "storage-pools/small"):
-                subprocess.run(["umount", "--lazy", str(tmp_path / "lxd" / place)], check=False, capture_output=True)
+            process.terminate()
+            process.wait(timeout=30)
+
+
+@pytest.fixture
+def small_lxd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A second LXD whose only pool has 400 MiB."""
+    folder = tmp_path / "lxd"
+    folder.mkdir()
+    monkeypatch.setenv("LXD_DIR", str(folder))
+    with daemon("lxd", "--group", "root", "--logfile", str(tmp_path / "lxd.log"), LXD_DIR=str(folder)):
+        output("lxd", "waitready", "--timeout", "30")
+        output("lxc", "storage", "create", "small", "btrfs", "size=400MiB")
+        yield open_driver("lxd")
+    for place in ("devlxd", "shmounts", "storage-pools/small"):
+        subprocess.run(["umount", "--lazy", str(folder / place)], check=False, capture_output=True)
+
+
+@pytest.fixture
+def small_docker(docker: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:  # noqa: ARG001 - it is installed
+    """A second Docker whose only disk has 100 MiB, and which leaves the host's network alone."""
+    with TemporaryDirectory(prefix="gpuprov") as name:  # paths of sockets are short
+        folder = Path(name)
+        places = ("--data-root", f"{folder}/disk", "--exec-root", f"{folder}/run", "--pidfile", f"{folder}/pid")
+        alone = ("--bridge", "none", "--iptables=false", "--ip-forward=false")
+        with small_disk(folder / "disk", "100M"), daemon("dockerd", "--host", f"unix://{folder}/sock", *places, *alone):
+            monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/sock")
+            there = Wait(what="the second Docker's socket", timeout_s=30, fix="start it by hand")
+            there.until((folder / "sock").exists, bool)
+            yield open_driver("docker")
+
+
+@pytest.mark.parametrize("engine", ["lxd", "docker"])
+def test_an_engine_s_disk_that_fills_up_under_a_node(
+    request: pytest.FixtureRequest, tmp_path: Path, engine: str
+) -> None:
+    driver: Driver = request.getfixturevalue(f"small_{engine}")
+    rootfs = write_rootfs(tmp_path / "rootfs.tar", b"small")
+    image = driver.import_rootfs("small", rootfs, {LABEL_VERSION: "test"})
+
+    def make(name: str, size: int) -> None:
+        labels = {LABEL_CLUSTER: "full", LABEL_FINGERPRINT: "f"}
+        content = os.urandom(size)  # it would be compressed else
+        driver.create_node(
+            NodeRequest(name=name, image=image, labels=labels, files=(File(path="/etc/data", content=content),))
+        )
+
+    make("small", 1 * MIB)
+    error, seconds = failure(lambda: make("large", {"lxd": 500, "docker": 150}[engine] * MIB))
+    assert isinstance(error, EngineError)
+    assert "large" in error.what
+    assert "no space left" in error.evidence.lower()
+    assert {"lxd": "make room in the storage pool: lxc storage info small", "docker": "docker system df"}[
+        engine
+    ] in error.fix
+    assert seconds < QUICK_S
+    assert [node.name for node in driver.list_nodes()] == ["small"]  # what was made of it is gone
+    assert len(driver.pull("small", "/etc/data")) == MIB
+    if engine == "lxd":
+        for wait in (("filesystem", "sync"), ("subvolume", "sync")):  # the next commit only frees what was removed
+            output("btrfs", *wait, str(tmp_path / "lxd/storage-pools/small"))
+    make("again", 1 * MIB)
+    for name in ("small", "again"):
+        driver.delete_node(name)
+    driver.delete_image(image)
 
 
 def test_a_host_is_prepared_for_the_lxd_that_the_environment_names(gpuprov: Gpuprov, tmp_path: Path) -> None:
@@ -116,35 +171,6 @@ def test_a_host_is_prepared_for_the_lxd_that_the_environment_names(gpuprov: Gpup
         os.kill(int((folder / "lxd.pid").read_text()), signal.SIGTERM)
         for place in ("devlxd", "shmounts", "storage-pools/gpuprov"):
             subprocess.run(["umount", "--lazy", str(folder / place)], check=False, capture_output=True)
-
-
-def test_a_pool_that_fills_up_under_a_node(small_engine: Driver, tmp_path: Path) -> None:
-    driver = small_engine
-    rootfs = write_rootfs(tmp_path / "rootfs.tar", b"small")
-    image = driver.import_rootfs("small", rootfs, {LABEL_VERSION: "test"})
-
-    def make(name: str, size: int) -> None:
-        labels = {LABEL_CLUSTER: "small", LABEL_FINGERPRINT: "f"}
-        content = os.urandom(size)  # it would be compressed else
-        driver.create_node(
-            NodeRequest(name=name, image=image, labels=labels, files=(File(path="/etc/data", content=content),))
-        )
-
-    make("small", 1 * MIB)
-    error, seconds = failure(lambda: make("large", 500 * MIB))
-    assert isinstance(error, EngineError)
-    assert "large" in error.what
-    assert "no space left" in error.evidence.lower()
-    assert "make room in the storage pool: lxc storage info small" in error.fix
-    assert seconds < QUICK_S
-    assert [node.name for node in driver.list_nodes()] == ["small"]  # what was made of it is gone
-    assert len(driver.pull("small", "/etc/data")) == MIB
-    for wait in (("filesystem", "sync"), ("subvolume", "sync")):  # what was removed is freed by the next commit only
-        subprocess.run(["btrfs", *wait, str(tmp_path / "lxd/storage-pools/small")], check=True)
-    make("again", 1 * MIB)
-    for name in ("small", "again"):
-        driver.delete_node(name)
-    driver.delete_image(image)
 
 
 # --- addresses and limits

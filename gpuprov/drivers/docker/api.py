@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ _FOUND_NOT = 404
 _CONFLICT = 409
 _ERROR = 400
 _REQUEST_BUDGET_S = 300.0
+_IDENTITY = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 class NotFound(EngineError):
@@ -39,6 +41,7 @@ class DockerApi:
     def __init__(self, client: APIClient) -> None:
         self.client = client
         self.folders = Folders()
+        self._names: dict[str, str] = {}
 
     @property
     def local(self) -> bool:
@@ -84,7 +87,7 @@ class DockerApi:
         with self.translated(method, path):
             answer = getattr(self.client, method)(url, params=encoded, **{"timeout": _REQUEST_BUDGET_S, **options})
         if answer.status_code >= _ERROR:
-            raise error_from(answer.status_code, _reason(answer), f"{method} {path}")
+            raise error_from(answer.status_code, _reason(answer), f"{method} {self._with_names(path)}")
         return answer
 
     @contextmanager
@@ -96,13 +99,21 @@ class DockerApi:
         try:
             yield
         except APIError as exc:
-            raise error_from(exc.status_code or _ERROR, exc.explanation or str(exc), f"{verb} {path}") from exc
+            request = f"{verb} {self._with_names(path)}"
+            raise error_from(exc.status_code or _ERROR, exc.explanation or str(exc), request) from exc
         except (requests.RequestException, DockerException) as exc:
             raise EngineError(
-                f"the connection to docker broke at {verb} {path}",
+                f"the connection to docker broke at {verb} {self._with_names(path)}",
                 evidence=str(exc),
                 fix="see whether the daemon runs with: gpuprov doctor; then run the same command again",
             ) from exc
+
+    def remember(self, identity: str, name: str) -> None:
+        """Have errors call a container by its node's name."""
+        self._names[identity] = name
+
+    def _with_names(self, path: str) -> str:
+        return _IDENTITY.sub(lambda found: self._names.get(found[0], found[0][:12]), path)
 
 
 def error_from(status: int, reason: str, request: str) -> EngineError:

@@ -118,6 +118,7 @@ def get_ours(api: DockerApi, name: str) -> Container:
     if documents.container_name(document).endswith(documents.READY):
         with contextlib.suppress(Conflict):
             _rename(api, document["Id"], name)
+    api.remember(document["Id"], name)
     return Container(id=document["Id"], blueprint=blueprint, document=document)
 
 
@@ -211,6 +212,7 @@ def _make(
         api=version,
     )
     made = str(api.post("/containers/create", body, name=blueprint.name + suffix)["Id"])
+    api.remember(made, blueprint.name)
     try:
         for attachment in blueprint.attachments[1:]:
             endpoint = documents.render_endpoint(attachment, api=version)

@@ -5,12 +5,14 @@ import os
 import stat
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.drivers.base import File
 from gpuprov.drivers.docker import archive, devices, files
+from gpuprov.drivers.docker.api import DockerApi
 from gpuprov.drivers.docker.jobs import read_frames
 from gpuprov.spec.devices import CharDevice
 
@@ -77,3 +79,21 @@ def test_a_device_that_cannot_be_made(tmp_path: Path) -> None:
         devices.ensure_host_devices([GPU], root=tmp_path)
     assert "/dev/nvidia0" in caught.value.what
     assert caught.value.fix
+
+
+def test_errors_call_a_container_by_its_node_s_name() -> None:
+    class Refusing:
+        base_url, api_version = "http+docker://localhost", "1.41"
+
+        def post(self, url: str, **_: object) -> SimpleNamespace:
+            del url
+            return SimpleNamespace(status_code=500, json=lambda: {"message": "no space left on device"})
+
+    api = DockerApi(Refusing())  # type: ignore[arg-type]
+    identity = "ab" * 32
+    with pytest.raises(EngineError, match="post /containers/abababababab/start"):
+        api.post(f"/containers/{identity}/start")
+    api.remember(identity, "c000")
+    with pytest.raises(EngineError, match="post /containers/c000/start") as caught:
+        api.post(f"/containers/{identity}/start")
+    assert "docker system df" in caught.value.fix

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,9 @@ def test_without_root_it_names_the_command_with_sudo(verb: str, monkeypatch: pyt
     with pytest.raises(HostNotReady, match="needs root") as caught:
         (prepare_host if verb == "prepare" else undo_host)(REQUEST, reporter=Silent(), run=plays)
     assert caught.value.fix == f"sudo /opt/venv/bin/gpuprov host {verb}"
+    with pytest.raises(HostNotReady, match="needs root") as caught:
+        undo_host(replace(REQUEST, engine="docker"), reporter=Silent(), run=plays)
+    assert caught.value.fix.endswith("gpuprov host undo --engine docker")
     assert plays.seen == []
 
 
