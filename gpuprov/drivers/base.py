@@ -25,6 +25,7 @@ LABEL_ROLE = "gpuprov.role"
 LABEL_GPUS = "gpuprov.gpus"
 LABEL_SHARING = "gpuprov.sharing"
 LABEL_ACCESS = "gpuprov.access"
+LABEL_ACCESS_REASON = "gpuprov.access-reason"  # in words, as it was decided; says nothing about the node itself
 LABEL_DRIVER = "gpuprov.driver"
 LABEL_IMAGE = "gpuprov.image"
 LABEL_ADDRESS = "gpuprov.address"

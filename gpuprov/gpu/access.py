@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import HostNotReady
@@ -11,13 +10,12 @@ from gpuprov.gpu.libraries import plan_library_mounts
 from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.devices import CharDevice, Mount
 
 EngineAccess = Literal["cdi", "nvidia-runtime"]
-NO_OFFERS: Mapping[EngineAccess, str] = MappingProxyType({})
 AccessKind = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 
 
@@ -31,15 +29,12 @@ class Access:
     mounts: tuple[Mount, ...] = ()
 
 
-def decide_access(
-    host: HostGpus, gpus: Sequence[Gpu], *, offers: Mapping[EngineAccess, str] = NO_OFFERS, driver_files: bool = False
-) -> Access:
+def decide_access(host: HostGpus, gpus: Sequence[Gpu], *, driver_files: bool = False) -> Access:
     """Choose the way in: simulated if the host is, raw wherever it can serve, else what engine and host offer.
 
     Args:
         host: Its GPUs and driver.
         gpus: The units leased to the node.
-        offers: Ways that engine and host have beside raw, the preferred one first, and how that is known.
         driver_files: Whether the driver's files are wanted even without a GPU; raw alone can do that.
 
     Raises:
@@ -59,9 +54,9 @@ def decide_access(
         devices = plan_device_nodes(gpus, host.driver)
         mounts = plan_library_mounts(host.driver)
     except HostNotReady as lack:
-        if not offers:
+        if not host.offers:
             raise
-        kind, known = next(iter(offers.items()))
+        kind, known = next(iter(host.offers.items()))
         return Access(kind=kind, reason=f"{known}; raw cannot serve: {lack.what}")
     reason = f"driver {host.driver.version} on the host is all it needs"
     return Access(kind="raw", reason=reason, devices=devices, mounts=mounts)

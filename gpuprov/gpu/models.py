@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.gpu.access import EngineAccess
+
 
 @dataclass(frozen=True, kw_only=True)
 class MigInstance:
@@ -108,6 +110,7 @@ class HostGpus:
         gpus: In NVML order.
         driver: The kernel driver's facts; None where no driver is loaded.
         document: What the simulated NVML answers, for `simulate.SimulatedNvml`; None when real.
+        offers: Ways by which the engine can hand them in beside raw, the preferred one first, and how that is known.
     """
 
     simulated: bool
@@ -117,6 +120,7 @@ class HostGpus:
     gpus: tuple[Gpu, ...]
     driver: DriverFiles | None = None
     document: Mapping[str, Any] | None = None
+    offers: Mapping[EngineAccess, str] = field(default_factory=dict)
 
     @property
     def units(self) -> tuple[Gpu, ...]:

@@ -46,6 +46,7 @@ class Expectation:
         status: What the engine says: `running`, `stopped`, ...
         complete: Whether its creation ran to the end.
         access: How its GPUs get in: `none`, `raw`, `simulated`, `cdi` or `nvidia-runtime`.
+        access_reason: Why so, as it was decided when the node was made.
         gpus: UUIDs of the GPUs or MIG instances that it holds.
         sharing: `exclusive` where no other node may use them.
         devices: The device nodes that this lease needs.
@@ -61,6 +62,7 @@ class Expectation:
     complete: bool = True
     role: str = "plain"
     access: str = "none"
+    access_reason: str = ""
     gpus: tuple[str, ...] = ()
     sharing: str = "shared"
     devices: tuple[CharDevice, ...] = ()

@@ -18,6 +18,7 @@ from gpuprov.workflows.create_nodes import Run, create_nodes, delete_nodes, repa
 from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.leases import host_neighbours
 from gpuprov.workflows.networks import ensure_networks, record_spec
+from gpuprov.workflows.node_design import with_offers
 from gpuprov.workflows.node_files import plan_files
 from gpuprov.workflows.node_image import images_for
 from gpuprov.workflows.secrets import undo_new_keys
@@ -64,6 +65,7 @@ def cluster_up(
     """
     spec = request.spec
     check_spec(spec)
+    host = with_offers(driver, host)
     with host_lock(reporter), Rollback(reporter, keep=request.keep_on_failure) as rollback:
         with reporter.phase("plan"):
             state = observe_cluster(driver, spec.name)
@@ -80,6 +82,7 @@ def plan_up(
 ) -> tuple[str, ...]:
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
     check_spec(spec)
+    host = with_offers(driver, host)
     state = observe_cluster(driver, spec.name)
     claims = (neighbours or host_neighbours()).claims(driver.name)
     plan = plan_cluster(spec, state, host, claims=claims, version=__version__, expect=driver)

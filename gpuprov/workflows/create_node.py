@@ -34,7 +34,7 @@ from gpuprov.workflows.follow import follow_cluster
 from gpuprov.workflows.host_room import refuse_host_conflicts
 from gpuprov.workflows.leases import host_neighbours, read_leases
 from gpuprov.workflows.networks import attach, ensure_networks, plan_networks
-from gpuprov.workflows.node_design import NodeDesign, design_node
+from gpuprov.workflows.node_design import NodeDesign, design_node, with_offers
 from gpuprov.workflows.node_files import plan_files
 from gpuprov.workflows.node_image import ensure_node_image, get_named_image
 from gpuprov.workflows.secrets import undo_new_keys
@@ -76,6 +76,7 @@ def create_node(
         TimedOut: The GPUs could not be had for as long as one was ready to wait.
     """
     check_node_name(order.name)
+    host = with_offers(driver, host)
 
     def look(claims: Claims) -> None:
         state = observe_cluster(driver, order.cluster)
@@ -134,6 +135,7 @@ def _without_half_made(name: str, state: ClusterState) -> ClusterState:
 def plan_node(driver: Driver, order: NodeOrder, host: HostGpus, *, neighbours: Neighbours | None = None) -> str:
     """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
     check_node_name(order.name)
+    host = with_offers(driver, host)
     state = observe_cluster(driver, order.cluster)
     _refuse_taken(order, driver.name, state)
     claims = (neighbours or host_neighbours()).claims(driver.name)

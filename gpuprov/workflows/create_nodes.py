@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, File
+from gpuprov.drivers.base import LABEL_ACCESS_REASON, LABEL_FINGERPRINT, LABEL_IMAGE, File
 from gpuprov.workflows import services
 from gpuprov.workflows.build_image import LABEL_MUNGE_OWNER
 from gpuprov.workflows.side_by_side import each
@@ -54,8 +54,10 @@ def create_nodes(
 
     def create(design: NodeDesign) -> None:
         run.rollback.add(f"node {design.name}", lambda: driver.delete_node(design.name))
+        if design.access_reason:
+            reporter.node(design.name, f"GPU access {design.access}: {design.access_reason}")
         reporter.node(design.name, "creating")
-        request = design.request(image.id, files(design), {**_image_labels(image), **(labels or {})})
+        request = design.request(image.id, files(design), {**_image_labels(image), **_reason(design), **(labels or {})})
         if source is None:
             driver.create_node(request)
         else:
@@ -76,6 +78,10 @@ def _image_labels(image: ImageState) -> dict[str, str]:
     """What a node remembers of its image."""
     kept = {key: value for key, value in image.labels.items() if key == LABEL_MUNGE_OWNER}
     return {LABEL_IMAGE: image.name, **kept}
+
+
+def _reason(design: NodeDesign) -> dict[str, str]:
+    return {LABEL_ACCESS_REASON: design.access_reason} if design.access_reason else {}
 
 
 def repair_nodes(
@@ -103,7 +109,7 @@ def repair_nodes(
         if design.name in settings:
             driver.set_settings(design.name, design.request())
         driver.set_devices(design.name, design.devices, design.mounts)
-        driver.set_labels(design.name, design.labels())
+        driver.set_labels(design.name, {**_reason(design), **design.labels()})
         if design.name in restart:
             driver.start_node(design.name)
         reporter.node(design.name, "repaired")

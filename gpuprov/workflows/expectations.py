@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import GpuprovError, HostNotReady
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ADDRESS, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
+from gpuprov.drivers.base import (
+    LABEL_ACCESS,
+    LABEL_ACCESS_REASON,
+    LABEL_ADDRESS,
+    LABEL_PRIVATE_ADDRESS,
+    LABEL_ROLE,
+    LABEL_SHARING,
+)
 from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
 from gpuprov.gpu.simulate import node_document
 from gpuprov.verify.checks.host import HOST
@@ -56,6 +63,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         complete=node.complete,
         role=node.labels.get(LABEL_ROLE, "plain"),
         access=access,
+        access_reason=node.labels.get(LABEL_ACCESS_REASON, ""),
         gpus=uuids,
         sharing=node.labels.get(LABEL_SHARING, "shared"),
         devices=gpus.devices,
@@ -108,7 +116,10 @@ def _expect_gpus(uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovEr
         document = node_document(dict(host.document or {}), uuids)
         devices = plan_simulated_nodes(held, driver_loaded=host.driver is not None)
         return _Gpus(devices=devices, denied=denied, driver_version=version, simulation=document)
-    return _real_gpus(held, denied, host)
+    real = _real_gpus(held, denied, host)
+    if access != "raw" and real.problem and host.driver:
+        return replace(real, problem=None)  # the engine hands in what raw would lack
+    return real
 
 
 def _real_gpus(held: list[Gpu], denied: tuple[int, ...], host: HostGpus) -> _Gpus:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.host_nodes import find_wrong_nodes
 from gpuprov.gpu.libraries import plan_library_mounts
 from gpuprov.gpu.nodes import plan_device_nodes
@@ -15,6 +17,7 @@ from gpuprov.workflows.finding import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from gpuprov.gpu.access import EngineAccess
     from gpuprov.gpu.host_nodes import NodeStat
     from gpuprov.gpu.models import DriverFiles, HostGpus
     from gpuprov.spec.devices import CharDevice
@@ -40,6 +43,7 @@ def judge_gpus(facts: HostFacts) -> Iterator[Finding]:
     if facts.gpus.driver is not None:
         yield from judge_nodes(facts.gpus, facts.gpus.driver, facts.gpu_nodes)
         yield judge_libraries(facts.gpus.driver)
+    yield judge_access(facts.gpus, facts.engine.facts.gpu_access if facts.engine.facts else {})
 
 
 def judge_nodes(gpus: HostGpus, driver: DriverFiles, found: Mapping[str, NodeStat]) -> Iterator[Finding]:
@@ -66,6 +70,17 @@ def judge_libraries(driver: DriverFiles) -> Finding:
         fix = find_fix("given", "libraries", given=error.fix)
         return Finding(id="libraries", status="fail", evidence=f"{error.what}: {error.evidence}", fix=fix)
     return Finding(id="libraries", status="ok", evidence=f"the driver's libraries are of version {driver.version}")
+
+
+def judge_access(gpus: HostGpus, offers: Mapping[EngineAccess, str]) -> Finding:
+    """By which way GPUs get into nodes of this engine, and why."""
+    try:
+        access = decide_access(replace(gpus, offers=offers), gpus.units)
+    except HostNotReady as error:
+        fix = find_fix("given", "gpu-access", given=error.fix)
+        return Finding(id="gpu-access", status="fail", evidence=f"{error.what}: {error.evidence}", fix=fix)
+    others = "".join(f"; not needed: {kind}, {known}" for kind, known in offers.items() if kind != access.kind)
+    return Finding(id="gpu-access", status="ok", evidence=f"{access.kind}: {access.reason}{others}")
 
 
 def _judge_simulated(gpus: HostGpus, cards: tuple[str, ...]) -> Finding:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
@@ -32,6 +32,7 @@ from gpuprov.spec.variables import read_variables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.drivers.base import Driver
     from gpuprov.gpu.access import AccessKind
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.models import ClusterSpec, Role, Sharing
@@ -46,6 +47,7 @@ class NodeDesign:
     Attributes:
         gpus: UUIDs of its leased GPUs.
         access: How they get in.
+        access_reason: Why so; no part of what the node is.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
     """
@@ -64,6 +66,7 @@ class NodeDesign:
     cpus: int | None
     memory_gib: int | None
     environment: Mapping[str, str] = field(default_factory=dict)
+    access_reason: str = ""
 
     @property
     def address(self) -> str:
@@ -91,7 +94,7 @@ class NodeDesign:
             LABEL_ADDRESS: self.address,
             LABEL_PRIVATE_ADDRESS: self.private_address,
             LABEL_VERSION: __version__,
-            LABEL_FINGERPRINT: fingerprint(asdict(self)),
+            LABEL_FINGERPRINT: fingerprint({k: v for k, v in asdict(self).items() if k != "access_reason"}),
         }
 
     def request(
@@ -129,7 +132,7 @@ def design_node(
     sharing: Sharing,
     host: HostGpus,
 ) -> NodeDesign:
-    """Put a node together from its parts; how its GPUs get in follows from the host.
+    """Put a node together from its parts; how its GPUs get in follows from the host, and from what its engine offers.
 
     Raises:
         HostNotReady: The host cannot hand these GPUs into a node.
@@ -146,6 +149,7 @@ def design_node(
         gpus=tuple(gpu.uuid for gpu in gpus),
         sharing=sharing,
         access=access.kind,
+        access_reason=access.reason if gpus else "",
         driver_version=host.driver_version if gpus else "",
         devices=access.devices,
         mounts=access.mounts + own,
@@ -154,6 +158,11 @@ def design_node(
         memory_gib=nodes.memory_gib,
         environment=inner_environment(variables),
     )
+
+
+def with_offers(driver: Driver, host: HostGpus) -> HostGpus:
+    """The host's GPUs, with the ways in that the engine has beside raw; it is not asked where they are simulated."""
+    return host if host.simulated else replace(host, offers=driver.facts().gpu_access)
 
 
 def engine_gpus(access: AccessKind, uuids: tuple[str, ...]) -> EngineGpus | None:

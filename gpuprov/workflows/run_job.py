@@ -25,7 +25,7 @@ from gpuprov.spec.validate import check_spec
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.image_verbs import build_image
 from gpuprov.workflows.leases import read_leases
-from gpuprov.workflows.node_design import design_node
+from gpuprov.workflows.node_design import design_node, with_offers
 from gpuprov.workflows.node_image import get_named_image
 from gpuprov.workflows.side_by_side import ask_side_by_side
 from gpuprov.workflows.waiting_for_gpus import when_free
@@ -116,6 +116,7 @@ def run_job(
         TimedOut: The GPUs could not be had for as long as one was ready to wait.
     """
     require_capability(driver, "jobs")
+    host = with_offers(driver, host)
     spec = order.spec()
     name = f"job-{secrets.token_hex(4)}"
     request = order.request(name, host)

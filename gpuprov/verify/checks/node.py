@@ -29,8 +29,12 @@ def judge_lease(expected: Expectation, _seen: Observation) -> Finding:
     """The GPUs it holds are GPUs of this host."""
     if expected.host_problem is not None:
         return failed(expected.host_problem.evidence, "given", given=expected.host_problem.fix)
-    mark = "SIMULATED " if expected.simulated else ""
-    return passed(f"holds {mark}{', '.join(expected.gpus)}" if expected.gpus else "holds no GPU, as it was made")
+    if not expected.gpus:
+        return passed("holds no GPU, as it was made")
+    if expected.simulated:
+        return passed(f"holds SIMULATED {', '.join(expected.gpus)}")
+    reason = f" ({expected.access_reason})" if expected.access_reason else ""
+    return passed(f"holds {', '.join(expected.gpus)} by {expected.access}{reason}")
 
 
 def judge_answer(_expected: Expectation, seen: Observation) -> Finding:

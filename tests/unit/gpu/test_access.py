@@ -23,7 +23,7 @@ def test_no_gpu_no_access(recorded: Recorded) -> None:
 
 def test_simulated_says_so(recorded: Recorded) -> None:
     host = recorded("no-gpu").observe()
-    access = decide_access(host, host.units[:1], offers={"cdi": "seen"})
+    access = decide_access(replace(host, offers={"cdi": "seen"}), host.units[:1])
     assert (access.kind, access.mounts) == ("simulated", ())
     assert access.reason.startswith("SIMULATED")
     assert [device.path for device in access.devices] == ["/dev/nvidia0", "/dev/nvidiactl"]
@@ -37,7 +37,7 @@ def test_simulated_beside_a_driver_opens_nothing_real(recorded: Recorded) -> Non
 
 def test_raw_is_taken_where_it_can_serve_whatever_else_is_offered(recorded: Recorded) -> None:
     host = recorded("eight-gpu").observe()
-    access = decide_access(host, host.units[:1], offers={"cdi": "seen", "nvidia-runtime": "seen"})
+    access = decide_access(replace(host, offers={"cdi": "seen", "nvidia-runtime": "seen"}), host.units[:1])
     assert access.kind == "raw"
     assert access.devices[0].path == "/dev/nvidia2"
     assert all(mount.read_only for mount in access.mounts)
@@ -45,7 +45,7 @@ def test_raw_is_taken_where_it_can_serve_whatever_else_is_offered(recorded: Reco
 
 def test_what_the_engine_offers_is_taken_only_where_raw_cannot_serve(recorded: Recorded) -> None:
     host = recorded("uvm-missing").observe()
-    access = decide_access(host, host.units, offers={"nvidia-runtime": "seen", "cdi": "seen"})
+    access = decide_access(replace(host, offers={"nvidia-runtime": "seen", "cdi": "seen"}), host.units)
     assert (access.kind, access.devices, access.mounts) == ("nvidia-runtime", (), ())
     assert "nvidia-uvm is not loaded" in access.reason
     with pytest.raises(HostNotReady, match="nvidia-uvm is not loaded"):

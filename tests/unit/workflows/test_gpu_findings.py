@@ -14,6 +14,7 @@ from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.workflows.gpu_findings import judge_gpus
 from gpuprov.workflows.host_facts import EngineView, HostFacts
 
+SOUND = dict.fromkeys(("nvidia-driver", "gpu-devices", "uvm", "libraries", "gpu-access"), "ok")
 HOSTS = Path(__file__).parents[2] / "data" / "hosts"
 
 
@@ -49,10 +50,10 @@ def facts_of(host: str) -> HostFacts:
         ("card-without-driver", {"nvidia-driver": "warn"}),
         ("driver-not-loaded", {"nvidia-driver": "fail"}),
         ("driver-mismatch", {"nvidia-driver": "fail"}),
-        ("one-gpu", {"nvidia-driver": "ok", "gpu-devices": "ok", "uvm": "ok", "libraries": "ok"}),
-        ("eight-gpu", {"nvidia-driver": "ok", "gpu-devices": "ok", "uvm": "ok", "libraries": "ok"}),
-        ("mig", {"nvidia-driver": "ok", "gpu-devices": "ok", "uvm": "ok", "libraries": "ok"}),
-        ("uvm-missing", {"nvidia-driver": "ok", "uvm": "fail", "libraries": "ok"}),
+        ("one-gpu", SOUND),
+        ("eight-gpu", SOUND),
+        ("mig", SOUND),
+        ("uvm-missing", {"nvidia-driver": "ok", "uvm": "fail", "libraries": "ok", "gpu-access": "fail"}),
     ],
 )
 def test_recorded_hosts(host: str, statuses: dict[str, str]) -> None:

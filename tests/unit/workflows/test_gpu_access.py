@@ -1,0 +1,113 @@
+"""Which way GPUs get into nodes in Docker: from what a daemon answers, to the request, the doctor and verify."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ACCESS_REASON, LABEL_CLUSTER, LABEL_GPUS, NodeState
+from gpuprov.drivers.docker.connect import connect
+from gpuprov.spec.models import ClusterSpec
+from gpuprov.verify.checks.node import judge_lease
+from gpuprov.verify.models import Observation
+from gpuprov.workflows.cluster_state import ClusterState
+from gpuprov.workflows.expectations import expect_node
+from gpuprov.workflows.gpu_findings import judge_access
+from gpuprov.workflows.node_design import NodeDesign, design_node, with_offers
+from tests.unit.drivers.test_docker_connect import daemon
+from tests.unit.workflows.test_gpu_findings import facts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpuprov.drivers.docker.driver import DockerDriver
+    from gpuprov.gpu.models import HostGpus
+
+
+PLAIN = {
+    "Version": "20.10.24",
+    "ServerVersion": "20.10.24",
+    "ApiVersion": "1.41",
+    "DockerRootDir": "/nonexistent",
+    "Driver": "overlay2",
+    "NCPU": 2,
+    "MemTotal": 1 << 30,
+    "Runtimes": {"runc": {}},
+}
+RUNTIME = {**PLAIN, "Runtimes": {"runc": {}, "nvidia": {}}}
+CDI = {**RUNTIME, "ServerVersion": "28.3.0", "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}]}
+LACK = "raw cannot serve: the kernel module nvidia-uvm is not loaded"
+
+
+@contextmanager
+def docker(folder: Path, monkeypatch: pytest.MonkeyPatch, answer: dict[str, object]) -> Iterator[DockerDriver]:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/docker.sock")
+    with daemon(folder / "docker.sock", answer):
+        driver = connect("docker")
+        yield driver
+        driver._api.client.close()
+
+
+def gpus_of(host: str) -> HostGpus:
+    gpus = facts_of(host).gpus
+    assert gpus
+    return gpus
+
+
+def design(host: HostGpus) -> NodeDesign:
+    return design_node(ClusterSpec(), "c000", attachments=(), gpus=host.units[:1], sharing="shared", host=host)
+
+
+@pytest.mark.parametrize(
+    ("host", "answer", "way"),
+    [
+        ("one-gpu", CDI, ("raw", "driver 550.90.07 on the host is all it needs")),
+        ("uvm-missing", CDI, ("cdi", f"docker 28.3.0 has found CDI devices nvidia.com/gpu; {LACK}")),
+        ("uvm-missing", RUNTIME, ("nvidia-runtime", f"docker 20.10.24 has the runtime nvidia; {LACK}")),
+    ],
+)
+def test_the_way_is_chosen_by_what_is_there_and_shown_with_its_reason(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    answer: dict[str, object],
+    way: tuple[str, str],
+) -> None:
+    kind, reason = way
+    with docker(tmp_path, monkeypatch, answer) as driver:
+        gpus = with_offers(driver, gpus_of(host))
+        offers = driver.facts().gpu_access
+    made = design(gpus)
+    assert (made.access, made.access_reason) == (kind, reason)
+    assert replace(made, access_reason="").labels() == made.labels(), "words are no part of what a node is"
+    request = made.request()
+    engine = request.engine_gpus
+    assert (engine and (engine.access, engine.uuids)) == (None if kind == "raw" else (kind, made.gpus))
+    assert bool(request.devices) == (kind == "raw")
+    labels = {LABEL_ACCESS: kind, LABEL_ACCESS_REASON: reason, LABEL_GPUS: made.gpus[0], LABEL_CLUSTER: "lab"}
+    node = NodeState(name="c000", status="running", labels=labels)
+    state = ClusterState(name="lab", spec=None, nodes=(node,), others=(), networks=())
+    found = judge_lease(expect_node(node, state, gpus), Observation(facts={}, seconds=0))
+    assert (found.status, found.evidence) == ("pass", f"holds {made.gpus[0]} by {kind} ({reason})")
+    doctor = judge_access(gpus_of(host), offers)
+    assert doctor.status == "ok"
+    assert doctor.evidence.startswith(f"{kind}: {reason}")
+
+
+def test_no_way_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with docker(tmp_path, monkeypatch, PLAIN) as driver:
+        gpus = with_offers(driver, gpus_of("uvm-missing"))
+    with pytest.raises(HostNotReady, match="nvidia-uvm is not loaded"):
+        design(gpus)
+    doctor = judge_access(gpus, gpus.offers)
+    assert (doctor.status, doctor.fix) == ("fail", "nvidia-modprobe -u -c0")
+
+
+def test_an_engine_is_not_asked_where_gpus_are_simulated() -> None:
+    host = gpus_of("no-gpu")
+    assert with_offers(None, host) is host  # type: ignore[arg-type]
