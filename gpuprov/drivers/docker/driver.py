@@ -202,7 +202,8 @@ class DockerDriver(TellsNoSettings):
         """Docker's own client; it refuses a terminal where standard input is none."""
         pairs = [part for key, value in environment.items() for part in ("--env", f"{key}={value}")]
         terminal = ["--tty"] if sys.stdin.isatty() and os.isatty(1) else []
-        return ["docker", "exec", "--interactive", *terminal, "--workdir", "/root", *pairs, name, *argv]
+        run = ["/bin/sh", "-c", 'exec "$@"', "sh", *argv]  # 127 for a command that is not there; some clients say 126
+        return ["docker", "exec", "--interactive", *terminal, "--workdir", "/root", *pairs, name, *run]
 
     def logs(self, name: str) -> str:
         """What the node's main process wrote."""
