@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socketserver
 import threading
 import time
+import urllib.request
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -209,8 +211,68 @@ def test_a_bundle_has_everything_but_secrets(gpuprov: Gpuprov, tmp_path: Path) -
         assert secret not in whole
 
 
+def verbs_on_nodes() -> set[str]:
+    """Of the table in docs/commands.md."""
+    text = (
+        (Path(__file__).parents[2] / "docs" / "commands.md").read_text().partition("### Nodes")[2].partition("###")[0]
+    )
+    return set(re.findall(r"^\| `([a-z-]+)", text, re.MULTILINE))
+
+
+def test_every_verb_on_nodes_works_or_names_what_docker_lacks(gpuprov: Gpuprov) -> None:
+    used = set()
+
+    def do(verb: str, *argv: str, expect: int = 0) -> str:
+        used.add(verb)
+        done = gpuprov("-q", verb, *argv, expect=expect, variables={"GPUPROV_SIMULATED_GPUS": "24"})
+        return done.stderr if expect else done.stdout
+
+    do(*CREATE, "dkw0", "--gpus", "2", "--exclusive")
+    assert do("exec", "dkw0", "--", "sh", "-c", "ls /dev/nvidia[0-9]* | wc -l").strip() == "2"
+    do("exec", "dkw0", "--", "sh", "-c", "exit 7", expect=7)
+    do("exec", "dkw0", "--", "no-such-command", expect=127)
+    do("shell", "dkw0")
+    assert do("ssh", "dkw0", "hostname") == "dkw0\n"
+    assert "Server listening on 0.0.0.0 port 22" in do("logs", "dkw0")
+    assert "gpuprov.sharing=exclusive" in do("show", "dkw0")
+    assert "dkw0" in do("list", "--engine", "docker")
+    refused = do("expose", "dkw0", "8080", "--port", "17080", expect=4)
+    assert "docker cannot forward a port into a running node" in refused
+    assert "its capabilities: jobs, snapshot" in refused
+    assert "gpuprov stop dkw0 && gpuprov expose dkw0 8080 --port 17080 && gpuprov start dkw0" in refused
+    do("exec", "dkw0", "--", "sh", "-c", "echo one >/root/kept")
+    do("snapshot", "dkw0", "first")
+    do("exec", "dkw0", "--", "sh", "-c", "echo two >/root/kept")
+    do("stop", "dkw0")
+    do("expose", "dkw0", "8080", "--port", "17080")
+    do("clone", "dkw0", "dkw1", "--gpu-mode", "simulated")
+    do("restore", "dkw0", "first")
+    do("start", "dkw0")
+    assert (do("exec", "dkw0", "--", "cat", "/root/kept"), do("exec", "dkw1", "--", "cat", "/root/kept")) == (
+        "one\n",
+        "two\n",
+    )
+    do("exec", "dkw0", "--", "sh", "-c", "cd /root; nohup python3 -m http.server 8080 >/dev/null 2>&1 & sleep 1")
+    with urllib.request.urlopen("http://127.0.0.1:17080/kept", timeout=10) as answer:
+        assert answer.read() == b"one\n"
+    do("stop", "dkw0")
+    do("unexpose", "dkw0", "17080")
+    do("rm", "dkw0", "dkw1")
+    assert used == verbs_on_nodes()
+
+
 REFUSED = {
     "an image that is not there": ((*CREATE, "new", "--image", "nothing"), 4, "docker has no image 'nothing'"),
+    "an image by digest that is not there": (
+        (*CREATE, "new", "--image", f"debian@sha256:{'0' * 64}"),
+        4,
+        "docker has no image 'debian@sha256:0000",
+    ),
+    "an image by tag that is not there": (
+        (*CREATE, "new", "--image", "debian:none"),
+        4,
+        "docker has no image 'debian:none'",
+    ),
     "a base that is not there": (
         ("image", "build", "--engine", "docker", "--base", "image:no:1"),
         4,
@@ -233,6 +295,18 @@ def test_refused(gpuprov: Gpuprov, world: DockerWorld, argv: tuple[str, ...], ex
     has_three_parts(refused)
     assert words in refused.stderr, refused.all
     assert world.look() == before
+
+
+def test_images_of_the_user_s_by_tag_and_by_digest(gpuprov: Gpuprov, world: DockerWorld) -> None:
+    identity = next(item["Id"] for item in world.client.images(name="gpuprov-image"))
+    world.client.tag(identity, f"{CLUSTER}/other", "one")
+    try:
+        for name in (f"{CLUSTER}/other:one", identity):
+            gpuprov(*CREATE, "dkimg", "--role", "plain", "--gpus", "0", "--image", name)
+            assert world.client.inspect_container("dkimg")["Image"] == identity
+            gpuprov("rm", "dkimg")
+    finally:
+        world.client.remove_image(f"{CLUSTER}/other:one")
 
 
 def test_what_somebody_else_has_is_left_alone(
