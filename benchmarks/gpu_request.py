@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -48,12 +49,12 @@ class Deciding(DockerDriver):
 
 
 def make(driver: DockerDriver, host: HostGpus, count: int, folder: Path) -> None:
-    """Containers that are made and never started; all GPUs but the last are held, some by several, shared."""
+    """Containers that are made and never started; each holds a GPU of the upper half, shared with others."""
     empty = folder / "empty.tar"
     empty.write_bytes(bytes(10240))
     driver._api.client.import_image(str(empty), repository="gptbench", tag="empty")  # noqa: SLF001 - for a benchmark
     for number in range(count):
-        uuid = host.units[number % (SIMULATED_MAX - 1)].uuid
+        uuid = host.units[SIMULATED_MAX // 2 + number % (SIMULATED_MAX // 2)].uuid
         labels = {LABEL_CLUSTER: NAME, LABEL_ROLE: "plain", LABEL_GPUS: uuid, LABEL_SHARING: "shared"}
         request = NodeRequest(name=f"{NAME}-{number}", image=IMAGE, labels={**labels, LABEL_FINGERPRINT: "1"})
         driver.create_node(request)
@@ -78,7 +79,7 @@ def timed(act: Callable[[], object]) -> float:
 def measure(driver: DockerDriver, host: HostGpus, rounds: int) -> dict[str, list[float]]:
     """Each of the things to compare, in turn."""
     patience = Patience(neighbours=host_neighbours())
-    order = JobOrder(argv=("true",), gpus="1", image=IMAGE)
+    order = JobOrder(argv=("true",), gpus="1", sharing="shared", image=IMAGE)
     client: Any = driver._api.client  # noqa: SLF001 - as above
 
     def ask() -> None:
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--containers", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=30)
     wanted = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what ends it leaves nothing either
     driver = Deciding(connect("docker")._api)  # noqa: SLF001 - as above
     host = observe(mode="simulated", simulated_count=SIMULATED_MAX)
     remove(driver)

@@ -129,6 +129,7 @@ _FIXES = (
     ("address already in use", "see what holds it with: gpuprov list --all; ss -ltnp"),
     ("already in use", "choose another name or address, or see what holds it with: gpuprov list --all"),
     ("already exists", "choose another name or address, or see what holds it with: gpuprov list --all"),
+    ("could not find bridge", "somebody removed Docker's own bridge; make it again: systemctl restart docker"),
     ("no such image", "see what there is with: gpuprov image list --engine docker; docker images"),
     ("max depth exceeded", "the node was rebuilt too often: gpuprov rm it and create it again"),
     ("no such", "see what there is with: gpuprov list --all"),
