@@ -30,6 +30,7 @@ MODULES = (
     "privilege_listens",
     "ansible",
     "ansible_docker",
+    "lab",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
 LETTERS = "ghijklmnopqrstuvwxyz"  # `e` and `b` are those of the cluster that all modules share

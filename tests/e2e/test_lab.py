@@ -1,0 +1,299 @@
+"""lab.yml on hosts reached by ssh: nodes of role plain stand in for machines, with a key and nothing else of ours."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ("bare0", "bare1", "bare2")
+SHARED = "/srv/shared"
+WORKER = """\
+import os, sys, time
+print("VERSION 1", os.environ["CUDA_VISIBLE_DEVICES"], os.environ["WORKER_TOKEN"], flush=True)
+while True:
+    time.sleep(0.1)
+    if os.path.exists("/tmp/fail"):
+        os.unlink("/tmp/fail")
+        sys.exit(1)
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """Hosts, an inventory that names them, and a way to play."""
+
+    gpuprov: Gpuprov
+    host: Callable[..., str]
+    folder: Path
+    addresses: dict[str, str]
+    variables: dict[str, Any]
+
+    def inventory(self, hosts: dict[str, dict[str, Any]], **variables: object) -> str:
+        lab = {
+            "children": {"gpu_hosts": {"hosts": hosts}, "file_server": {"hosts": {"bare0": None}}},
+            "vars": {**self.variables, **variables},
+        }
+        path = self.folder / "lab.yml"
+        path.write_text(yaml.safe_dump({"all": {"children": {"lab": lab}}}))
+        return str(path)
+
+    def play(self, inventory: str, *argv: str, expect: int = 0) -> dict[str, Any]:
+        more = ("-e", f"lab_reports={self.folder}/reports", *argv)
+        document = self.gpuprov.json("play", str(ROOT / "lab.yml"), "-i", inventory, *more, expect=expect)
+        play = document["play"]
+        assert isinstance(play, dict)
+        return play
+
+    def report(self, name: str) -> dict[str, Any]:
+        report = json.loads((self.folder / "reports" / f"{name}.json").read_text())
+        assert report["schema"] == "gpuprov.lab/v1"
+        assert isinstance(report, dict)
+        return report
+
+    def of(self, *names: str) -> dict[str, dict[str, Any]]:
+        return {name: {"ansible_host": self.addresses[name]} for name in names}
+
+
+@pytest.fixture(scope="module")
+def lab(gpuprov: Gpuprov, host: Callable[..., str], place: Place, tmp_path_factory: pytest.TempPathFactory) -> Lab:
+    folder = tmp_path_factory.mktemp("lab")
+    (folder / "spec.yaml").write_text(place.spec(count=1))
+    # A cluster of one node, for its networks and its image, which has the packages of Slurm and CUDA.
+    gpuprov("cluster", "up", "-f", str(folder / "spec.yaml"), "--no-verify")
+    image = host("lxc", "config", "get", place.node(0), "user.gpuprov.image").strip()
+    gpuprov("rm", place.node(0))  # where Slurm is, gpuprov gives its files to every node, and these shall have none
+    # Privileged, for a machine's root may open /dev/fuse.
+    order = ("--cluster", place.cluster, "--gpu-mode", "simulated", "--role", "plain", "--image", image, "--privileged")
+    for name in NAMES:
+        gpuprov("create-node", name, *order)
+    rows = gpuprov.json("cluster", "status", place.cluster)["nodes"]
+    options = f"-o UserKnownHostsFile={folder}/known_hosts -o StrictHostKeyChecking=accept-new -o ConnectTimeout=3"
+    return Lab(
+        gpuprov=gpuprov,
+        host=host,
+        folder=folder,
+        addresses={row["name"]: row["address"] for row in rows},
+        variables={
+            "ansible_user": "root",
+            "ansible_ssh_private_key_file": str(gpuprov.folder / f"data/gpuprov/{place.cluster}/id_ed25519"),
+            "ansible_ssh_common_args": options,
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "lab_gpu_mode": "simulated",
+            "nfs_type": "sshfs",  # a kernel without NFS
+            "nfs_server": "bare0",
+            "slurm_controller": "bare0",
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def first(lab: Lab) -> tuple[dict[str, Any], float]:
+    """The first run on two hosts, and its seconds."""
+    started = time.monotonic()
+    play = lab.play(lab.inventory(lab.of("bare0", "bare1")))
+    return play, time.monotonic() - started
+
+
+def test_bare_hosts_become_a_cluster(lab: Lab, first: tuple[dict[str, Any], float]) -> None:
+    hosts = first[0]["hosts"]
+    assert hosts["bare0"]["changed"] > 0
+    assert hosts["bare1"]["changed"] > 0
+    srun = ("srun", "--nodes=2", "--gres=gpu:1", "hostname")
+    assert sorted(lab.gpuprov.in_node("bare1", *srun).split()) == ["bare0", "bare1"]
+    lab.gpuprov.in_node("bare1", "sh", "-c", f"echo from bare1 >{SHARED}/note")
+    assert lab.gpuprov.in_node("bare0", "cat", f"{SHARED}/note") == "from bare1\n"
+    assert "fuse.sshfs" in lab.gpuprov.in_node("bare1", "cat", "/proc/mounts")
+    for name in ("bare0", "bare1"):
+        report = lab.report(name)
+        assert report["verdict"] == "passed"
+        assert report["simulated"]
+        assert {result["kernel"] for result in report["smoke"]["results"]} == {"matmul", "anneal", "membw"}
+        assert report["slurm"] == "idle"
+        assert len(report["gpus"]) == 1
+
+
+def test_secrets_are_where_they_belong_and_nowhere_else(lab: Lab, first: tuple[dict[str, Any], float]) -> None:
+    look = ("stat", "-c", "%U %a", "/etc/munge/munge.key")
+    assert lab.gpuprov.in_node("bare1", *look) == "munge 400\n"
+    keys = [lab.gpuprov.in_node(name, "base64", "-w0", "/etc/munge/munge.key") for name in ("bare0", "bare1")]
+    assert keys[0] == keys[1]
+    assert keys[0] not in json.dumps(first[0])
+
+
+def test_the_key_of_the_shared_drive_opens_nothing_else(lab: Lab) -> None:
+    address = lab.addresses["bare0"]
+    ssh = (
+        f"ssh -i /etc/gpuprov/share/id_ed25519 -o UserKnownHostsFile=/etc/gpuprov/share/known_hosts gpushare@{address}"
+    )
+    refused = lab.gpuprov("exec", "bare1", "--", "sh", "-c", f"{ssh} id </dev/null", expect=1)
+    assert "uid=" not in refused.stdout
+    lab.gpuprov("exec", "bare1", "--", "sh", "-c", ssh.replace("gpushare@", "root@") + " -n true", expect=255)
+
+
+@pytest.mark.usefixtures("first")
+def test_a_second_run_changes_nothing(lab: Lab) -> None:
+    second = lab.play(lab.inventory(lab.of("bare0", "bare1")))
+    assert second["changes"] == []
+    assert {row["changed"] for row in second["hosts"].values()} == {0}
+
+
+@pytest.mark.long
+def test_a_second_run_takes_less_than_half_the_time(lab: Lab, first: tuple[dict[str, Any], float]) -> None:
+    started = time.monotonic()
+    lab.play(lab.inventory(lab.of("bare0", "bare1")))
+    seconds = time.monotonic() - started
+    assert seconds < first[1] / 2, f"{seconds:.1f} s after {first[1]:.1f} s"
+
+
+@pytest.mark.usefixtures("first")
+def test_a_host_that_is_away_is_named_and_healed_by_a_later_run(lab: Lab) -> None:
+    lab.gpuprov("stop", "bare1")
+    try:
+        play = lab.play(lab.inventory(lab.of("bare0", "bare1")), "--tags", "slurm,smoke", expect=5)
+        assert play["hosts"]["bare0"]["status"] == "ok"
+        assert play["hosts"]["bare0"]["changed"] == 0  # the host that is away keeps its line in slurm.conf
+        message = play["hosts"]["bare1"]["message"].splitlines()
+        assert message[0] == "cannot reach bare1"
+        assert message[-1] == f"fix: ssh root@{lab.addresses['bare1']}"
+        assert lab.report("bare0")["verdict"] == "passed"
+        assert lab.report("bare1")["verdict"] == "failed"
+        assert lab.report("bare1")["error"]["message"].startswith("cannot reach bare1")
+    finally:
+        lab.gpuprov("start", "bare1")
+    lab.play(lab.inventory(lab.of("bare0", "bare1")), "--tags", "nfs,slurm,smoke")
+    assert lab.report("bare1")["verdict"] == "passed"
+    assert lab.gpuprov.in_node("bare1", "cat", f"{SHARED}/note") == "from bare1\n"
+
+
+ROLES = """\
+- name: Every role that a node can have
+  hosts: all
+  gather_facts: false
+  tasks:
+    - name: Gather
+      ansible.builtin.setup: {gather_subset: ["!all", "!min", network, distribution]}
+    - ansible.builtin.import_role: {name: cuda, tasks_from: gpus}
+      vars: {cuda_gpu_mode: simulated}
+    - ansible.builtin.import_role: {name: base}
+    - ansible.builtin.import_role: {name: cuda}
+      vars: {cuda_from_here: true}
+    - ansible.builtin.import_role: {name: nfs}
+      vars: {nfs_server: bare2, nfs_type: sshfs}
+    - ansible.builtin.import_role: {name: slurm}
+      vars: {slurm_controller: bare2, slurm_devices: "{{ gpu_facts.gpus | map(attribute='device') | list }}"}
+    - ansible.builtin.import_role: {name: worker}
+      vars: {worker_command: sleep infinity, worker_gpus: "{{ gpu_facts.gpus | map(attribute='uuid') | list }}"}
+    - ansible.builtin.import_role: {name: smoke}
+      vars: {smoke_kernels: [matmul]}
+"""
+
+
+def test_the_roles_serve_a_node_through_its_engine_and_change_nothing_the_second_time(lab: Lab) -> None:
+    playbook = lab.folder / "roles.yml"
+    playbook.write_text(ROLES)
+    variables = {"ANSIBLE_ROLES_PATH": str(ROOT / "roles")}
+    order = ("--json", "play", str(playbook), "--limit", "bare2")
+    first, second = (lab.gpuprov(*order, variables=variables).document["play"] for _ in range(2))
+    changed = {change["task"] for change in first["changes"]}
+    assert {"slurm: Write the configuration", "worker: Write the units"} <= changed
+    assert second["changes"] == []
+
+
+def test_each_bad_host_is_named_and_the_others_go_on(lab: Lab, place: Place) -> None:
+    """A changed host key, a wrong vault password, no Python, nobody there, one host with two names: all in one run."""
+    right, wrong = lab.folder / "right", lab.folder / "wrong"
+    right.write_text("right\n")
+    wrong.write_text("wrong\n")
+    vault = Path(lab.gpuprov.program).with_name("ansible-vault")
+    sealed = lab.host(str(vault), "encrypt_string", "--vault-password-file", str(right), "hidden")
+    lab.host("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", str(lab.folder / "other"))
+    public = (lab.folder / "other.pub").read_text()
+    (lab.folder / "changed_hosts").write_text(f"{lab.addresses['bare1']} {public}")
+    other = lab.variables["ansible_ssh_common_args"].replace("known_hosts", "changed_hosts")
+    other += " -o ControlPath=none"  # the connection of the run before is still open
+    inventory = Path(
+        lab.inventory(
+            {
+                **lab.of("bare0", "bare2"),
+                "rekeyed": {"ansible_host": lab.addresses["bare1"], "ansible_ssh_common_args": other},
+                "nobody": {"ansible_host": place.address(0, 9)},
+                "sealed": {"ansible_connection": "local", "worker_environment": {"WORKER_TOKEN": "SEALED"}},
+                "twin": {"ansible_host": place.address(0, 8)},
+                "other_twin": {"ansible_host": place.address(0, 8)},
+            }
+        )
+    )
+    secret = "!vault |\n" + "".join(f"{' ' * 20}{line.strip()}\n" for line in sealed.splitlines()[1:])
+    inventory.write_text(inventory.read_text().replace("SEALED\n", secret))
+    lab.gpuprov.in_node("bare2", "mv", "/usr/bin/python3", "/usr/bin/python3.away")
+    more = ("--tags", "driver", "--vault-password-file", str(wrong))
+    play = lab.play(str(inventory), *more, expect=5)
+    assert play["hosts"]["bare0"]["status"] == "ok"
+    said = {name: row["message"].splitlines() for name, row in play["hosts"].items() if row["message"]}
+    assert {name: lines[0] for name, lines in said.items()} == {
+        "bare2": "bare2 has no Python 3.10 or newer",
+        "rekeyed": "the host key of rekeyed is not the one that is known",
+        "nobody": "cannot reach nobody",
+        "sealed": "the secrets of sealed cannot be read",
+        "twin": "the inventory names one host twice: other_twin and twin",
+        "other_twin": "the inventory names one host twice: other_twin and twin",
+    }
+    for lines in said.values():
+        assert lines[1].startswith("evidence: ")
+        assert lines[-1].startswith("fix: ")
+    assert said["rekeyed"][-1].endswith(f"ssh-keygen -R {lab.addresses['bare1']}")
+
+
+@pytest.mark.usefixtures("first")
+def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
+    def log() -> list[str]:
+        return lab.gpuprov.in_node("bare0", "sh", "-c", f"cat {SHARED}/logs/bare1/worker-0.log").splitlines()
+
+    def wait_for(lines: int) -> list[str]:
+        deadline = time.monotonic() + 30
+        while len(log()) < lines:
+            assert time.monotonic() < deadline, log()
+            time.sleep(0.5)
+        return log()
+
+    lab.gpuprov.in_node(
+        "bare0", "sh", "-c", f"mkdir -p {SHARED}/code && cat >{SHARED}/code/worker.py <<'E'\n{WORKER}E\n"
+    )
+    inventory = lab.inventory(
+        lab.of("bare0", "bare1"),
+        lab_service="worker",
+        worker_command=f"/usr/bin/python3 {SHARED}/code/worker.py",
+        worker_code=f"{SHARED}/code",
+        worker_environment={"WORKER_TOKEN": 'a "token"'},
+        worker_watch_s=1,
+    )
+    lab.play(inventory, "--tags", "worker")
+    uuid = "GPU-51515151-5151-4151-8151-000000000001"
+    before = wait_for(1)
+    assert before[-1].endswith('a "token"')
+    assert before[-1].startswith("VERSION 1 GPU-51515151-")
+    assert uuid[:12] in before[-1]
+    assert lab.gpuprov.in_node("bare1", "stat", "-c", "%a", "/etc/gpuprov/worker.env") == "600\n"
+
+    assert lab.play(inventory, "--tags", "worker")["changes"] == []
+    assert log() == before
+
+    lab.gpuprov.in_node("bare1", "sh", "-c", "touch /tmp/fail; chown gpuworker /tmp/fail")  # it fails, and is restarted
+    failed = wait_for(len(before) + 1)
+    # changed on the server, which bare1 sees through the shared drive alone
+    lab.gpuprov.in_node("bare0", "sed", "-i", "s/VERSION 1/VERSION 2/", f"{SHARED}/code/worker.py")
+    assert wait_for(len(failed) + 1)[-1].startswith("VERSION 2 ")
+    lab.gpuprov.in_node("bare1", "systemctl", "stop", "worker@0")
