@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cli.tables import render_table
-from gpuprov.core.names import fold
+from gpuprov.gpu.allocate import fold_leases
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def render_board(board: GpuBoard, *, colour: bool) -> str:
 
 
 def _cells(row: GpuRow, driver: str) -> tuple[object, ...]:
-    holders = _holders(row.holders)
+    holders = fold_leases(row.holders, _where)
     gpu = row.gpu
     if gpu is None:
         return ("", "(not on this host)", "", "", "", "", "", row.uuid, row.sharing, holders)
@@ -56,18 +56,9 @@ def _mig_word(gpu: Gpu) -> str:
     return "no instances" if gpu.mig_enabled else "off"
 
 
-def _holders(leases: Sequence[Lease]) -> str:
-    """Folded, as there may be many: `c[000-003] (lxd lab)`."""
-    alike: dict[str, list[str]] = {}
-    for lease in leases:
-        name, _, about = _holder(lease).partition(" ")
-        alike.setdefault(about, []).append(name)
-    return ", ".join(f"{fold(names)} {about}" for about, names in alike.items())
-
-
-def _holder(lease: Lease) -> str:
+def _where(lease: Lease) -> str:
     said = [lease.engine, lease.cluster, "" if lease.status == "running" else lease.status]
-    return f"{lease.node} ({' '.join(part for part in said if part)})"
+    return " ".join(part for part in said if part)
 
 
 def board_document(board: GpuBoard) -> dict[str, Any]:
@@ -128,7 +119,7 @@ def render_change(change: GpuChange) -> str:
     """A line for people."""
     if change.holder is not None:
         verb = "taken by" if change.kind == "held" else "released by"
-        return f"{_name(change)}: {verb} {_holder(change.holder)}, {change.holder.sharing}"
+        return f"{_name(change)}: {verb} {fold_leases([change.holder], _where)}, {change.holder.sharing}"
     if change.kind in ("came", "gone"):
         return f"{_name(change)}: {_WORDS[change.kind]}"
     if change.kind == "silent":

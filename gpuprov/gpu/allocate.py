@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.models import Gpu, HostGpus
@@ -33,8 +34,20 @@ class Lease:
     status: str = ""
 
     def __str__(self) -> str:
+        return fold_leases([self], Lease.terms)
+
+    def terms(self) -> str:
+        """How it holds them, and where: `shared, lxd, stopped`."""
         said = [self.sharing, self.engine, "" if self.status == "running" else self.status]
-        return f"{self.node} ({', '.join(part for part in said if part)})"
+        return ", ".join(part for part in said if part)
+
+
+def fold_leases(leases: Sequence[Lease], about: Callable[[Lease], str]) -> str:
+    """Holders in few words, as there may be many: `c[000-003] (shared, lxd)`."""
+    alike: dict[str, list[str]] = {}
+    for lease in leases:
+        alike.setdefault(about(lease), []).append(lease.node)
+    return ", ".join(f"{fold(nodes)} ({words})" for words, nodes in alike.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,6 +255,6 @@ class _Board:
         return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:
-        who = ", ".join(str(lease) for lease in self._holders(unit)) or "free"
+        who = fold_leases(self._holders(unit), Lease.terms) or "free"
         kept = f", kept for {self._kept[unit.uuid]}, who waits" if unit.uuid in self._kept else ""
         return f"GPU {unit.label} {unit.uuid}: {who}{kept}"

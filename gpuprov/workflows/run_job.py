@@ -20,13 +20,15 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.ask import Default, GpuWish, decide_ask
-from gpuprov.spec.models import ClusterSpec, MountSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, MountSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.validate import check_spec
 from gpuprov.spec.variables import read_variables
+from gpuprov.workflows.build_image import find_built
 from gpuprov.workflows.image_verbs import build_image
 from gpuprov.workflows.leases import read_leases
 from gpuprov.workflows.node_design import design_node, with_offers
-from gpuprov.workflows.node_image import get_named_image
+from gpuprov.workflows.node_image import get_named_image, node_recipe
+from gpuprov.workflows.services import init_of
 from gpuprov.workflows.side_by_side import ask_side_by_side
 from gpuprov.workflows.waiting_for_gpus import when_free
 
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from gpuprov.workflows.waiting_for_gpus import Patience
 
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
+# Where a job's image is built: apart from what clusters have by default, perhaps on another engine.
+_BUILD_NETWORK: Final = NetworkSpec(
+    bridge="gpjobs0", subnet="10.0.251.0/24", private_bridge="gpjobs1", private_subnet="10.0.252.0/24"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,11 +126,16 @@ def run_job(
     spec = order.spec()
     name = f"job-{secrets.token_hex(4)}"
     request = order.request(name, host)
-    image = _image(driver, order, host, reporter=reporter)
 
     def decide(nodes: Sequence[NodeState], claims: Claims) -> tuple[Gpu, ...]:
         there = read_leases((node for node in nodes if not is_orphan(node)), engine=claims.engine)
         return allocate(host, there, [request], claims=claims)[name]
+
+    def look() -> None:
+        if patience.wait_s is None:
+            decide(*_observe(driver, lambda: patience.neighbours.claims(driver.name)))
+
+    image = _image(driver, order, host, before_build=look, reporter=reporter)
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> int:
         with ExitStack() as until_started:
@@ -158,10 +169,18 @@ def _observe(driver: Driver, claims: Callable[[], Claims]) -> tuple[list[NodeSta
     return nodes, claimed
 
 
-def _image(driver: Driver, order: JobOrder, host: HostGpus, *, reporter: Reporter) -> ImageState:
+def _image(
+    driver: Driver, order: JobOrder, host: HostGpus, *, before_build: Callable[[], None], reporter: Reporter
+) -> ImageState:
+    """The one that is named, or gpuprov's own; a build takes a minute, which who is refused need not wait for."""
     if order.image is not None:
         return get_named_image(driver, order.image)
-    return build_image(driver, ClusterSpec(nodes=NodesSpec(role="plain")), host, reporter=reporter).image
+    spec = ClusterSpec(name="jobs", network=_BUILD_NETWORK, nodes=NodesSpec(role="plain"))
+    found = find_built(driver, node_recipe(spec, "plain", host, init=init_of(driver)))
+    if found is None:
+        before_build()
+        found = build_image(driver, spec, host, reporter=reporter).image
+    return found
 
 
 def _plan(

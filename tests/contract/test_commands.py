@@ -77,13 +77,13 @@ def test_environment_and_folder(driver: Driver, node: str) -> None:
 
 
 def test_a_node_s_environment_is_its_commands(bench: Bench) -> None:
-    environment = {"NVIDIA_VISIBLE_DEVICES": "GPU-1,GPU-2", "GPT_ODD": "a=b 'c' \"d\" ü $HOME"}
+    environment = {"GPT_LIST": "GPU-1,GPU-2", "GPT_ODD": "a=b 'c' \"d\" ü $HOME"}
     name = bench.create(start=True, environment=environment)
     state = bench.driver.find_node(name)
     assert state
     assert dict(state.environment) == environment
-    line = "import os; print(ascii([os.environ['GPT_ODD'], os.environ['NVIDIA_VISIBLE_DEVICES']]))"
-    assert bench.python(name, line) == ascii([environment["GPT_ODD"], environment["NVIDIA_VISIBLE_DEVICES"]])
+    line = "import os; print(ascii([os.environ['GPT_ODD'], os.environ['GPT_LIST']]))"
+    assert bench.python(name, line) == ascii([environment["GPT_ODD"], environment["GPT_LIST"]])
     assert bench.driver.run(name, ["sh", "-c", "echo $GPT_ODD"], environment={"GPT_ODD": "own"}).stdout == "own\n"
     listed = next(node for node in bench.driver.list_nodes() if node.name == name)
     assert dict(listed.environment) in ({}, environment)

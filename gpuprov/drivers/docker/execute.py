@@ -65,6 +65,9 @@ def _feed(api: DockerApi, identity: str, content: bytes) -> tuple[bytes | None, 
         parts = (sdk.demux_adaptor(*frame) for frame in sdk.frames_iter(stream, tty=False))
         stdout, stderr = sdk.consume_socket_output(parts, demux=True)
     finally:
-        stream.close()
+        with contextlib.suppress(OSError):
+            raw.shutdown(socket.SHUT_RDWR)  # ends a write of what a command that is over has not read
         writer.join()
+        stream.close()
+        raw.close()
     return stdout, stderr

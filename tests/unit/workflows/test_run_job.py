@@ -109,6 +109,17 @@ def test_a_job_has_a_gpu_of_its_own_and_nothing_is_left(shop: Shop) -> None:
     assert shop.world.engine.networks == {}
 
 
+def test_who_is_refused_does_not_wait_for_the_image(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(*_: object, **__: object) -> None:
+        pytest.fail("an image is built for a job that is refused")
+
+    monkeypatch.setattr(module, "build_image", build)
+    job = shop.begin(gpus="2")
+    with pytest.raises(GpusTaken):
+        shop.run(image=None)
+    shop.end(job)
+
+
 def test_the_lowest_free_one_and_a_refusal_that_names_the_holders(shop: Shop) -> None:
     first = shop.begin()
     second = shop.begin()
