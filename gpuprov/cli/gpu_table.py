@@ -31,14 +31,15 @@ _WORDS = {
 
 def render_board(board: GpuBoard, *, colour: bool) -> str:
     """One line for each GPU, then who waits and who does not answer."""
-    rows = [_cells(row, board.host.driver_version) for row in board.rows]
+    unheld = "unknown" if board.silent else "free"
+    rows = [_cells(row, board.host.driver_version, unheld) for row in board.rows]
     lines = [render_table(_HEADERS, rows, colour=colour) if rows else f"no GPUs: {board.host.reason}"]
     lines += [f"waiting: {who}" for who in board.waiting]
     lines += [f"{one.engine} does not answer, nobody knows what it holds: {one.error.what}" for one in board.silent]
     return "\n".join(lines)
 
 
-def _cells(row: GpuRow, driver: str) -> tuple[object, ...]:
+def _cells(row: GpuRow, driver: str, unheld: str) -> tuple[object, ...]:
     holders = fold_leases(row.holders, _where)
     gpu = row.gpu
     if gpu is None:
@@ -46,7 +47,7 @@ def _cells(row: GpuRow, driver: str) -> tuple[object, ...]:
     memory = "" if gpu.memory_bytes is None else f"{gpu.memory_bytes / _GIB:.1f} GiB"
     return (
         *(gpu.label, gpu.model, memory, gpu.minor, gpu.pci, _mig_word(gpu), driver),
-        *(row.uuid, row.sharing or "free", holders),
+        *(row.uuid, row.sharing or unheld, holders),
     )
 
 

@@ -11,7 +11,7 @@ from gpuprov.spec.addressing import gateway
 from gpuprov.workflows.build_image import LABEL_MUNGE_OWNER
 from gpuprov.workflows.create_nodes import seed_files
 from gpuprov.workflows.secrets import MUNGE_KEY, ensure_ssh_key, munge_key
-from gpuprov.workflows.slurm_files import APPLIED, Machine, render_hosts, render_slurm
+from gpuprov.workflows.slurm_files import SLURM_FOLDER, Machine, render_hosts, render_slurm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ class FileSet:
             files += self.secret
             if name == self.controller:
                 files += (CONTROLLER,)
-        shared = [file for file in self.shared if member.slurm or file.path != APPLIED]
+        shared = [file for file in self.shared if member.slurm or not file.path.startswith(SLURM_FOLDER)]
         return (*shared, *files)
 
     def for_new(self, design: NodeDesign) -> tuple[File, ...]:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _MEMORY_SHARE = 0.95  # slurmd reports what the kernel left over; a node with less than configured is drained
 _MIB = 1024**2
-APPLIED = "/etc/slurm/applied"  # the digest of the files that the node's daemons have read
+SLURM_FOLDER = "/etc/slurm/"
+APPLIED = f"{SLURM_FOLDER}applied"  # the digest of the files that the node's daemons have read
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +96,7 @@ def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], 
     }
     templates = find_asset("templates")
     files = tuple(
-        File(path=f"/etc/slurm/{name}", content=render(templates, f"slurm/{name}.j2", **values).encode())
+        File(path=f"{SLURM_FOLDER}{name}", content=render(templates, f"slurm/{name}.j2", **values).encode())
         for name in ("slurm.conf", "gres.conf")
     )
     digest = fingerprint([file.content.decode() for file in files])

@@ -68,6 +68,7 @@ def test_the_first_of_a_cluster_makes_its_networks(world: World) -> None:
 def test_a_name_without_number_leaves_the_low_addresses_to_numbered_nodes(world: World) -> None:
     world.up(2)
     world.create("web", role="plain")
+    assert not any(path.startswith("/etc/slurm") for path in world.engine.nodes["web"].files)
     assert world.engine.nodes["web"].state().addresses["eth0"] == "10.0.3.253/24"
     world.create("c002")
     assert world.engine.nodes["c002"].state().addresses["eth0"] == "10.0.3.4/24"

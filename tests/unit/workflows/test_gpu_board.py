@@ -105,6 +105,7 @@ def test_free_gpus_mig_instances_and_a_gpu_split_into_nothing() -> None:
 def test_an_engine_that_does_not_answer_is_said() -> None:
     board = GpuBoard(host=HOST, leases=(), silent=(DOWN,))
     assert "docker does not answer" in render_board(board, colour=False)
+    assert " unknown " in render_board(board, colour=False)  # not free: who knows
     assert validated(board)["silent"][0]["fix"] == "start it"
 
 
