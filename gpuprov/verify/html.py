@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from gpuprov.assets import find_asset
 from gpuprov.render.templates import render
 from gpuprov.verify import charts
-from gpuprov.verify.checks.kernels import KERNELS
 from gpuprov.verify.models import LAYERS
 from gpuprov.verify.report import SIMULATED, gpu_text, layer_status, summary, verdict_text
+from gpuprov.verify.smoke_document import KERNELS
 
 if TYPE_CHECKING:
     from datetime import datetime

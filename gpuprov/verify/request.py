@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.verify.checks.kernels import KERNELS
 from gpuprov.verify.checks.network import PRIVATE, PUBLIC
 from gpuprov.verify.models import Observation
 from gpuprov.verify.program import job_program, probe_program
+from gpuprov.verify.smoke_document import KERNELS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,9 +11,9 @@ from gpuprov.assets import find_asset
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.execution import run
 from gpuprov.drivers.base import LABEL_ACCESS
-from gpuprov.verify.checks.kernels import read_document
 from gpuprov.verify.models import Expectation
 from gpuprov.verify.request import stand_for
+from gpuprov.verify.smoke_document import read_document
 from gpuprov.workflows.cluster_state import observe_cluster, pick_nodes
 from gpuprov.workflows.leases import leased_uuids
 from gpuprov.workflows.side_by_side import ask_side_by_side

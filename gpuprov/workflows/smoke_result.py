@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import UsageError
-from gpuprov.verify.checks.kernels import judge_kernel, judge_run, read_document
+from gpuprov.verify.checks.kernels import judge_kernel, judge_run
 from gpuprov.verify.models import Observation
+from gpuprov.verify.smoke_document import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

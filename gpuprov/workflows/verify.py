@@ -13,7 +13,7 @@ from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
 from gpuprov.verify.chain import judge_host, judge_node
-from gpuprov.verify.measured import measure_node
+from gpuprov.verify.measure import measure_node
 from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 from gpuprov.workflows.cluster_state import observe_cluster, pick_nodes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from functools import partial
@@ -11,28 +10,16 @@ from typing import TYPE_CHECKING, Any, cast
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
+from gpuprov.verify.smoke_document import KERNELS, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.verify.models import Expectation, Finding, Observation
 
-KERNELS = ("matmul", "anneal", "membw")
-SCHEMA = "gpuprov.smoke/v1"
 # The last one is of an image with older smoke kernels.
 _CANNOT_RUN = ("numba-cuda cannot be imported", "No module named", "unrecognized arguments")
 _VALUES = re.compile(r"=\S*")  # values of options: the same problem reads the same on every node
-
-
-def read_document(facts: Any) -> dict[str, Any] | None:  # noqa: ANN401 - what the probe gathered
-    """The smoke kernels' own document, or None where they printed none."""
-    try:
-        document = json.loads(facts["stdout"])
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        return None
-    return document
 
 
 def judge_run(expected: Expectation, seen: Observation) -> Finding:

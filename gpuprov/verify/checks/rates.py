@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
-from gpuprov.verify.checks.kernels import read_document
 from gpuprov.verify.checks.readings import combine
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
+from gpuprov.verify.smoke_document import read_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

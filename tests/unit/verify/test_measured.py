@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.verify.measured import GpuSamples, Sample, measure_node
+from gpuprov.verify.measure import measure_node
+from gpuprov.verify.measured import GpuSamples, Sample
 from gpuprov.verify.models import Observation
 
 if TYPE_CHECKING:
