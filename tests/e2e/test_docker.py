@@ -37,6 +37,7 @@ IDLE = dict.fromkeys(NODES, "idle")
 PID_FILE = Path("/run/gpuprov/docker.pid")  # of a daemon that `host prepare --engine docker` started
 UP = ("cluster", "up", "--name", CLUSTER)
 CREATE = ("create-node", "--cluster", CLUSTER, "--engine", "docker", "--gpu-mode", "simulated")
+CONTRACT = "/gpt-"  # of the contract tests in the same run; they end when the engine is restarted here
 IMAGES = ("gpuprov-image:", "gpuprov-rootfs:")  # stay, and others build them meanwhile
 
 
@@ -60,7 +61,7 @@ class DockerWorld:
             "containers": {
                 item["Name"]: (item["Id"], item["State"]["Status"], item["HostConfig"], item["Config"])
                 for item in containers
-                if _concerns_us(item["Config"]["Labels"])
+                if _concerns_us(item["Config"]["Labels"]) and not item["Name"].startswith(CONTRACT)
             },
             "networks": {
                 item["Name"]: (item["Id"], item["Labels"], item["Options"])

@@ -115,7 +115,8 @@ def small_docker(docker: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dr
         folder = Path(name)
         places = ("--data-root", f"{folder}/disk", "--exec-root", f"{folder}/run", "--pidfile", f"{folder}/pid")
         alone = ("--bridge", "none", "--iptables=false", "--ip-forward=false")
-        with small_disk(folder / "disk", "100M"), daemon("dockerd", "--host", f"unix://{folder}/sock", *places, *alone):
+        argv = ("unshare", "--net", "dockerd", *alone, *places)  # a Docker without a bridge removes the host's docker0
+        with small_disk(folder / "disk", "100M"), daemon(*argv, "--host", f"unix://{folder}/sock"):
             monkeypatch.setenv("DOCKER_HOST", f"unix://{folder}/sock")
             there = Wait(what="the second Docker's socket", timeout_s=30, fix="start it by hand")
             there.until((folder / "sock").exists, bool)
