@@ -201,6 +201,8 @@ def render_site_environment(environment: Mapping[str, str], *, search_path: Sequ
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{environment.get('PATH', os.defpath)}",
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_RETRY_FILES_ENABLED": "0",
+        # ansible-runner would take any host key, also one that changed
+        "ANSIBLE_HOST_KEY_CHECKING": environment.get("ANSIBLE_HOST_KEY_CHECKING", "True"),
         "ANSIBLE_DUPLICATE_YAML_DICT_KEY": environment.get("ANSIBLE_DUPLICATE_YAML_DICT_KEY", "error"),
         OWNER_VARIABLE: str(os.getpid()),
     }

@@ -66,7 +66,7 @@ class DockerWorld:
             "networks": {
                 item["Name"]: (item["Id"], item["Labels"], item["Options"])
                 for item in self.client.networks()
-                if _concerns_us(item["Labels"])
+                if _concerns_us(item["Labels"]) and item["Name"] != "bridge"  # made anew when the engine starts
             },
             "volumes": self.client.volumes()["Volumes"],
             "images": sorted(tag for tag in images if not tag.startswith(IMAGES)),

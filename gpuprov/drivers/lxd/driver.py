@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.devices import CharDevice, Mount
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
+_TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
 
 
 class LxdDriver:
@@ -126,7 +127,7 @@ class LxdDriver:
         body["config"] |= documents.label_config({LABEL_FINGERPRINT: "", **labels})
         body |= {"name": request.name, "type": "container", "profiles": [], "source": dict(origin)}
         try:
-            self._api.send("post", "instances", body=body)
+            self._make(body)
         except EngineError as exc:
             if "already" in exc.evidence:  # somebody else's, made meanwhile: not ours to remove
                 raise
@@ -141,6 +142,15 @@ class LxdDriver:
         except BaseException:
             self._remove(request.name)
             raise
+
+    def _make(self, body: Mapping[str, Any]) -> None:
+        try:
+            self._api.send("post", "instances", body=body)
+        except EngineError as exc:
+            if _TORN_COPY not in exc.evidence:
+                raise
+            self._remove(body["name"])
+            self._api.send("post", "instances", body=body)
 
     def _reduce(self, name: str, wanted: Mapping[str, Any]) -> None:
         document = self._api.get("instances", name)
@@ -298,9 +308,14 @@ class LxdDriver:
         return [self._api.command, "exec", name, "--cwd", "/root", *pairs, "--", *argv]
 
     def logs(self, name: str) -> str:
-        """The console log of the node."""
+        """The console log of the node; empty where LXD keeps none yet."""
         self._ours(name)
-        return self._api.get_bytes("instances", name, "console").decode("utf-8", "replace")
+        try:
+            return self._api.get_bytes("instances", name, "console").decode("utf-8", "replace")
+        except EngineError as exc:
+            if "no such file" not in exc.evidence:
+                raise
+            return ""
 
     # --- snapshots and ports
 

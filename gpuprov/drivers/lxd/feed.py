@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import LxdApi
 
 _END = ""
+# LXD does not read where it only writes, so it answers no ping there.
+_OPTIONS: Final[dict[str, Any]] = {"compression": None, "max_size": None, "max_queue": None, "ping_interval": None}
 
 
 def run_fed(api: LxdApi, name: str, call: Call) -> ExecResult:
@@ -36,11 +38,7 @@ def run_fed(api: LxdApi, name: str, call: Call) -> ExecResult:
     try:
         with contextlib.ExitStack() as stack:
             stdin, stdout, stderr = (
-                stack.enter_context(
-                    unix_connect(
-                        str(api.socket), address + streams[fd], compression=None, max_size=None, max_queue=None
-                    )
-                )
+                stack.enter_context(unix_connect(str(api.socket), address + streams[fd], **_OPTIONS))
                 for fd in ("0", "1", "2")
             )
             _feed(stdin, call.stdin)

@@ -1,0 +1,79 @@
+"""What the LXD driver makes of LXD's own faults; everything else is the contract suite's, on a real one."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import NodeRequest
+from gpuprov.drivers.lxd.driver import LxdDriver
+
+TORN = "Create instance from copy: readdirent /var/lib/lxd/x/Lower: bad file descriptor"
+
+
+class FaultyApi:
+    """An LXD that has one pool and nothing else, and fails at a request as often as it is told."""
+
+    pool = "gpuprov"
+    engine = command = "lxd"
+
+    def __init__(self, evidence: str, times: int) -> None:
+        self.evidence, self.times = evidence, times
+        self.made: list[str] = []
+        self.removed: list[str] = []
+
+    def fail(self) -> None:
+        if self.times:
+            self.times -= 1
+            raise EngineError("lxd could not", evidence=self.evidence, fix="try")
+
+    def send(self, method: str, *path: str, body: dict[str, Any]) -> None:
+        assert (method, path) == ("post", ("instances",))
+        self.fail()
+        self.made.append(body["name"])
+
+    def get_bytes(self, *_path: str) -> bytes:
+        self.fail()
+        return b"booted"
+
+
+def driver_of(api: FaultyApi, monkeypatch: pytest.MonkeyPatch) -> LxdDriver:
+    driver = LxdDriver(cast("Any", api), name="lxd")
+    monkeypatch.setattr(driver, "_refuse_taken", lambda _name: None)
+    monkeypatch.setattr(driver, "_can_shift", lambda: False)
+    monkeypatch.setattr(driver, "_pool", lambda: "gpuprov")
+    monkeypatch.setattr(driver, "_ours", lambda _name: None)
+    monkeypatch.setattr(driver, "_remove", api.removed.append)
+    return driver
+
+
+REQUEST = NodeRequest(name="c000", image="instance:base", labels={})
+
+
+@pytest.mark.parametrize(("times", "made"), [(0, True), (1, True), (2, False)])
+def test_a_copy_that_lxd_breaks_off_is_made_once_more(times: int, made: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FaultyApi(TORN, times)
+    driver = driver_of(api, monkeypatch)
+    if made:
+        driver.create_node(REQUEST)
+    else:
+        with pytest.raises(EngineError, match="could not"):
+            driver.create_node(REQUEST)
+    assert api.made == ["c000"] * made
+    assert api.removed == ["c000"] * times, "what the broken copy left is removed before the next"
+
+
+def test_another_fault_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    api = FaultyApi("no space left on device", 1)
+    with pytest.raises(EngineError):
+        driver_of(api, monkeypatch).create_node(REQUEST)
+    assert api.made == []
+
+
+def test_a_node_without_a_console_log_has_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert driver_of(FaultyApi("open : no such file or directory", 1), monkeypatch).logs("c000") == ""
+    assert driver_of(FaultyApi("", 0), monkeypatch).logs("c000") == "booted"
+    with pytest.raises(EngineError):
+        driver_of(FaultyApi("permission denied", 1), monkeypatch).logs("c000")
