@@ -115,20 +115,6 @@ def running(process: subprocess.Popen[str]) -> Job:
 
 
 @pytest.fixture(scope="module")
-def docker() -> Any:
-    try:
-        import docker  # type: ignore[import-untyped,unused-ignore]
-
-        client = docker.APIClient()
-        client.ping()
-    except Exception as error:  # noqa: BLE001 - the SDK's, of many kinds
-        if os.environ.get("CI"):
-            pytest.fail(f"CI must have a real Docker (gpuprov host prepare --engine docker): {error}")
-        pytest.skip(f"needs a running Docker (gpuprov host prepare --engine docker): {error}")
-    return client
-
-
-@pytest.fixture(scope="module")
 def image(docker: Any) -> str:
     """A small one with python3, which others have made before."""
     del docker

@@ -31,6 +31,7 @@ EXAMPLES = """
   delegate_to: localhost
 
 - name: Say so
+  when: not host.silent
   ansible.builtin.debug:
     msg: "{{ host.gpus | rejectattr('nodes') | map(attribute='index') }}"
 """
@@ -51,6 +52,12 @@ gpus:
           compute_capability: "6.1"
           nodes: [c000]
           exclusive: false
+silent:
+    description: Engines that are installed and do not answer; what they hold is in no list of nodes.
+    returned: success
+    type: list
+    elements: str
+    sample: []
 simulated:
     description: Whether these GPUs are simulated.
     returned: success
@@ -75,17 +82,25 @@ ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 def act(module: Module) -> dict[str, Any]:
     """Look at the host and at the leases."""
     from gpuprov.drivers.registry import open_driver
-    from gpuprov.workflows.find_engine import open_answering
+    from gpuprov.workflows.gpu_board import look_at_gpus
     from gpuprov.workflows.host_gpus import observe_gpus
-    from gpuprov.workflows.leases import read_leases
+    from gpuprov.workflows.leases import host_neighbours
 
     host = observe_gpus(module.params["gpu_mode"] or "auto")
     engine = module.params["engine"]
-    drivers = [open_driver(engine)] if engine else open_answering()[0].values()
-    leases = [lease for driver in drivers for lease in read_leases(driver.list_nodes(), engine=driver.name)]
+    if engine is not None:
+        open_driver(engine)  # who names an engine is told why it does not answer
+    board = look_at_gpus(host, host_neighbours())
+    silent = [one for one in board.silent if engine in (None, one.engine)]
+    for one in silent:
+        module.warn(f"{one.engine} does not answer, nobody knows what it holds: {one.error.what}; {one.error.fix}")
+    can_be_leased = {unit.uuid for unit in host.units}
     gpus = []
-    for gpu in host.units:
-        held = [lease for lease in leases if gpu.uuid in lease.gpus]
+    for row in board.rows:
+        gpu = row.gpu
+        if gpu is None or gpu.uuid not in can_be_leased:
+            continue
+        held = [lease for lease in row.holders if engine in (None, lease.engine)]
         capability = gpu.compute_capability
         gpus.append(
             {
@@ -101,7 +116,7 @@ def act(module: Module) -> dict[str, Any]:
             }
         )
     about = {"simulated": host.simulated, "driver": host.driver_version, "reason": host.reason}
-    return {"changed": False, "gpus": gpus, **about}
+    return {"changed": False, "gpus": gpus, "silent": [one.engine for one in silent], **about}
 
 
 def main() -> None:
