@@ -124,8 +124,9 @@ def image(docker: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def two(gpuprov: Gpuprov, docker: Any, image: str, place: Place) -> Iterator[TwoGpus]:
+def two(gpuprov: Gpuprov, docker: Any, image: str, place: Place, cluster: Finished) -> Iterator[TwoGpus]:
     """What others hold stays theirs; a job of ours holds what is free before the two."""
+    del cluster  # it is up before its GPUs are given away
     gpus = gpuprov("--json", "gpus", variables={"GPUPROV_SIMULATED_GPUS": str(MOST)}).document["gpus"]
     held = [row["index"] for row in gpus if row["holders"]]
     first = max(4, max(held, default=-1) + 1)
@@ -236,8 +237,7 @@ def _create_only(two: TwoGpus, docker: Any) -> str:
     return job.name
 
 
-def test_docker_and_lxd_never_give_the_same_gpu(two: TwoGpus, cluster: Finished) -> None:
-    del cluster  # the node joins it
+def test_docker_and_lxd_never_give_the_same_gpu(two: TwoGpus) -> None:
     name = f"{two.mark}-lxd"
     node = ("create-node", name, "--cluster", "gpte2e", "--role", "plain", "--gpu-mode", "simulated")
     try:
