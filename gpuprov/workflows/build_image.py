@@ -29,6 +29,7 @@ from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.workflows import node_transport, services
+from gpuprov.workflows.side_by_side import to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +121,7 @@ def ensure_image(
     with Rollback(reporter) as rollback:
         rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
         with reporter.phase("builder"):
-            _start_builder(driver, base, site)
+            to_its_end(partial(_start_builder, driver, base, site))
             python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
         with reporter.phase("wheels"):
             _push_payload(driver, recipe, tools.wheels(recipe.requirements, python=python, cache=cache))

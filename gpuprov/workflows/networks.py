@@ -10,6 +10,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
 from gpuprov.workflows.node_drift import changed_settings
+from gpuprov.workflows.side_by_side import to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -75,7 +76,7 @@ def ensure_networks(driver: Driver, requests: tuple[NetworkRequest, ...], rollba
     """Make the planned networks."""
     for request in requests:
         rollback.add(f"network {request.name}", partial(driver.delete_network, request.name))
-        driver.create_network(request)
+        to_its_end(partial(driver.create_network, request))
     return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
 
 

@@ -1,4 +1,4 @@
-"""Work done side by side: changes, which are waited for, and questions, which nobody waits for on an interrupt."""
+"""Work done in threads: changes, which are waited for, and questions, which nobody waits for on an interrupt."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
     for future in futures:
         if not future.cancelled():
             future.result()
+
+
+def to_its_end(act: Callable[[], Answer]) -> Answer:
+    """Call it; Ctrl-C is raised only once it has ended.
+
+    An engine goes on with a request whose sender is gone, and an undo that comes before it finds nothing to remove.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(act).result()
 
 
 def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int) -> list[Answer]:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import signal
+import threading
 from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +16,7 @@ from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.networks import attach, ensure_networks, plan_networks, record_spec
 
 if TYPE_CHECKING:
+    from gpuprov.drivers.base import NetworkRequest
     from tests.unit.workflows.conftest import World
 
 
@@ -31,6 +35,33 @@ def test_networks_are_taken_back_when_the_run_fails(world: World) -> None:
     world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "create_network:done", subject="gpbr1")
     with pytest.raises(EngineError), Rollback(world.reporter) as rollback:
         ensure_networks(world.driver, requests, rollback)
+    assert world.engine.networks == {}
+
+
+def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: World) -> None:
+    """The engine goes on though the sender of the request is gone: undone at once, the network came afterwards."""
+    requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
+    driver = world.driver
+    make = driver.create_network
+    asked: list[threading.Thread] = []
+
+    def create(request: NetworkRequest) -> None:
+        def work() -> None:
+            threading.Event().wait(0.05)
+            make(request)
+
+        asked.append(threading.Thread(target=work))
+        asked[-1].start()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        asked[-1].join()
+
+    with (
+        patch.object(driver, "create_network", create),
+        pytest.raises(KeyboardInterrupt),
+        Rollback(world.reporter) as rollback,
+    ):
+        ensure_networks(driver, requests, rollback)
+    asked[0].join()
     assert world.engine.networks == {}
 
 
