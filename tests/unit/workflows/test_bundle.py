@@ -25,7 +25,9 @@ TOKEN = "tok-1234567890"
 
 
 @pytest.fixture
-def sources(world: World, tmp_path: Path) -> Sources:
+def sources(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sources:
+    monkeypatch.setenv("LXD_DIR", str(tmp_path / "no-lxd"))  # doctor asks the engines of this machine
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/no-docker.socket")
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/os-release").write_text('PRETTY_NAME="Debian 12"\n')
     logs = tmp_path / "logs"
