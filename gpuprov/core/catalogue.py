@@ -28,6 +28,8 @@ FIELDS = {
     "chain": "DOCKER-USER",
     "bridge": "gpbr0",
     "minors": "-c 0",
+    "path": "/etc/cdi/nvidia.yaml",
+    "links": "sudo ln -s /dev/nvidia0 /dev/char/195:0",
 }
 
 Kind = Literal["verify", "doctor", "failure", "xid"]

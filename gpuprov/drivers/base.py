@@ -287,6 +287,7 @@ class EngineFacts:
 
     Attributes:
         gpu_access: Ways by which it can hand GPUs in itself, the preferred one first, and how that was seen.
+        systemd_cgroups: Whether systemd applies its nodes' device rules.
     """
 
     name: str
@@ -298,6 +299,7 @@ class EngineFacts:
     memory_bytes: int
     free_bytes: int | None = None
     gpu_access: Mapping[EngineAccess, str] = field(default_factory=dict)
+    systemd_cgroups: bool = False
 
 
 class Driver(Protocol):

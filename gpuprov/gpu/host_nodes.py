@@ -35,6 +35,11 @@ def stat_nodes(root: Path, devices: Sequence[CharDevice]) -> dict[str, NodeStat]
     return found
 
 
+def find_missing_links(root: Path, devices: Sequence[CharDevice]) -> tuple[CharDevice, ...]:
+    """The devices without a link /dev/char/MAJOR:MINOR, by which systemd names a device in its rules."""
+    return tuple(device for device in devices if not (root / f"dev/char/{device.major}:{device.minor}").exists())
+
+
 def find_wrong_nodes(devices: Sequence[CharDevice], found: Mapping[str, NodeStat]) -> tuple[str, ...]:
     """One line for each device whose node on the host is absent or another one, as an earlier boot's nvidia-uvm."""
     wrong = []

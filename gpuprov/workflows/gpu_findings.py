@@ -43,6 +43,10 @@ def judge_gpus(facts: HostFacts) -> Iterator[Finding]:
     if facts.gpus.driver is not None:
         yield from judge_nodes(facts.gpus, facts.gpus.driver, facts.gpu_nodes)
         yield judge_libraries(facts.gpus.driver)
+        if facts.cdi_versions:
+            yield judge_cdi(facts.gpus.driver, facts.cdi_versions)
+        if facts.cgroup == "v2" and facts.engine.facts and facts.engine.facts.systemd_cgroups:
+            yield judge_links(facts.gpu_unlinked)
     yield judge_access(facts.gpus, facts.engine.facts.gpu_access if facts.engine.facts else {})
 
 
@@ -70,6 +74,25 @@ def judge_libraries(driver: DriverFiles) -> Finding:
         fix = find_fix("given", "libraries", given=error.fix)
         return Finding(id="libraries", status="fail", evidence=f"{error.what}: {error.evidence}", fix=fix)
     return Finding(id="libraries", status="ok", evidence=f"the driver's libraries are of version {driver.version}")
+
+
+def judge_cdi(driver: DriverFiles, versions: Mapping[str, str]) -> Finding:
+    """CDI's files mount the libraries of the loaded module; those of an earlier driver fail at the first call."""
+    stale = {path: version for path, version in versions.items() if version != driver.version}
+    if stale:
+        named = ", ".join(f"{path} mounts libcuda.so.{version}" for path, version in stale.items())
+        fix = find_fix("", "cdi", path=next(iter(stale)))
+        return Finding(id="cdi", status="warn", evidence=f"{named}; the module is {driver.version}", fix=fix)
+    return Finding(id="cdi", status="ok", evidence=f"{', '.join(versions)}: libcuda.so.{driver.version}")
+
+
+def judge_links(unlinked: Sequence[CharDevice]) -> Finding:
+    """Without its link in /dev/char systemd forgets a device of a container at the next daemon-reload."""
+    if not unlinked:
+        return Finding(id="char-links", status="ok", evidence="every GPU device has its link in /dev/char")
+    named = ", ".join(f"{device.path} has no /dev/char/{device.major}:{device.minor}" for device in unlinked)
+    links = "; ".join(f"sudo ln -s {device.path} /dev/char/{device.major}:{device.minor}" for device in unlinked)
+    return Finding(id="char-links", status="warn", evidence=named, fix=find_fix("", "char-links", links=links))
 
 
 def judge_access(gpus: HostGpus, offers: Mapping[EngineAccess, str]) -> Finding:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import CommandMissing, run
+from gpuprov.gpu.cdi_files import find_cdi_versions
 from gpuprov.gpu.driver_files import find_nvidia_cards
-from gpuprov.gpu.host_nodes import stat_nodes
+from gpuprov.gpu.host_nodes import find_missing_links, stat_nodes
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.nodes import plan_device_nodes
 from gpuprov.workflows.kernel_limits import LIMITS
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, EngineFacts
     from gpuprov.gpu.host_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.devices import CharDevice
     from gpuprov.spec.models import GpuMode
 
 COMMAND_TIMEOUT_S = 10.0
@@ -71,6 +73,8 @@ class HostFacts:
         gpu_error: Why a driver that is there does not work.
         gpu_cards: PCI addresses of NVIDIA GPUs, with or without driver.
         gpu_nodes: What stat() says of each device node that the GPUs call for; absent ones are left out.
+        gpu_unlinked: Those without a link in /dev/char.
+        cdi_versions: CDI's files for NVIDIA GPUs, and the version of libcuda that each mounts.
     """
 
     kernel: str
@@ -87,6 +91,8 @@ class HostFacts:
     gpu_error: GpuprovError | None = None
     gpu_cards: tuple[str, ...] = ()
     gpu_nodes: Mapping[str, NodeStat] = field(default_factory=dict)
+    gpu_unlinked: tuple[CharDevice, ...] = ()
+    cdi_versions: Mapping[str, str] = field(default_factory=dict)
 
 
 def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: Path = Path("/")) -> HostFacts:
@@ -97,6 +103,7 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         gpus = observe(root=root, mode=gpu_mode)
     except GpuprovError as error:
         gpu_error = error
+    devices = _gpu_devices(gpus)
     return HostFacts(
         kernel=platform.release(),
         cgroup=parse_cgroup(_read(root / "proc/self/mountinfo") or ""),
@@ -111,7 +118,9 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         gpus=gpus,
         gpu_error=gpu_error,
         gpu_cards=find_nvidia_cards(root),
-        gpu_nodes=_stat_gpu_nodes(gpus, root),
+        gpu_nodes=stat_nodes(root, devices),
+        gpu_unlinked=find_missing_links(root, devices),
+        cdi_versions=find_cdi_versions(root),
     )
 
 
@@ -174,13 +183,13 @@ def _find_forward_rules() -> tuple[str, ...] | None:
     return tuple(rules)
 
 
-def _stat_gpu_nodes(gpus: HostGpus | None, root: Path) -> dict[str, NodeStat]:
+def _gpu_devices(gpus: HostGpus | None) -> tuple[CharDevice, ...]:
     if gpus is None or gpus.simulated or gpus.driver is None:
-        return {}
+        return ()
     try:
-        return stat_nodes(root, plan_device_nodes(gpus.units, gpus.driver))
+        return plan_device_nodes(gpus.units, gpus.driver)
     except GpuprovError:  # there is no telling which; the findings say why
-        return {}
+        return ()
 
 
 def _read(path: Path) -> str | None:

@@ -360,6 +360,7 @@ def parse_facts(info: Mapping[str, Any], *, api: str, free_bytes: int | None, cd
         memory_bytes=info["MemTotal"],
         free_bytes=free_bytes,
         gpu_access=parse_gpu_access(info, cdi_files=cdi_files),
+        systemd_cgroups=info.get("CgroupDriver") == "systemd",
     )
 
 

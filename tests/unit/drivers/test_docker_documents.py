@@ -240,3 +240,9 @@ def test_the_node_label_is_not_shown() -> None:
     body = render()
     assert NODE_LABEL in body["Labels"]
     assert NODE_LABEL not in documents.parse_container(listed(body), labels={}).labels
+
+
+@pytest.mark.parametrize(("driver", "expected"), [("systemd", True), ("cgroupfs", False)])
+def test_who_rules_over_devices_is_known(driver: str, expected: bool) -> None:
+    info = {"DockerRootDir": "/d", "Driver": "overlay2", "NCPU": 2, "MemTotal": 1, "CgroupDriver": driver}
+    assert documents.parse_facts(info, api="1.41", free_bytes=None, cdi_files=()).systemd_cgroups is expected

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.gpu.host_nodes import NodeStat, find_wrong_nodes, stat_nodes
+from gpuprov.gpu.host_nodes import NodeStat, find_missing_links, find_wrong_nodes, stat_nodes
 from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
 from gpuprov.spec.devices import CharDevice
 
@@ -104,6 +104,13 @@ def test_stat_sees_the_null_device_and_what_is_none(tmp_path: Path) -> None:
     assert found["/dev/null"] == NodeStat(kind="char", major=1, minor=3)
     assert found["/dev/file"].kind == "other"
     assert "/dev/absent" not in found
+
+
+def test_a_device_without_its_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "dev/char").mkdir(parents=True)
+    (tmp_path / "dev/char/195:0").symlink_to("/dev/null")
+    devices = [CharDevice(path=f"/dev/nvidia{minor}", major=195, minor=minor) for minor in (0, 1)]
+    assert find_missing_links(tmp_path, devices) == (devices[1],)
 
 
 def test_modeset_is_passed_only_where_it_is_loaded(recorded: Recorded) -> None:

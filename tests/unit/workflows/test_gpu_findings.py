@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuprov.core.errors import GpuprovError
+from gpuprov.drivers.base import EngineFacts
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_nodes import NodeStat
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.nvml import read_nvml
 from gpuprov.gpu.simulate import SimulatedNvml
+from gpuprov.spec.devices import CharDevice
 from gpuprov.workflows.gpu_findings import judge_gpus
 from gpuprov.workflows.host_facts import EngineView, HostFacts
 
@@ -78,3 +81,40 @@ def test_a_device_node_that_is_missing_or_of_an_earlier_boot_is_named() -> None:
     assert "/dev/nvidia0" in found["gpu-devices"].evidence
     assert "-c 0" in found["gpu-devices"].fix
     assert "240:0" in found["uvm"].evidence
+
+
+DOCKER = EngineFacts(
+    name="docker",
+    version="28.3",
+    api="1.51",
+    storage="/var/lib/docker (overlay2)",
+    copy_on_write=True,
+    cpus=2,
+    memory_bytes=1 << 30,
+    systemd_cgroups=True,
+)
+
+
+def test_a_cdi_file_of_an_earlier_driver_is_named_and_one_of_the_loaded_is_not() -> None:
+    facts = facts_of("one-gpu")
+    version = facts.gpus.driver_version if facts.gpus else ""
+    for said, status in (("470.1.2", "warn"), (version, "ok")):
+        files = {"/etc/cdi/nvidia.yaml": said}
+        found = {finding.id: finding for finding in judge_gpus(replace(facts, cdi_versions=files))}["cdi"]
+        assert (found.status, said in found.evidence) == (status, True)
+        assert ("--output=/etc/cdi/nvidia.yaml" in found.fix) == (status == "warn")
+
+
+def test_missing_links_matter_where_systemd_rules_over_devices() -> None:
+    unlinked = (CharDevice(path="/dev/nvidia0", major=195, minor=0),)
+    facts = replace(facts_of("one-gpu"), engine=EngineView(facts=DOCKER), gpu_unlinked=unlinked)
+    found = {finding.id: finding for finding in judge_gpus(facts)}["char-links"]
+    assert (found.status, "/dev/char/195:0" in found.evidence) == ("warn", True)
+    assert "sudo ln -s /dev/nvidia0 /dev/char/195:0" in found.fix
+    linked = {finding.id: finding.status for finding in judge_gpus(replace(facts, gpu_unlinked=()))}
+    assert linked == {**SOUND, "char-links": "ok"}
+    elsewhere = (
+        replace(facts, cgroup="hybrid"),
+        replace(facts, engine=EngineView(facts=replace(DOCKER, systemd_cgroups=False))),
+    )
+    assert all("char-links" not in {finding.id for finding in judge_gpus(other)} for other in elsewhere)
