@@ -89,7 +89,9 @@ TWICE: dict[str, Twice] = {
     "doctor": Twice(kind="reads", argv=("doctor",), where=("real",)),
     "record": Twice(kind="reads", argv=("record",), where=("real",)),
     "bundle": Twice(kind="reads", argv=("bundle",), where=("real",)),
-    "smoke": Twice(kind="acts", argv=("smoke", "matmul", "--quick", "{p}000"), where=("real",)),
+    "smoke": Twice(
+        kind="acts", argv=("smoke", "matmul", "{p}000", "--cluster", "{cluster}", "--size", "64"), where=("real",)
+    ),
     "exec": Twice(kind="acts", argv=("exec", "{p}000", "--", "true"), where=("real",)),
     "ssh": Twice(kind="acts", argv=("ssh", "{p}000", "true"), where=("real",)),
     "shell": Twice(kind="acts", argv=("shell", "{p}000"), where=()),  # a terminal; what is typed there acts

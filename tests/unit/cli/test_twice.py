@@ -7,9 +7,12 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 
 from gpuprov.cli.main import main
+from gpuprov.cli.root import root
+from gpuprov.cli.session import Session
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.lock import LOCK_NAME
@@ -65,6 +68,19 @@ def test_every_verb_is_in_the_table() -> None:
     assert set(TWICE) == {name for name, verb in VERBS.items() if verb.module}
     for name, twice in TWICE.items():
         assert " ".join(twice.argv).startswith(name)
+        named = twice.with_names({**NAMES, "spec": "lab.yaml", "play": "site.yml"})
+        for argv in (*named.before, named.argv, *named.after):
+            parse(argv)
+
+
+def parse(argv: Argv) -> None:
+    """What the command line makes of it; raises where an option is unknown."""
+    command: click.Command | None = root()
+    context = click.Context(root())
+    while isinstance(command, click.Group):
+        command, argv = command.get_command(context, argv[0]), argv[1:]
+    assert command is not None
+    command.make_context("gpuprov", list(argv), obj=Session())
 
 
 @pytest.mark.parametrize("verb", [verb for verb, twice in TWICE.items() if "fake" in twice.where])
