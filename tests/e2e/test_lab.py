@@ -144,18 +144,51 @@ def test_the_key_of_the_shared_drive_opens_nothing_else(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("first")
-def test_a_second_run_changes_nothing(lab: Lab) -> None:
+def test_a_second_run_changes_nothing_and_tells_of_the_kernels_that_passed(lab: Lab) -> None:
+    before = lab.report("bare1")
+    assert not before["smoke_earlier"]
     second = lab.play(lab.inventory(lab.of("bare0", "bare1")))
     assert second["changes"] == []
     assert {row["changed"] for row in second["hosts"].values()} == {0}
+    assert lab.report("bare1") == {**before, "smoke_earlier": True}
 
 
 @pytest.mark.long
 def test_a_second_run_takes_less_than_half_the_time(lab: Lab, first: tuple[dict[str, Any], float]) -> None:
-    started = time.monotonic()
+    """The best of three, for a neighbour's load can only add to it; the first run cannot be had again."""
+    seconds = []
+    for _ in range(3):
+        started = time.monotonic()
+        lab.play(lab.inventory(lab.of("bare0", "bare1")))
+        seconds.append(time.monotonic() - started)
+    assert min(seconds) < first[1] / 2, f"{seconds} s after {first[1]:.1f} s"
+
+
+DRIFT = (  # on which host, what somebody does there, and the task that repairs it
+    ("bare0", "rm /etc/ssh/sshd_config.d/gpuprov-share.conf", "nfs: Let that user do nothing but sftp below /srv"),
+    ("bare0", "systemctl disable --quiet slurmctld", "slurm: Have the daemons run, now and after a boot"),
+    ("bare0", "rm /etc/slurm/gpuprov-hosts.json", "slurm: Keep what is known of the hosts for the time they are away"),
+    ("bare1", f"umount {SHARED}", "nfs: Mount"),
+    ("bare1", "rm -r /var/lib/slurm/slurmd", "slurm: Make the folders of the daemons"),
+    ("bare1", "chmod 0644 /etc/munge/munge.key", "slurm: Restart munge"),
+    ("bare1", "echo PrivateData=jobs >>/etc/slurm/slurm.conf", "slurm: Write the configuration"),
+    ("bare1", "systemctl stop slurmd", "slurm: Restart slurmd"),
+)
+
+
+@pytest.mark.usefixtures("first")
+def test_what_somebody_changed_is_repaired_and_the_kernels_are_proved_again(lab: Lab) -> None:
     lab.play(lab.inventory(lab.of("bare0", "bare1")))
-    seconds = time.monotonic() - started
-    assert seconds < first[1] / 2, f"{seconds:.1f} s after {first[1]:.1f} s"
+    for host, command, _ in DRIFT:
+        lab.gpuprov.in_node(host, "sh", "-c", command)
+    play = lab.play(lab.inventory(lab.of("bare0", "bare1")))
+    changed = {(change["host"], change["task"]) for change in play["changes"]}
+    assert {(host, task) for host, _, task in DRIFT} <= changed
+    assert lab.gpuprov.in_node("bare1", "cat", f"{SHARED}/note") == "from bare1\n"
+    assert lab.gpuprov.in_node("bare1", "stat", "-c", "%a", "/etc/munge/munge.key") == "400\n"
+    assert lab.report("bare1")["slurm"] == "idle"
+    assert not lab.report("bare1")["smoke_earlier"]
+    assert lab.play(lab.inventory(lab.of("bare0", "bare1")))["changes"] == []
 
 
 @pytest.mark.usefixtures("first")
