@@ -141,6 +141,8 @@ def test_the_connection_runs_puts_fetches_becomes_and_waits(
     ansible(gpuprov, "ansible-playbook", "-i", tried, str(PLAYS / "connection.yml"), "-e", f"here={tmp_path}")
     for name in nodes:
         assert (tmp_path / name).read_bytes() == content
+        kept = gpuprov("exec", name, "--", "ls", "/var/cache/gpuprov-python").stdout
+        assert kept.count("ansible.modules.ping.") == kept.count("ansible.module_utils.basic.") == 1
 
 
 def test_ssh_works_too(gpuprov: Gpuprov, nodes: list[str]) -> None:

@@ -9,6 +9,7 @@ DOCUMENTATION = """
         - Runs commands and moves files through the API of the engine that runs the node. The node needs no ssh.
         - For whoever may use the engine (root, or its group). It is root in the node; C(become) goes on from there.
         - Pipelining is on by default.
+        - A node keeps what its Python compiles out of Ansible's modules; E(GPUPROV_KEEP_COMPILED) asks it to.
     author: gpuprov (@gpuprov)
     options:
         node:
@@ -100,7 +101,9 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
 
         def run(engine: Transport, node: str) -> tuple[int, bytes, bytes]:
-            environment = {"NUMBA_ENABLE_CUDASIM": "1"} if self.get_option("simulated") else {}
+            environment = {"GPUPROV_KEEP_COMPILED": "1"}
+            if self.get_option("simulated"):
+                environment["NUMBA_ENABLE_CUDASIM"] = "1"
             return engine.run(node, ["/bin/sh", "-c", cmd], environment, in_data or b"")
 
         return self._ask(run)

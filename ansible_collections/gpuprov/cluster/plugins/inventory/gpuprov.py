@@ -56,7 +56,9 @@ from typing import Any
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible.plugins.loader import connection_loader, shell_loader
 
+CONNECTION = "gpuprov.cluster.gpuprov"
 NO_GPUPROV = """gpuprov is not installed for the Python that runs Ansible
 evidence: {python}: {error}
 fix: {python} -m pip install gpuprov"""
@@ -85,6 +87,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
         for warning in found["warnings"]:
             self.display.warning(warning)
         self._add(found)
+        # Ansible forks for each task of each node: a plugin that is read here is not read again in every fork.
+        connection_loader.get(CONNECTION, class_only=True)
+        shell_loader.get("sh", class_only=True)
 
     def _ask(self) -> dict[str, Any]:
         try:
