@@ -202,6 +202,7 @@ def test_a_host_that_is_away_is_named_and_healed_by_a_later_run(lab: Lab) -> Non
         assert message[0] == "cannot reach bare1"
         assert message[-1] == f"fix: ssh root@{lab.addresses['bare1']}"
         assert lab.report("bare0")["verdict"] == "passed"
+        assert not lab.report("bare0")["smoke_earlier"]  # the tag has them run
         assert lab.report("bare1")["verdict"] == "failed"
         assert lab.report("bare1")["error"]["message"].startswith("cannot reach bare1")
     finally:
