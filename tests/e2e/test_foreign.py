@@ -237,9 +237,9 @@ def test_nothing_foreign_changes(
 ) -> None:
     spec = gpuprov.folder / f"foreign-{engine}.yaml"
     spec.write_text(place.spec(engine=engine))
-    before = look()
-    assert len(before) > 500
     with free_builder_name(engine) if building else nullcontext():
+        before = look()
+        assert len(before) > 500
         live(gpuprov, place, str(spec), engine)
         if building:
             build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
@@ -249,7 +249,7 @@ def test_nothing_foreign_changes(
         kinds = {"instances", "networks", "nft"} if engine == "lxd" else {"containers", "docker-networks", "iptables"}
         assert {key.partition(" ")[0] for key in set(there) - set(before)} >= {*kinds, "ip", "file"}
         gpuprov("cluster", "down", place.cluster)
-    after = look()
+        after = look()
     changed = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
     life = "up, grow, create-node, expose, snapshot, stop, rm, shrink, down" + ", image build and rm" * building
     ledger.add("foreign", engine=engine, life=life, objects=len(before), changed=len(changed))
