@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 CONF = "/etc/slurm/slurm.conf"
 BACK_S = 90.0  # nodes that start by themselves after a reboot, beside whatever else the machine does
+FORGET_S = 120.0  # InactiveLimit of slurm.conf, the half minute at which Slurm looks, and some for the machine
 NETWORKS = Path("/var/lib/lxd/networks")
 
 
@@ -225,13 +226,21 @@ def cut_the_power(ward: Ward) -> None:
         output("ip", "link", "delete", link)
 
 
-@pytest.mark.parametrize("_turn", [1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 4))], ids=str)
-def test_a_reboot(ward: Ward, ledger: Ledger, _turn: int) -> None:
+@pytest.mark.parametrize("with_job", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_a_reboot(ward: Ward, ledger: Ledger, *, with_job: bool) -> None:
     births = ward.births()
-    cut_the_power(ward)
+    with ExitStack() as stack:
+        if with_job:
+            command = ("exec", ward.place.node(0), "--", "srun", "-N3", "sleep", "600")
+            job = stack.enter_context(ward.gpuprov.start(*command))
+            stack.callback(job.kill)
+            deadline = time.monotonic() + BACK_S
+            while set(ward.states().values()) & {"idle"}:
+                assert time.monotonic() < deadline, ward.states()
+        cut_the_power(ward)
     began_s = time.monotonic()
     ward.gpuprov("host", "prepare")  # what systemd does by itself, where it is
-    deadline = began_s + BACK_S
+    deadline = began_s + BACK_S + FORGET_S * with_job
     while ward.states() != ward.idle:
         assert time.monotonic() < deadline, ward.states()
     seconds = time.monotonic() - began_s
@@ -244,4 +253,5 @@ def test_a_reboot(ward: Ward, ledger: Ledger, _turn: int) -> None:
     assert done == before
     assert ward.whole.differences(ward.look()) == []
     assert ward.gpuprov.json(*ward.up)["unchanged"] is True
-    ledger.add("repair", what="the power is cut", plan="; ".join(before) or "nothing to do", seconds=round(seconds, 1))
+    what = "the power is cut, and a job ran on every node" if with_job else "the power is cut"
+    ledger.add("repair", what=what, plan="; ".join(before) or "nothing to do", seconds=round(seconds, 1))
