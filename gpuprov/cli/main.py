@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EXIT_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h: none of the codes that mean something here
 EXIT_INTERRUPTED = 130
+_MOMENT_S = 0.01
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for ending in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(ending) is signal.SIG_DFL:  # nohup ignores the second
                 signal.signal(ending, signal.default_int_handler)
+        sys.unraisablehook = _interrupt_again
         arguments = sys.argv[1:]
     given = list(arguments)
     session = Session()
@@ -49,6 +51,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last resort: what nobody foresaw becomes one line and a log
         return _fail_unexpectedly(session, error)
     return int(code or 0)
+
+
+def _interrupt_again(lost: sys.UnraisableHookArgs) -> None:
+    """An interrupt that came while an object was finalised, where Python would print it and go on: a moment later."""
+    if lost.exc_type is KeyboardInterrupt:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, _MOMENT_S)
+    else:
+        sys.__unraisablehook__(lost)
 
 
 def _usage_error(error: click.ClickException) -> UsageError:

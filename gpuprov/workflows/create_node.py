@@ -240,6 +240,13 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
             evidence=f"the controller would be {controller_name(spec)}, and there is no such node",
             fix="gpuprov cluster up -n 4, or --role plain",
         )
+    stopped = [node for node in state.slurm_nodes if node.name == controller_name(spec) and node.status != "running"]
+    if role == "slurm" and stopped:
+        raise UsageError(
+            f"the controller {stopped[0].name} of cluster {spec.name} is {stopped[0].status}",
+            evidence=f"Slurm's controller runs there, and {order.name} would have to register with it",
+            fix=f"gpuprov start {stopped[0].name}, or --role plain",
+        )
     nodes = replace(
         spec.nodes,
         role=role,

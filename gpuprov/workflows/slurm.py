@@ -127,7 +127,7 @@ def renew_files(
         )
         restart_daemons(driver, controller_name(spec), renewed)
         each(lambda name: driver.push(name, [file for file in files(name) if file.path == APPLIED]), renewed)
-    if names:
+    if controller_name(spec) in names:  # else nobody can be asked
         wait_ready(driver, controller_name(spec), names, reporter)
     return renewal_lines(stale)
 

@@ -90,6 +90,7 @@ class Life:
         with counted(self.ledger, verb, blow, engine=self.engine) as count:
             if blow.how == "engine":
                 self.gpuprov("host", "prepare", "--engine", self.engine)
+                self.start_what_docker_left()
             undone = self.look()
             if stopped.exit_code == 130 and verb == "cluster up":
                 left = {key for key in undone.parts if key != "keys"}
@@ -101,6 +102,16 @@ class Life:
             assert not differences, f"{blow} of {verb}: {differences}\nbefore: {before}\n{stopped.stderr}{again.all}"
             once_more = self.gpuprov.json(*self.verbs[verb])
             assert once_more["unchanged"] is True, f"{blow} of {verb}: {once_more}"
+
+    def start_what_docker_left(self) -> None:
+        """A Docker that was killed ends its containers when it is started again, and starts none of them."""
+        listed = self.gpuprov.json("list", "--engine", self.engine)["nodes"]
+        stopped = [
+            node["name"] for node in listed if (node["cluster"], node["status"]) == (self.place.cluster, "stopped")
+        ]
+        assert self.engine == "docker" or not stopped
+        if stopped:
+            self.gpuprov("start", *stopped)
 
     def die_in(self, number: int, hows: tuple[How, ...]) -> None:
         """A life in which each verb is stopped at its step of this number."""

@@ -171,16 +171,26 @@ def test_no_verb_shows_the_help_and_is_bad_usage(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_lets_the_block_undo_and_exits_with_130(tmp_path: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize("where", ["anywhere", "while an object is finalised"])
+def test_an_interrupt_lets_the_block_undo_and_exits_with_130(
+    tmp_path: Path, number: signal.Signals, where: str
+) -> None:
     code = """
 import sys, time, click
 from pathlib import Path
 from types import ModuleType
 from gpuprov.cli import main, session, verbs
+class Dying:
+    def __del__(self):
+        print("begun", flush=True)
+        time.sleep(60)
 @click.command()
 def command():
     try:
-        print("begun", flush=True)
+        if sys.argv[-1] == "anywhere":
+            print("begun", flush=True)
+        else:
+            Dying()
         time.sleep(60)
     finally:
         print("undone", flush=True)
@@ -188,13 +198,14 @@ module = ModuleType("verb")
 module.command = command
 sys.modules["verb"] = module
 verbs.VERBS["try"] = verbs.Verb("verb", "")
-folder, sys.argv = sys.argv[1], ["gpuprov", "try"]
+folder, sys.argv = sys.argv[1], ["gpuprov", "try", sys.argv[2]]
+command.params.append(click.Argument(["where"], expose_value=False))
 session.log_folder = lambda *_, **__: Path(folder)
 sys.exit(main.main())
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [sys.executable, "-c", code, tmp_path],
+        [sys.executable, "-c", code, tmp_path, where],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

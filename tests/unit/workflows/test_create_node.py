@@ -203,6 +203,16 @@ def test_slurm_without_a_controller(world: World) -> None:
         world.create("c004", role="slurm")
 
 
+def test_slurm_with_a_controller_that_is_stopped(world: World) -> None:
+    world.up(2)
+    world.driver.stop_node("c000")
+    with refused(world, UsageError, 2):
+        world.create("c004")
+    with pytest.raises(UsageError, match="controller c000 of cluster lab is stopped"):
+        world.create("c004")
+    world.create("c004", role="plain")
+
+
 def test_an_image_that_is_not_for_slurm(world: World) -> None:
     world.engine.images["mine"] = FakeImage(id="mine", name="mine", ours=False)
     world.up(1)
