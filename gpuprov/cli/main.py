@@ -24,13 +24,20 @@ _MOMENT_S = 0.01
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run gpuprov with `arguments` (the process's own where None) and return the exit code."""
-    if arguments is None:  # the process is ours: being ended from outside undoes what was begun, as Ctrl-C does
-        for ending in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(ending) is signal.SIG_DFL:  # nohup ignores the second
-                signal.signal(ending, signal.default_int_handler)
-        sys.unraisablehook = _interrupt_again
-        arguments = sys.argv[1:]
-    given = list(arguments)
+    if arguments is not None:
+        return _run(list(arguments))
+    # The process is ours: being ended from outside undoes what was begun, as Ctrl-C does.
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ending) is signal.SIG_DFL:  # nohup ignores the second
+            signal.signal(ending, signal.default_int_handler)
+    sys.unraisablehook = _interrupt_again
+    code = _run(sys.argv[1:])
+    for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):  # all is done and said
+        signal.signal(ending, signal.SIG_IGN)
+    return code
+
+
+def _run(given: Sequence[str]) -> int:
     session = Session()
     # Known before parsing, so that a program that asked for JSON gets JSON about its bad arguments too.
     session.as_json = "--json" in (given[: given.index("--")] if "--" in given else given)

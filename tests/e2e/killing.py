@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 How = Literal["SIGKILL", "SIGTERM", "SIGINT", "engine"]
 SIGNALS: tuple[How, ...] = ("SIGKILL", "SIGTERM", "SIGINT")
-# -15 and -2: all was done and said, and Python was on its way out
-ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0, -15), "SIGINT": (130, 0, -2), "engine": (3, 4, 0)}
+ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0), "SIGINT": (130, 0), "engine": (3, 4, 0)}
 UNITS = {"lxd": "lxd.service", "docker": "docker.service"}
 PID_FILES = {name: Path(f"/run/gpuprov/{name}.pid") for name in UNITS}  # of daemons that `host prepare` started
 PID_FILE = PID_FILES["lxd"]
