@@ -1,6 +1,6 @@
 """The tables of docs/reliability.md, from what the reliability tests counted and measured; no number is typed.
 
-Usage: make reliability     as root: runs those tests (about 40 minutes on two CPUs) and writes the tables
+Usage: make reliability     as root: runs those tests (about an hour on two CPUs) and writes the tables
    or: python -m benchmarks.reliability LEDGER... [--into docs/reliability.md]     the tables of runs that are over
 
 A ledger is what `pytest --ledger FILE` writes. Each table stands between two comments, `<!-- NAME -->` and
@@ -44,7 +44,7 @@ def kills_by_verb(rows: list[Row]) -> str:
             f"`{verb}`",
             *(_survived([row for row in kills if row["how"] == how]) for how in HOWS),
             _survived(kills),
-            _span([row["seconds"] for row in kills if row["survived"]]),
+            _span([row["seconds"] for row in kills if row["survived"] and row["seconds"]]),  # 0: it was not timed
         )
         for (engine, verb), kills in found.items()
     ]
