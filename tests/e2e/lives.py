@@ -90,7 +90,8 @@ class Life:
         with counted(self.ledger, verb, blow, engine=self.engine) as count:
             if blow.how == "engine":
                 self.gpuprov("host", "prepare", "--engine", self.engine)
-                self.start_what_docker_left()
+                if self.engine == "docker":
+                    self.start_what_docker_left()
             undone = self.look()
             if stopped.exit_code == 130 and verb == "cluster up":
                 left = {key for key in undone.parts if key != "keys"}
@@ -109,7 +110,6 @@ class Life:
         stopped = [
             node["name"] for node in listed if (node["cluster"], node["status"]) == (self.place.cluster, "stopped")
         ]
-        assert self.engine == "docker" or not stopped
         if stopped:
             self.gpuprov("start", *stopped)
 

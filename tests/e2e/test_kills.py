@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
+    from tests.e2e.killing import How
     from tests.e2e.places import Place
 
 CI_ROUNDS = 2
@@ -68,7 +69,7 @@ def test_at_a_random_time(life: Life, seed: int) -> None:
         life.survive(verb, Blow(how=dice.choice(SIGNALS), after_s=dice.uniform(0.1, life.seconds[verb])))
 
 
-@pytest.mark.parametrize("number", [pytest.param(4), *(pytest.param(n, marks=pytest.mark.long) for n in (1, 3, 7, 9))])
+@pytest.mark.parametrize("number", [pytest.param(n, marks=[] if n == 4 else [pytest.mark.long]) for n in range(23)])
 def test_the_engine_is_killed(life: Life, number: int) -> None:
     life.die_in(number, ("engine",))
     assert killing.engines() == 1 or not killing.PID_FILE.exists()
@@ -98,6 +99,7 @@ def test_host_prepare_is_killed(life: Life, gpuprov: Gpuprov, request: pytest.Fi
 def test_an_image_build_is_killed_at_every_phase_in_turn(life: Life, gpuprov: Gpuprov) -> None:
     """Each build goes on where kills have left the last one; at the end there is one image, and no builder."""
     argv = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
+    hows: tuple[How, ...] = (*SIGNALS, "engine")
     before = [image["name"] for image in gpuprov.json("image", "list")["images"]]
     phases = [
         f"{phase}{ending}"
@@ -105,10 +107,12 @@ def test_an_image_build_is_killed_at_every_phase_in_turn(life: Life, gpuprov: Gp
         for ending in (" ...", " done")
     ]
     for number, phase in enumerate(phases):
-        blow = Blow(how=SIGNALS[number % len(SIGNALS)], step=phase)
+        blow = Blow(how=hows[number % len(hows)], step=phase)
         if not strike(gpuprov, argv, blow).reached:  # what is cached has no such phase
             continue
         with counted(life.ledger, "image build", blow):
+            if blow.how == "engine":
+                gpuprov("host", "prepare")
             images = [image["name"] for image in gpuprov.json("image", "list")["images"]]
             assert images == before or phase == "publish done"
     began_s = time.monotonic()

@@ -139,6 +139,8 @@ def _fix_for(reason: str, command: str, pool: str | None) -> str:
     if "no space left" in words or "disk quota exceeded" in words:
         look = f"{command} storage info {pool}" if pool else f"{command} storage list"
         return f"make room in the storage pool: {look}; gpuprov image list"
+    if "failed setting subvolume writable" in words:
+        return "if the folder that it names is empty: sudo rmdir FOLDER; then run the same command again"
     if "idmapping abilities" in words:
         return "this kernel or LXD cannot map owners: mount it read-only (SOURCE:TARGET:ro) or use --privileged"
     if "already exists" in words or "already used" in words or "already in use" in words:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 _TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
+_REMNANT = re.compile(r'Failed setting subvolume writable "(/[^"]+)"')
 
 
 class LxdDriver:
@@ -205,7 +208,12 @@ class LxdDriver:
         with contextlib.suppress(NotFound):
             if self._api.get("instances", name)["status"] != "Stopped":
                 self._change_state(name, {"action": "stop", "timeout": 30, "force": True})
-            self._api.delete("instances", name)
+            try:
+                self._api.delete("instances", name)
+            except EngineError as error:
+                if not _remove_remnant(name, error.evidence):
+                    raise
+                self._api.delete("instances", name)
 
     def _ours(self, name: str) -> NodeState:
         """The state of a node of ours.
@@ -453,6 +461,22 @@ def _observed(document: Mapping[str, Any]) -> NodeState:
 def _network_settings(document: Mapping[str, Any], rules: str | None) -> Settings:
     config = document["config"]
     return settings.network_settings(config, lost=find_lost(document["name"], config, rules))
+
+
+def _remove_remnant(name: str, reason: str) -> bool:
+    """Whether an empty folder was all that was left of a node, and is removed.
+
+    LXD, killed after it removed a node's subvolume, makes a folder in its place when it starts again, takes that for
+    the subvolume, and fails to remove it for ever.
+    """
+    found = _REMNANT.search(reason)
+    if found is None or Path(found[1]).name != name:
+        return False
+    try:
+        Path(found[1]).rmdir()
+    except OSError:  # not empty, or not where this process can see it
+        return False
+    return True
 
 
 def _real(name: str) -> str:

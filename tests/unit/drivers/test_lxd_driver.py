@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.lxd.driver import LxdDriver
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TORN = "Create instance from copy: readdirent /var/lib/lxd/x/Lower: bad file descriptor"
 
@@ -77,3 +80,35 @@ def test_a_node_without_a_console_log_has_an_empty_one(monkeypatch: pytest.Monke
     assert driver_of(FaultyApi("", 0), monkeypatch).logs("c000") == "booted"
     with pytest.raises(EngineError):
         driver_of(FaultyApi("permission denied", 1), monkeypatch).logs("c000")
+
+
+class HalfRemoved:
+    """An LXD that was killed while it removed a node: it fails for as long as there is a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def get(self, *_path: str) -> dict[str, str]:
+        return {"status": "Stopped"}
+
+    def delete(self, *_path: str) -> None:
+        if self.folder.exists():
+            words = f'Error deleting storage volume: Failed setting subvolume writable "{self.folder}": Failed to run'
+            raise EngineError("lxd could not", evidence=words, fix="try")
+
+
+@pytest.mark.parametrize(
+    ("folder", "content", "removed"), [("c000", "", True), ("c000", "file", False), ("c001", "", False)]
+)
+def test_the_empty_folder_of_a_node_that_lxd_half_removed_goes(
+    tmp_path: Path, folder: str, content: str, *, removed: bool
+) -> None:
+    place = tmp_path / folder
+    (place / content).mkdir(parents=True)
+    driver = LxdDriver(cast("Any", HalfRemoved(place)), name="lxd")
+    if removed:
+        driver._remove("c000")
+    else:
+        with pytest.raises(EngineError, match="could not"):
+            driver._remove("c000")
+    assert place.exists() is not removed
