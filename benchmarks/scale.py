@@ -98,7 +98,7 @@ def render(results: dict[int, list[tuple[Run, Run]]]) -> str:
         memory, own = (statistics.median(pair[side].nodes_bytes for pair in pairs) / count / MIB for side in (0, 1))
         share = 100 * (ours - plain) / ours
         rows.append(
-            f"| {count} | {ours:.2f} s | {ours / count:.2f} s | {plain:.2f} s | {plain / count:.2f} s | {share:.0f} % "
+            f"| {count} | {ours:.2f} s | {ours / count:.2f} s | {plain:.2f} s | {plain / count:.2f} s | {share:.1f} % "
             f"| {cpu / count:.3f} s | {peak / MIB:.0f} MiB | {memory:.0f} MiB | {own:.0f} MiB |"
         )
     return "\n".join(rows)
