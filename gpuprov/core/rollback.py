@@ -28,11 +28,14 @@ class Rollback:
     def __init__(self, reporter: Reporter, *, keep: bool = False) -> None:
         self._reporter = reporter
         self._keep = keep
-        self._steps: list[tuple[str, Callable[[], object]]] = []
+        self._steps: list[tuple[str, Callable[[], object], bool]] = []
 
-    def add(self, thing: str, undo: Callable[[], object]) -> None:
-        """Remember how to undo the making of `thing`; safe to call from several threads."""
-        self._steps.append((thing, undo))
+    def add(self, thing: str, undo: Callable[[], object], *, needed: bool = False) -> None:
+        """Remember how to undo the making of `thing`; safe to call from several threads.
+
+        With `needed`, what was made after it cannot do without it: it stays where any of that could not be undone.
+        """
+        self._steps.append((thing, undo, needed))
 
     def __enter__(self) -> Rollback:  # noqa: PYI034 - Self needs Python 3.11
         return self
@@ -41,7 +44,7 @@ class Rollback:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False]:
         if kind is not None and self._keep:
-            for thing, _ in self._steps:
+            for thing, *_ in self._steps:
                 self._reporter.note(f"kept {thing}")
         elif kind is not None:
             self._undo_all()
@@ -49,14 +52,19 @@ class Rollback:
         return False
 
     def _undo_all(self) -> None:
+        failed = False
         while self._steps:
-            thing, undo = self._steps.pop()
+            thing, undo, needed = self._steps.pop()
+            if needed and failed:
+                self._reporter.warn(f"kept {thing}: something that needs it is still there")
+                continue
             try:
                 undo()
             except Exception as problem:  # noqa: BLE001 - one step that fails must not keep the others from being undone
+                failed = True
                 self._reporter.warn(f"could not undo {thing}: {problem}")
             except BaseException:
-                left = ", ".join([thing, *(name for name, _ in reversed(self._steps))])
+                left = ", ".join([thing, *(name for name, *_ in reversed(self._steps))])
                 self._reporter.warn(f"interrupted while undoing; still there: {left}")
                 raise
             else:

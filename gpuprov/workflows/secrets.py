@@ -58,7 +58,7 @@ def key_folder(cluster: str) -> Path:
 def undo_new_keys(cluster: str, rollback: Rollback) -> None:
     """Have a run that fails take back the keys that it will make; those that are there stay."""
     if not key_folder(cluster).exists():
-        rollback.add("the ssh keys", partial(remove_keys, cluster))
+        rollback.add("the ssh keys", partial(remove_keys, cluster), needed=True)
 
 
 def private_keys() -> list[bytes]:

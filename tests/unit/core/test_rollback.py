@@ -42,6 +42,23 @@ def test_a_step_that_fails_is_said_and_does_not_stop_the_others(recording: Recor
     assert recording.lines == ["warn could not undo node: daemon is gone", "note undid network"]
 
 
+@pytest.mark.parametrize("gone", [True, False])
+def test_what_others_need_stays_with_them(recording: Recording, *, gone: bool) -> None:
+    undone: list[str] = []
+
+    def undo_node() -> None:
+        if not gone:
+            raise OSError("daemon is gone")
+
+    with pytest.raises(ValueError, match="first"), Rollback(recording) as rollback:
+        rollback.add("network", lambda: undone.append("network"))
+        rollback.add("keys", lambda: undone.append("keys"), needed=True)
+        rollback.add("node", undo_node)
+        raise ValueError("first")
+    assert undone == (["keys", "network"] if gone else ["network"])
+    assert ("warn kept keys: something that needs it is still there" in recording.lines) is not gone
+
+
 def test_an_interrupt_while_undoing_names_all_that_is_left(recording: Recording) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
