@@ -1,4 +1,4 @@
-"""The version of the driver that CDI's files on the host speak of; an engine mounts what they name."""
+"""CDI's files on the host that describe NVIDIA GPUs; an engine mounts what they name."""
 
 from __future__ import annotations
 
@@ -7,22 +7,29 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-# The default folders of the Container Device Interface's specification, and the kind that NVIDIA's files have.
+CDI_KIND: Final = "nvidia.com/gpu"
+# The default folders of the Container Device Interface's specification.
 _FOLDERS: Final = ("etc/cdi", "var/run/cdi")
-_KIND: Final = "nvidia.com/"
 _LIBCUDA: Final = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)")
 
 
-def find_cdi_versions(root: Path) -> dict[str, str]:
-    """File to the version of libcuda that it mounts; files that describe no NVIDIA GPU are left out."""
-    found: dict[str, str] = {}
-    for folder in _FOLDERS:
-        for path in sorted((root / folder).glob("*")):
+def read_cdi_files(folders: Iterable[Path]) -> dict[Path, str]:
+    """Each file of these folders that describes NVIDIA GPUs, with its text."""
+    found: dict[Path, str] = {}
+    for folder in folders:
+        for path in sorted(folder.glob("*")):
             with suppress(OSError, UnicodeDecodeError):
                 text = path.read_text() if path.suffix in (".yaml", ".yml", ".json") else ""
-                named = _LIBCUDA.search(text) if _KIND in text else None
-                if named:
-                    found[f"/{folder}/{path.name}"] = named[1]
+                if CDI_KIND in text:
+                    found[path] = text
     return found
+
+
+def find_cdi_versions(root: Path) -> dict[str, str]:
+    """File to the version of libcuda that it mounts; files that mount none are left out."""
+    files = read_cdi_files(root / folder for folder in _FOLDERS)
+    named = {path: _LIBCUDA.search(text) for path, text in files.items()}
+    return {f"/{path.relative_to(root)}": version[1] for path, version in named.items() if version}

@@ -17,6 +17,7 @@ from gpuprov.drivers.base import (
     Status,
 )
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, dump_blueprint, parse_blueprint
+from gpuprov.gpu.cdi_files import CDI_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +35,6 @@ IMAGE_LABEL = "gpuprov-docker.image"  # the labels of a node image, or the impor
 SNAPSHOT_LABEL = "gpuprov-docker.snapshot"
 LABELS_OF = "gpuprov-docker.labels-of"  # id of the network or container that a config-only network has labels of
 LABELS_SERIAL = "gpuprov-docker.serial"
-CDI_KIND = "nvidia.com/gpu"
 BRIDGE_OPTION = "com.docker.network.bridge.name"
 MAC_EACH_API = (1, 44)  # from here on every interface can have the MAC address that is asked for
 

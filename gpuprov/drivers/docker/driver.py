@@ -34,6 +34,7 @@ from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.blueprint import plan_blueprint
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, apply_kept, pull_file, push_files
+from gpuprov.gpu.cdi_files import read_cdi_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +69,8 @@ class DockerDriver(TellsNoSettings):
         info = self._api.get("/info")
         folder = Path(info["DockerRootDir"])
         free_bytes = shutil.disk_usage(folder).free if self._api.local and folder.is_dir() else None
-        files = _cdi_files(info.get("CDISpecDirs") or ()) if self._api.local else ()
+        folders = map(Path, info.get("CDISpecDirs") or ()) if self._api.local else ()
+        files = [str(path) for path in read_cdi_files(folders)]
         return documents.parse_facts(info, api=self._api.client.api_version, free_bytes=free_bytes, cdi_files=files)
 
     # --- nodes
@@ -326,14 +328,3 @@ def _refuse_busy(exposure: Exposure) -> None:
                 evidence=str(exc),
                 fix=f"see what holds it with: ss -ltnp sport = :{exposure.host_port}",
             ) from exc
-
-
-def _cdi_files(folders: Sequence[str]) -> tuple[str, ...]:
-    """Files in CDI's folders that describe NVIDIA GPUs."""
-    found = []
-    for folder in folders:
-        for path in sorted(Path(folder).glob("*")):
-            with contextlib.suppress(OSError, UnicodeDecodeError):
-                if path.suffix in (".yaml", ".yml", ".json") and documents.CDI_KIND in path.read_text():
-                    found.append(str(path))
-    return tuple(found)
