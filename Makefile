@@ -26,15 +26,16 @@ up: $(BIN)/gpuprov
 	$(BIN)/gpuprov host prepare
 	$(BIN)/gpuprov cluster up -n 4
 
-test-long: TESTS := --long
+LEDGER := build/reliability.jsonl
+test-long: TESTS := --long --ledger $(LEDGER)
 test test-long: lint
+	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd docker; do \
 			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || exit; done; \
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
 	$(BIN)/python -m pytest $(TESTS)
 
-LEDGER := build/reliability.jsonl
 reliability: $(VENV)/.test
 	@$(NEED_ROOT)
 	$(BIN)/gpuprov host prepare && $(BIN)/gpuprov host prepare --engine docker

@@ -14,6 +14,26 @@ if TYPE_CHECKING:
 
 Document = dict[str, Any]
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
+_FIXES = (  # by an engine's own words; the first that is in them counts
+    (("no space left", "disk quota exceeded"), "make room in the storage pool: {look}; gpuprov image list"),
+    (
+        ("resolve container rootfs",),
+        "its files are gone, as after LXD died removing it: gpuprov rm {name}; then run the same command again",
+    ),
+    (
+        ("failed setting subvolume writable",),
+        "if the folder that it names is empty: sudo rmdir FOLDER; then run the same command again",
+    ),
+    (
+        ("idmapping abilities",),
+        "this kernel or LXD cannot map owners: mount it read-only (SOURCE:TARGET:ro) or use --privileged",
+    ),
+    (
+        ("already exists", "already used", "already in use"),
+        "choose another name or address, or see what holds it with: gpuprov list --all",
+    ),
+    (("not found",), "see what there is with: gpuprov list --all"),
+)
 
 
 class NotFound(EngineError):
@@ -112,7 +132,7 @@ class LxdApi:
         return kind(
             f"{self.engine} could not {verb} {where}",
             evidence=reason,
-            fix=_fix_for(reason, self.command, self.pool),
+            fix=_fix_for(reason, self.command, self.pool, path[1] if len(path) > 1 else ""),
         )
 
     @contextmanager
@@ -133,18 +153,8 @@ class LxdApi:
             ) from exc
 
 
-def _fix_for(reason: str, command: str, pool: str | None) -> str:
+def _fix_for(reason: str, command: str, pool: str | None, name: str) -> str:
     """The next command for an engine's own words."""
-    words = reason.lower()
-    if "no space left" in words or "disk quota exceeded" in words:
-        look = f"{command} storage info {pool}" if pool else f"{command} storage list"
-        return f"make room in the storage pool: {look}; gpuprov image list"
-    if "failed setting subvolume writable" in words:
-        return "if the folder that it names is empty: sudo rmdir FOLDER; then run the same command again"
-    if "idmapping abilities" in words:
-        return "this kernel or LXD cannot map owners: mount it read-only (SOURCE:TARGET:ro) or use --privileged"
-    if "already exists" in words or "already used" in words or "already in use" in words:
-        return "choose another name or address, or see what holds it with: gpuprov list --all"
-    if "not found" in words:
-        return "see what there is with: gpuprov list --all"
-    return "check the host with: gpuprov doctor"
+    look = f"{command} storage info {pool}" if pool else f"{command} storage list"
+    found = (fix for words, fix in _FIXES if any(word in reason.lower() for word in words))
+    return next(found, "check the host with: gpuprov doctor").format(look=look, name=name)

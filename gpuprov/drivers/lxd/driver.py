@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import re
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
@@ -35,6 +33,7 @@ from gpuprov.drivers.lxd.execute import run_recorded
 from gpuprov.drivers.lxd.feed import run_fed
 from gpuprov.drivers.lxd.files import replace_files, write_files
 from gpuprov.drivers.lxd.links import find_lost, read_rules, unplugged
+from gpuprov.drivers.lxd.remnants import remove_remnant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 _TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
-_REMNANT = re.compile(r'Failed setting subvolume writable "(/[^"]+)"')
 
 
 class LxdDriver:
@@ -211,7 +209,7 @@ class LxdDriver:
             try:
                 self._api.delete("instances", name)
             except EngineError as error:
-                if not _remove_remnant(name, error.evidence):
+                if not remove_remnant(name, error.evidence):
                     raise
                 self._api.delete("instances", name)
 
@@ -461,22 +459,6 @@ def _observed(document: Mapping[str, Any]) -> NodeState:
 def _network_settings(document: Mapping[str, Any], rules: str | None) -> Settings:
     config = document["config"]
     return settings.network_settings(config, lost=find_lost(document["name"], config, rules))
-
-
-def _remove_remnant(name: str, reason: str) -> bool:
-    """Whether an empty folder was all that was left of a node, and is removed.
-
-    LXD, killed after it removed a node's subvolume, makes a folder in its place when it starts again, takes that for
-    the subvolume, and fails to remove it for ever.
-    """
-    found = _REMNANT.search(reason)
-    if found is None or Path(found[1]).name != name:
-        return False
-    try:
-        Path(found[1]).rmdir()
-    except OSError:  # not empty, or not where this process can see it
-        return False
-    return True
 
 
 def _real(name: str) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
+from gpuprov.drivers.lxd.api import LxdApi
 from gpuprov.drivers.lxd.driver import LxdDriver
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TORN = "Create instance from copy: readdirent /var/lib/lxd/x/Lower: bad file descriptor"
 
@@ -112,3 +111,37 @@ def test_the_empty_folder_of_a_node_that_lxd_half_removed_goes(
         with pytest.raises(EngineError, match="could not"):
             driver._remove("c000")
     assert place.exists() is not removed
+
+
+class FailedOperation:
+    """A client of pylxd all of whose operations failed, with one reason."""
+
+    def __init__(self, reason: str) -> None:
+        self.api, self.reason = self, reason
+
+    def __getitem__(self, _part: str) -> FailedOperation:
+        return self
+
+    def get(self, **_params: object) -> FailedOperation:
+        return self
+
+    def json(self) -> dict[str, object]:
+        return {"metadata": {"status_code": 400, "err": self.reason}}
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ("No space left on device", "make room in the storage pool: lxc storage list; gpuprov image list"),
+        (
+            "Unable to resolve container rootfs: lstat /p/containers/c000/rootfs: no such file or directory",
+            "its files are gone, as after LXD died removing it: gpuprov rm c000; then run the same command again",
+        ),
+        ("anything else", "check the host with: gpuprov doctor"),
+    ],
+)
+def test_the_next_command_for_lxd_s_own_words(said: str, fix: str) -> None:
+    api = LxdApi(FailedOperation(said), engine="lxd", socket=Path())
+    with pytest.raises(EngineError) as caught:
+        api.finished({"operation": "/1.0/operations/1"}, ("instances", "c000", "state"), 1.0)
+    assert caught.value.fix == fix
