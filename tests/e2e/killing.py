@@ -185,6 +185,17 @@ def dump_docker(cluster: str, mark: str, keys: Path) -> Dump:
 DUMPS: dict[str, Callable[[str, str, Path], Dump]] = {"lxd": dump_cluster, "docker": dump_docker}
 
 
+def loose_links() -> set[str]:
+    """Links of the kinds that nodes get with no end in a node, such as an engine that is killed leaves."""
+    links = json.loads(output("ip", "-j", "-d", "link"))
+    kinds = ("veth", "macvlan")
+    return {
+        link["ifname"]
+        for link in links
+        if link.get("linkinfo", {}).get("info_kind") in kinds and "link_netnsid" not in link
+    }
+
+
 def _with_host(parts: dict[str, object], mark: str, folder: Path) -> Dump:
     links = [link["ifname"] for link in json.loads(output("ip", "-j", "link")) if mark in link["ifname"]]
     rules = [line.strip() for line in output("nft", "--stateless", "list", "ruleset").splitlines() if mark in line]

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.e2e.killing import DUMPS, Blow, Dump, strike, watch_steps
+from tests.e2e.killing import DUMPS, Blow, Dump, loose_links, strike, watch_steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,12 +67,17 @@ class Life:
     steps: dict[str, list[str]] = field(default_factory=dict)
     results: dict[str, Dump] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
 
     def look(self) -> Dump:
-        return DUMPS[self.engine](self.place.cluster, self.place.mark, self.gpuprov.folder / "data")
+        dump = DUMPS[self.engine](self.place.cluster, self.place.mark, self.gpuprov.folder / "data")
+        if lost := loose_links() - self.others:
+            dump.parts["loose links"] = sorted(lost)
+        return dump
 
     def live(self) -> None:
         """An undisturbed life."""
+        self.others = loose_links()
         for verb, argv in self.verbs.items():
             began_s = time.monotonic()
             self.steps[verb] = watch_steps(self.gpuprov, argv)

@@ -33,12 +33,12 @@ from gpuprov.drivers.lxd.execute import run_recorded
 from gpuprov.drivers.lxd.feed import run_fed
 from gpuprov.drivers.lxd.files import replace_files, write_files
 from gpuprov.drivers.lxd.links import find_lost, read_rules, unplugged
-from gpuprov.drivers.lxd.remnants import remove_remnant
+from gpuprov.drivers.lxd.remnants import remove_links, remove_remnant
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpuprov.drivers.lxd.api import LxdApi
+    from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.spec.devices import CharDevice, Mount
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
@@ -179,7 +179,10 @@ class LxdDriver:
 
     def start_node(self, name: str) -> None:
         """Start it, or let it go on where it is frozen; no change if it runs."""
-        status = self._ours(name).status
+        document = self._our_document(name)
+        status = documents.parse_instance(document).status
+        if status == "stopped":
+            remove_links(document)
         if status != "running":
             self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
 
@@ -204,8 +207,10 @@ class LxdDriver:
 
     def _remove(self, name: str) -> None:
         with contextlib.suppress(NotFound):
-            if self._api.get("instances", name)["status"] != "Stopped":
+            document = self._api.get("instances", name)
+            if document["status"] != "Stopped":
                 self._change_state(name, {"action": "stop", "timeout": 30, "force": True})
+            remove_links(document)
             try:
                 self._api.delete("instances", name)
             except EngineError as error:
@@ -214,14 +219,18 @@ class LxdDriver:
                 self._api.delete("instances", name)
 
     def _ours(self, name: str) -> NodeState:
-        """The state of a node of ours.
+        """The state of a node of ours; the errors are those of `_our_document`."""
+        return documents.parse_instance(self._our_document(name))
+
+    def _our_document(self, name: str) -> Document:
+        """A node of ours as LXD shows it.
 
         Raises:
             EngineError: there is none of that name.
             NotOurs: gpuprov did not make it.
         """
         try:  # without recursion: a running node's disk usage and snapshots take twenty times as long
-            document = self._api.get("instances", _real(name))
+            document: Document | None = self._api.get("instances", _real(name))
         except NotFound:
             document = None
         if document is None or documents.parse_image_instance(document):
@@ -237,7 +246,7 @@ class LxdDriver:
                 evidence=f"the instance has no user.gpuprov.cluster key; it is {state.status}",
                 fix=f"choose another name, or work on it with: {self._api.command} config show {name}",
             )
-        return state
+        return document
 
     def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels."""
@@ -249,14 +258,13 @@ class LxdDriver:
 
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
         """Replace character devices and mounts; a running node sees the change at once."""
-        state = self._ours(name)
-        document = self._api.get("instances", name)
+        document = self._our_document(name)
         kept = {
             key: device
             for key, device in document["devices"].items()
             if device["type"] != "unix-char" and not key.startswith("mount-")
         }
-        shift = self._can_shift() and not state.privileged
+        shift = self._can_shift() and not documents.parse_instance(document).privileged
         document["devices"] = kept | documents.render_devices(devices, mounts, shift=shift)
         self._api.send("put", "instances", name, body=document)
 
@@ -266,9 +274,8 @@ class LxdDriver:
 
     def set_settings(self, name: str, request: NodeRequest) -> None:
         """Bring config keys and networks to the request's; labels, devices, mounts and exposures stay."""
-        self._ours(name)
-        document = self._api.get("instances", name)
-        self._api.send("put", "instances", name, body=settings.restore_settings(document, request))
+        body = settings.restore_settings(self._our_document(name), request)
+        self._api.send("put", "instances", name, body=body)
 
     # --- inside a node
 
@@ -344,14 +351,14 @@ class LxdDriver:
 
     def unexpose(self, name: str, host_port: int) -> None:
         """Undo `expose`."""
-        state = self._ours(name)
-        if host_port not in [exposure.host_port for exposure in state.exposed]:
+        document = self._our_document(name)
+        exposed = [exposure.host_port for exposure in documents.parse_instance(document).exposed]
+        if host_port not in exposed:
             raise EngineError(
                 f"port {host_port} of the host does not lead to {name}",
-                evidence=f"exposed: {', '.join(str(exposure.host_port) for exposure in state.exposed) or 'nothing'}",
+                evidence=f"exposed: {', '.join(map(str, exposed)) or 'nothing'}",
                 fix=f"see its ports with: gpuprov show {name}",
             )
-        document = self._api.get("instances", name)
         del document["devices"][documents.exposure_device(host_port)]
         self._api.send("put", "instances", name, body=document)
 

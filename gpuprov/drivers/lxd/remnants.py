@@ -1,11 +1,20 @@
-"""What a killed LXD leaves of a node that it was removing, and cannot remove itself."""
+"""What a killed LXD leaves of a node that it was starting, stopping or removing, and never removes itself."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.execution import CommandMissing, run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _REMNANT = re.compile(r'Failed setting subvolume writable "(/[^"]+)"')
+_LINKS = Path("/sys/class/net")
+_BUDGET_S = 10.0
 
 
 def remove_remnant(name: str, reason: str) -> bool:
@@ -22,3 +31,18 @@ def remove_remnant(name: str, reason: str) -> bool:
     except OSError:  # not empty, or not where this process can see it
         return False
     return True
+
+
+def remove_links(document: Mapping[str, Any], *, links: Path = _LINKS) -> None:
+    """Remove the links of a stopped node that are still on the host: its end of a veth pair, or its macvlan.
+
+    LXD makes them on the host and moves them into the node, and back; they bear the node's own MAC addresses.
+    """
+    config = document["config"]
+    nics = {name: device for name, device in document["devices"].items() if device["type"] == "nic"}
+    addresses = {device.get("hwaddr", config.get(f"volatile.{name}.hwaddr")) for name, device in nics.items()}
+    for link in links.iterdir():
+        with suppress(OSError, CommandMissing):  # it went meanwhile, as the other end of a pair does
+            real = (link / "device").exists() or (link / "bridge").exists()  # hardware, or a network
+            if not real and (link / "address").read_text().strip() in addresses:
+                run(["ip", "link", "delete", link.name], timeout_s=_BUDGET_S, check=False)

@@ -87,8 +87,8 @@ class HalfRemoved:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def get(self, *_path: str) -> dict[str, str]:
-        return {"status": "Stopped"}
+    def get(self, *_path: str) -> dict[str, object]:
+        return {"status": "Stopped", "devices": {}, "config": {}}
 
     def delete(self, *_path: str) -> None:
         if self.folder.exists():
