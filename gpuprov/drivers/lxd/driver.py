@@ -181,10 +181,9 @@ class LxdDriver:
         """Start it, or let it go on where it is frozen; no change if it runs."""
         document = self._our_document(name)
         status = documents.parse_instance(document).status
-        if status == "stopped":
-            remove_links(document)
         if status != "running":
             self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
+            remove_links(document)
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
         """Stop it, by force once `timeout_s` has passed."""

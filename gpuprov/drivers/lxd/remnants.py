@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,8 @@ from gpuprov.core.execution import CommandMissing, run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gpuprov.core.execution import Completed
 
 _REMNANT = re.compile(r'Failed setting subvolume writable "(/[^"]+)"')
 _LINKS = Path("/sys/class/net")
@@ -34,15 +37,26 @@ def remove_remnant(name: str, reason: str) -> bool:
 
 
 def remove_links(document: Mapping[str, Any], *, links: Path = _LINKS) -> None:
-    """Remove the links of a stopped node that are still on the host: its end of a veth pair, or its macvlan.
+    """Remove what is on the host of a node's network: its own end of a veth pair, or its macvlan.
 
-    LXD makes them on the host and moves them into the node, and back; they bear the node's own MAC addresses.
+    LXD makes them there, moves them into the node, and back; they bear the node's own MAC addresses. To be called
+    once the node has started or stopped: whatever is on the host then is lost.
     """
     config = document["config"]
     nics = {name: device for name, device in document["devices"].items() if device["type"] == "nic"}
     addresses = {device.get("hwaddr", config.get(f"volatile.{name}.hwaddr")) for name, device in nics.items()}
     for link in links.iterdir():
         with suppress(OSError, CommandMissing):  # it went meanwhile, as the other end of a pair does
-            real = (link / "device").exists() or (link / "bridge").exists()  # hardware, or a network
-            if not real and (link / "address").read_text().strip() in addresses:
-                run(["ip", "link", "delete", link.name], timeout_s=_BUDGET_S, check=False)
+            if (link / "address").read_text().strip() in addresses and _kind(link.name) in ("veth", "macvlan"):
+                _ip("link", "delete", link.name)
+
+
+def _kind(link: str) -> str | None:
+    described = _ip("-j", "-d", "link", "show", "dev", link)
+    (found,) = json.loads(described.stdout) if described.exit_code == 0 else [{}]
+    kind: str | None = found.get("linkinfo", {}).get("info_kind")
+    return kind
+
+
+def _ip(*arguments: str) -> Completed:
+    return run(["ip", *arguments], timeout_s=_BUDGET_S, check=False)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING
 
+from gpuprov.core.execution import Completed
 from gpuprov.drivers.lxd import remnants
 
 if TYPE_CHECKING:
@@ -22,21 +24,26 @@ NODE = {
 }
 
 
-def make_link(links: Path, name: str, address: str, *also: str) -> None:
-    for folder in ("", *also):
-        (links / name / folder).mkdir(parents=True)
-    (links / name / "address").write_text(f"{address}\n")
+KINDS = {"veth1": "veth", "mac2": "macvlan", "veth3": "veth", "br0": "bridge", "eno1": None}
 
 
-def test_links_with_a_stopped_node_s_addresses_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_link(tmp_path, "veth1", "00:16:3e:00:00:01")
-    make_link(tmp_path, "veth2", "00:16:3e:00:00:02")
-    make_link(tmp_path, "veth3", "00:16:3e:00:00:03")
-    make_link(tmp_path, "eno1", "00:16:3e:00:00:01", "device")
-    make_link(tmp_path, "br0", "00:16:3e:00:00:01", "bridge")
+def test_links_with_a_node_s_addresses_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = {"veth1": 1, "mac2": 2, "veth3": 3, "br0": 1, "eno1": 1, "meanwhile": 1}
+    for name, number in numbers.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "address").write_text(f"00:16:3e:00:00:0{number}\n")
     (tmp_path / "bonding_masters").touch()
-    (tmp_path / "gone").mkdir()
-    ran: list[Any] = []
-    monkeypatch.setattr(remnants, "run", lambda argv, **_options: ran.append(argv))
+    removed: list[str] = []
+
+    def run(argv: list[str], **_options: object) -> Completed:
+        assert argv[0] == "ip"
+        link, there = argv[-1], argv[-1] in KINDS
+        if "delete" in argv:
+            removed.append(link)
+        about = {"linkinfo": {"info_kind": KINDS[link]}} if there and KINDS[link] else {}
+        said = json.dumps([about]) if there else ""
+        return Completed(argv=tuple(argv), exit_code=0 if there else 1, stdout=said, stderr="", seconds=0.0)
+
+    monkeypatch.setattr(remnants, "run", run)
     remnants.remove_links(NODE, links=tmp_path)
-    assert sorted(ran) == [["ip", "link", "delete", "veth1"], ["ip", "link", "delete", "veth2"]]
+    assert sorted(removed) == ["mac2", "veth1"]
