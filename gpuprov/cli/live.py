@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
@@ -101,6 +101,7 @@ class Live:
         columns = shutil.get_terminal_size().columns
         lines = render_running(self._running, now_s=time.monotonic(), columns=columns)
         erase = UP_AND_CLEAR.format(lines=self._drawn) if self._drawn else ""
-        self._stream.write(erase + "".join(f"{line}\n" for line in (*permanent, *lines)))
-        self._stream.flush()
+        with suppress(OSError, ValueError):  # the terminal is gone: the work goes on, an undo above all
+            self._stream.write(erase + "".join(f"{line}\n" for line in (*permanent, *lines)))
+            self._stream.flush()
         self._drawn = len(lines)

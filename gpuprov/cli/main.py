@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.root import root
-from gpuprov.cli.session import Session
+from gpuprov.cli.session import Session, tell
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.exhaustion import explain_exhaustion
 
@@ -50,7 +50,7 @@ def _run(given: Sequence[str]) -> int:
     except click.ClickException as error:
         return _fail(session, _usage_error(error))
     except (click.Abort, KeyboardInterrupt):
-        sys.stderr.write("interrupted\n")
+        tell("interrupted\n")
         session.log.note("interrupted")
         return EXIT_INTERRUPTED
     except GpuprovError as error:
@@ -81,7 +81,7 @@ def _usage_error(error: click.ClickException) -> UsageError:
 
 def _fail(session: Session, error: GpuprovError) -> int:
     session.log.error(error)
-    sys.stderr.write(f"error: {error}\n")
+    tell(f"error: {error}\n")
     if session.as_json:
         parts = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
         session.show({"error": parts}, "")
@@ -96,7 +96,7 @@ def _fail_unexpectedly(session: Session, error: Exception) -> int:
     line = str(error).strip().split("\n", maxsplit=1)[0]
     what = f"unexpected {type(error).__name__}: {line}"
     where = f"traceback: {session.log.path}" if session.log.path else "no log could be written; run it again with sudo"
-    sys.stderr.write(f"error: {what}\n{where}\n")
+    tell(f"error: {what}\n{where}\n")
     if session.as_json:
         parts = {"what": what, "evidence": where, "fix": "report it with that file", "exit_code": EXIT_UNEXPECTED}
         session.show({"error": parts}, "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
@@ -56,6 +56,6 @@ class Plain:
             self._write(f"{line}\n")
 
     def _write(self, text: str) -> None:
-        with self._lock:
+        with self._lock, suppress(OSError, ValueError):  # nobody listens any more: the work goes on, an undo above all
             self._stream.write(text)
             self._stream.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -56,9 +57,16 @@ class Session:
         phases = self.reporter.phases
         if len(phases) > 1 and not self.quiet and not self.as_json:
             parts = [f"{phase.name} {phase.seconds:.1f} s" for phase in phases]
-            sys.stderr.write(f"durations: {', '.join(parts)}\n")
+            tell(f"durations: {', '.join(parts)}\n")
 
     def _as_json(self, document: Mapping[str, object]) -> str:
         phases = {phase.name: round(phase.seconds, 3) for phase in self.reporter.phases}
         whole = {"version": DOCUMENT_VERSION, **document, "seconds": phases}
         return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def tell(text: str) -> None:
+    """Write to stderr; where nobody listens any more, the exit code and the log say it too."""
+    with suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

@@ -111,7 +111,7 @@ class _Cancel:
 
 @contextlib.contextmanager
 def _own_signals(cancel: _Cancel) -> Iterator[None]:
-    """Make SIGINT and SIGTERM end the run instead of this process; only the main thread can."""
+    """Make what ends this process end the run instead; only the main thread can."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -119,7 +119,9 @@ def _own_signals(cancel: _Cancel) -> Iterator[None]:
     def ask(*_: object) -> None:
         cancel.asked = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    endings = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    heard = (number for number in endings if signal.getsignal(number) != signal.SIG_IGN)  # as under nohup
+    before = {number: signal.signal(number, ask) for number in heard}
     try:
         yield
     finally:

@@ -7,10 +7,11 @@ import threading
 from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
 
 Answer = TypeVar("Answer")
 Thing = TypeVar("Thing")
@@ -20,15 +21,15 @@ _WORKERS = 8
 def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
     """Do it to all, side by side; the first error is raised once all have stopped.
 
-    After an error or Ctrl-C nothing new is begun.
+    After an error or Ctrl-C nothing new is begun; a second Ctrl-C does not end the waiting either.
     """
+    futures: list[Future[None]] = []
     with ThreadPoolExecutor(_WORKERS) as pool:
-        futures = [pool.submit(act, thing) for thing in things]
         try:
+            futures += (pool.submit(act, thing) for thing in things)
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            for future in futures:
-                future.cancel()
+            _outlast(futures)
     for future in futures:
         if not future.cancelled():
             future.result()
@@ -40,7 +41,24 @@ def to_its_end(act: Callable[[], Answer]) -> Answer:
     An engine goes on with a request whose sender is gone, and an undo that comes before it finds nothing to remove.
     """
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(act).result()
+        future = pool.submit(act)
+        _outlast([future], cancel=False)
+    return future.result()
+
+
+def _outlast(futures: Sequence[Future[Any]], *, cancel: bool = True) -> None:
+    """Wait until all have ended, however often Ctrl-C is pressed; it is raised then."""
+    interrupt: KeyboardInterrupt | None = None
+    while True:
+        try:
+            for future in futures if cancel else ():
+                future.cancel()
+            wait(futures)
+            break
+        except KeyboardInterrupt as pressed:
+            interrupt = pressed
+    if interrupt:
+        raise interrupt
 
 
 def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int) -> list[Answer]:

@@ -172,7 +172,7 @@ def test_modules_change_once_and_a_node_that_vanishes_is_named_while_others_go_o
     shutil.rmtree(Path(ended.document["play"]["log"]).parents[2])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])  # SIGINT: tests/unit/provision/test_site.py
 def test_a_play_that_is_cancelled_leaves_no_process_and_no_folder(
     gpuprov: Gpuprov, tried: str, tmp_path: Path, number: signal.Signals
 ) -> None:

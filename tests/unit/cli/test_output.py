@@ -5,6 +5,8 @@ import os
 import pty
 import re
 import threading
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from gpuprov.cli.live import Live, RunningPhase, can_show, render_running
 from gpuprov.cli.plain import Plain
 from gpuprov.cli.runlog import KEPT_LOGS, Both, RunLog, log_folder
 from gpuprov.cli.tables import render_table
+from gpuprov.core.rollback import Rollback
 
 if TYPE_CHECKING:
     from tests.conftest import Recording
@@ -55,6 +58,24 @@ def test_plain_writes_a_line_for_begin_end_note_and_warning() -> None:
         "slurm ...",
         "slurm failed (T)",
     ]
+
+
+@pytest.mark.parametrize("reporter", [Plain, Live])
+def test_an_undo_goes_on_though_nobody_listens(reporter: type[Plain | Live]) -> None:
+    """As after `cluster up 2>&1 | tee log` and Ctrl-C, which ends tee too, or on the terminal of a lost connection."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    undone: list[str] = []
+    with os.fdopen(theirs, "w", encoding="utf-8", buffering=1) as stream:
+        spoken = reporter(stream)
+        with pytest.raises(KeyboardInterrupt), Rollback(spoken) as rollback, spoken.phase("nodes"):
+            for name in ("c000", "c001"):
+                rollback.add(name, partial(undone.append, name))
+                spoken.node(name, "created")
+            raise KeyboardInterrupt
+        with suppress(OSError):
+            stream.close()
+    assert undone == ["c001", "c000"]
 
 
 def test_live_leaves_finished_phases_and_redraws_the_running_one() -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.workflows.side_by_side import ask_side_by_side
+from gpuprov.workflows.side_by_side import ask_side_by_side, each, to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,3 +63,24 @@ def test_an_error_is_raised_at_once_and_nothing_new_begins() -> None:
 
 def test_nothing_to_ask() -> None:
     assert ask_side_by_side([], workers=4) == []
+
+
+def test_however_often_ctrl_c_is_pressed_what_has_begun_is_waited_for_and_nothing_new_begins() -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def act(number: int) -> None:
+        begun.append(number)
+        for _ in range(3):
+            time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        ended.append(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        each(act, range(50))
+    assert sorted(begun) == sorted(ended)
+    assert len(begun) < 50
+    with pytest.raises(KeyboardInterrupt):
+        to_its_end(lambda: act(50))
+    assert 50 in ended
