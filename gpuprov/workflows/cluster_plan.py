@@ -21,7 +21,7 @@ from gpuprov.workflows.node_order import read_order
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.drivers.base import NetworkRequest, NodeRequest, NodeState, Settings
+    from gpuprov.drivers.base import Capability, NetworkRequest, NodeRequest, NodeState, Settings
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec, Role, Sharing
@@ -54,7 +54,7 @@ class Plan:
 
     @property
     def restart(self) -> tuple[str, ...]:
-        """The running nodes of `repair` whose repair takes effect when they start again."""
+        """The running nodes of `repair` that start again for it."""
         return tuple(name for name, drift in self.drift.items() if drift.restart)
 
     @property
@@ -80,7 +80,11 @@ class Plan:
 
 
 class Expect(Protocol):
-    """What an engine shows of things that nobody has changed: the part of a Driver that a plan needs."""
+    """What an engine can, and shows of things that nobody has changed: the part of a Driver that a plan needs."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can."""
 
     def settings(self, request: NodeRequest) -> Settings:
         """Of a node."""
@@ -119,12 +123,13 @@ def plan_cluster(
 def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple[str, ...], expect: Expect) -> Plan:
     create, repair, start, keep = [], [], [], []
     drift = {}
+    live = "devices-live" in expect.capabilities
     for design in designs:
         node = None if design.name in remove else state.node(design.name)
         if node is None:
             create.append(design)
             continue
-        found = find_drift(design, node, expect.settings(design.request()))
+        found = find_drift(design, node, expect.settings(design.request()), live=live)
         if found.words:
             repair.append(design)
             drift[design.name] = found

@@ -98,7 +98,7 @@ def repair_nodes(
         driver: Reaches the nodes.
         designs: What differing nodes shall be; their devices, mounts and labels are set.
         settings: Names of those whose settings differ as well.
-        restart: Names of those whose repair takes effect with the next start.
+        restart: Names of those that start again for their repair.
         reporter: Hears each node's state.
     """
 

@@ -25,7 +25,7 @@ class Drift:
     Attributes:
         words: For the plan and the outcome; empty if nothing differs.
         settings: Whether the engine's settings are part of it.
-        restart: Whether the repair takes effect only when the node starts again.
+        restart: Whether the node runs and the repair has it start again.
     """
 
     words: str = ""
@@ -33,13 +33,21 @@ class Drift:
     restart: bool = False
 
 
-def find_drift(design: NodeDesign, node: NodeState, wanted: Settings) -> Drift:
-    """Compare a node with its design; `wanted` are the settings that the design gives with this engine."""
+def find_drift(design: NodeDesign, node: NodeState, wanted: Settings, *, live: bool) -> Drift:
+    """Compare a node with its design.
+
+    Args:
+        design: What it shall be.
+        node: What it is.
+        wanted: The settings that the design gives with this engine.
+        live: Whether the engine can change devices and mounts of a running node.
+    """
     found = []
     if set(node.devices) != set(design.devices):
         found.append(f"devices {_paths(node.devices)} instead of {_paths(design.devices)}")
     if set(node.mounts) != set(design.mounts):
         found.append(f"mounts {_paths(node.mounts)} instead of {_paths(design.mounts)}")
+    replaced = bool(found) and not live
     found += [
         f"{key} {node.labels.get(key, '') or 'unset'} instead of {value or 'unset'}"
         for key, value in changed_labels(design, node.labels).items()
@@ -50,7 +58,7 @@ def find_drift(design: NodeDesign, node: NodeState, wanted: Settings) -> Drift:
     return Drift(
         words="; ".join([*found, *settings.values()]),
         settings=bool(settings),
-        restart=bool(lasting) and node.status == "running",
+        restart=(replaced or bool(lasting)) and node.status == "running",
     )
 
 

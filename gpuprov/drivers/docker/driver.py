@@ -146,9 +146,9 @@ class DockerDriver(TellsNoSettings):
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
         """Replace devices and mounts, in a new container with the node's files."""
         container = containers.get_ours(self._api, name)
-        wanted = container.blueprint.with_devices(devices, mounts)
-        if wanted != container.blueprint:
-            self._rebuild(container, wanted)
+        present = container.blueprint
+        if (set(devices), set(mounts)) != (set(present.devices), set(present.mounts)):  # their order is no difference
+            self._rebuild(container, present.with_devices(devices, mounts))
 
     def _rebuild(self, container: containers.Container, blueprint: Blueprint, *, image: str | None = None) -> None:
         containers.rebuild(self._api, container, blueprint, command=_command(blueprint.uid), image=image)

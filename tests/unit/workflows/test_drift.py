@@ -158,6 +158,42 @@ def test_what_needs_a_restart_says_so_and_is_refused_under_a_job(world: World) -
     assert world.up(3).unchanged
 
 
+REPLACED: dict[str, tuple[Callable[[World], object], bool]] = {
+    # what is done, and whether an engine that cannot change a running node's devices must start it again for that
+    "a device is gone": (set_node(devices=()), True),
+    "a mount more": (set_node(mounts=(Mount(source="/etc", target="/mnt"),)), True),
+    "a label": (lambda world: world.engine.nodes["c001"].labels.update({"gpuprov.driver": "1.0"}), False),
+    "a device of a stopped node is gone": (set_node(devices=(), status="stopped"), False),
+}
+
+
+@pytest.mark.parametrize("case", REPLACED)
+def test_an_engine_that_replaces_nodes_restarts_them_by_name_and_not_under_a_job(
+    world: World, case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, restart = REPLACED[case]
+    monkeypatch.setattr(type(world.driver), "capabilities", world.driver.capabilities - {"devices-live"})
+    world.up(3)
+    before = world.engine.dump()
+    change(world)
+    changed = world.engine.dump()
+    world.slurm.jobs["c001"] = "17"
+    if restart:
+        for run in (lambda: plan_up(world.driver, world.spec(3), world.host), lambda: world.up(3)):
+            with pytest.raises(UsageError, match="removed or restarted: c001") as refused:
+                run()
+            assert refused.value.evidence == "17 on c001"
+        assert world.engine.dump() == changed
+        world.slurm.jobs.clear()
+    planned = plan_up(world.driver, world.spec(3), world.host)
+    assert ("restart node c001" in planned) is restart
+    world.engine.faults.clear()
+    assert world.up(3).changed == planned
+    assert (("stop_node", "c001") in world.steps()) is restart
+    assert world.engine.dump() == before
+    assert world.up(3).unchanged
+
+
 def test_a_node_of_create_node_stays_what_was_asked_for(world: World) -> None:
     world.up(2)
     world.create("web", role="plain", gpus="none", privileged=True, network="nat")
