@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 EVIDENCE_LINES = 15
+GRACE_S = 5.0
 
 
 class CommandMissing(HostNotReady):
@@ -52,7 +53,7 @@ def run(
 
     Args:
         argv: Program and arguments; no shell is involved.
-        timeout_s: After this many seconds the command and its children are killed.
+        timeout_s: After this many seconds the command and its children are ended, and GRACE_S later killed.
         environment: Variables to add to this process's own.
         cwd: Folder to run in.
         stdin: Text for its standard input.
@@ -117,21 +118,33 @@ def _communicate(process: subprocess.Popen[str], argv: Sequence[str], stdin: str
     try:
         return process.communicate(stdin, timeout=timeout_s)
     except subprocess.TimeoutExpired as expired:
-        _kill_group(process)
-        stdout, stderr = process.communicate()
+        stdout, stderr = _end_group(process)
         raise TimedOut(
             f"{argv[0]} did not end within {timeout_s:g} s",
             evidence=f"{shlex.join(argv)}\n{_tail(stderr or stdout)}".rstrip(),
             fix=f"run it by hand to see what it waits for: {shlex.join(argv)}",
         ) from expired
     except BaseException:
-        _kill_group(process)
+        _end_group(process)
         raise
 
 
-def _kill_group(process: subprocess.Popen[str]) -> None:
+def _end_group(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """End it and its children, by force only after GRACE_S: mmdebstrap has hundreds of MB to remove."""
+    try:
+        _signal_group(process, signal.SIGTERM)
+        return process.communicate(timeout=GRACE_S)
+    except subprocess.TimeoutExpired:
+        _signal_group(process, signal.SIGKILL)
+        return process.communicate()
+    except BaseException:
+        _signal_group(process, signal.SIGKILL)
+        raise
+
+
+def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, number)
 
 
 def _failure(completed: Completed) -> CommandFailed:

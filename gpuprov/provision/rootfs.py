@@ -12,6 +12,7 @@ from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.execution import CommandFailed, CommandMissing, run
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.provision.unfinished import unfinished_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,8 +69,7 @@ def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, timeout_s
     kept = cache / f"rootfs-{suite}-{key}.tar"
     if kept.is_file():
         return kept
-    cache.mkdir(parents=True, exist_ok=True)
-    unfinished = cache / f".rootfs-{suite}-{key}-{os.getpid()}.tar"
+    unfinished = unfinished_file(cache, "rootfs")
     argv = render_mmdebstrap(suite, packages, unfinished)
     try:
         run(argv, timeout_s=timeout_s)

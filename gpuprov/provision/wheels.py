@@ -6,16 +6,17 @@ import platform
 import shutil
 import sys
 import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandFailed, run
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.provision.unfinished import unfinished_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from gpuprov.core.errors import HostNotReady
 
@@ -49,8 +50,7 @@ def ensure_wheels(requirements: Sequence[str], *, python: str, cache: Path, time
     key = short(fingerprint([platform.machine(), python, *requirements]))
     kept = cache / f"wheels-{python}-{key}"
     if not kept.is_dir():
-        cache.mkdir(parents=True, exist_ok=True)
-        unfinished = Path(tempfile.mkdtemp(prefix=".wheels-", dir=cache))
+        unfinished = unfinished_folder(cache, "wheels")
         try:
             run(render_download(requirements, python=python, target=unfinished), timeout_s=timeout_s)
             unfinished.replace(kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from gpuprov.core.errors import EngineError, HostNotReady, TimedOut
 from gpuprov.core.waiting import SystemClock, Wait
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.workflows.leases import render_ticket
@@ -60,7 +61,7 @@ def when_free(
     Args:
         patience: How long.
         engine: Name of the engine that the attempt is made on.
-        look: Raises GpusTaken if they could not be had now; takes no lock.
+        look: Raises GpusTaken if they could not be had now; takes no lock. That an engine is silent ends no waiting.
         attempt: Does it, under the host lock.
         reporter: Is told for whom this waits, whenever that changes.
 
@@ -77,21 +78,23 @@ def when_free(
     except GpusTaken as error:
         refusal = error
     done: list[Result_co] = []
+    seen = refusal.evidence
     with neighbours.queue.join(render_ticket(refusal.request)) as place:
 
         def claims() -> Claims:
             return neighbours.claims(engine, before=place.number)
 
         def try_again() -> str:
-            nonlocal refusal
+            nonlocal seen
+            before = seen
             try:
-                look(claims())
-                done.append(attempt(claims, place.leave))
+                if not (seen := _silence(lambda: look(claims()))):
+                    done.append(attempt(claims, place.leave))
             except GpusTaken as error:
-                if error.evidence != refusal.evidence:
-                    reporter.note(f"waiting: {error.evidence}")
-                refusal = error
-            return refusal.evidence
+                seen = error.evidence
+            if seen not in ("", before):
+                reporter.note(f"waiting: {seen}")
+            return seen
 
         ahead = sum(ticket.number < place.number for ticket in neighbours.queue.waiting())
         reporter.note(f"waiting ({ahead} before this one): {refusal.what}: {refusal.evidence}")
@@ -104,6 +107,15 @@ def when_free(
         )
         wait.until(try_again, lambda _: bool(done))
     return done[0]
+
+
+def _silence(look: Callable[[], object]) -> str:
+    """What an engine says that does not answer, as while it is started anew: who waits for hours waits for that too."""
+    try:
+        look()
+    except (EngineError, HostNotReady, TimedOut) as error:
+        return f"{error.what}: {error.evidence}"
+    return ""
 
 
 def _stay() -> None:

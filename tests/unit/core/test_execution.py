@@ -67,6 +67,21 @@ def test_a_timeout_ends_the_command_and_its_children(tmp_path: Path) -> None:
     assert gone(int(pid_file.read_text()))
 
 
+def test_a_command_that_is_ended_may_tidy_up(tmp_path: Path) -> None:
+    script = f"trap 'touch {tmp_path}/tidied; exit 1' TERM; while :; do sleep 0.05; done"
+    with pytest.raises(TimedOut):
+        run(["sh", "-c", script], timeout_s=0.3)
+    assert (tmp_path / "tidied").exists()
+
+
+def test_a_command_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.core.execution.GRACE_S", 0.2)
+    started = time.monotonic()
+    with pytest.raises(TimedOut):
+        run(["sh", "-c", "trap '' TERM; sleep 60"], timeout_s=0.3)
+    assert time.monotonic() - started < 20
+
+
 def gone(pid: int) -> bool:
     """Whether a process ends soon; one that nobody has waited for yet counts as ended."""
     stat = Path(f"/proc/{pid}/stat")

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.provision.rootfs import ensure_rootfs, render_mmdebstrap
+from gpuprov.provision.unfinished import unfinished_folder
 
 WRITES = 'for last; do :; done\necho tar >"$last"\n'
 
@@ -46,6 +48,21 @@ def test_a_failure_shows_the_last_lines_and_leaves_nothing(tmp_path: Path, monke
     assert "E: no mirror" in caught.value.evidence
     assert "mmdebstrap" in caught.value.fix
     assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_what_a_killed_build_left_goes_and_what_another_one_makes_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, WRITES, monkeypatch)
+    cache = tmp_path / "cache"
+    dead, alive = 4_194_305, os.getppid()  # one more than any process has
+    for name in (f".rootfs-{dead}.tar", f".rootfs-{alive}.tar"):
+        cache.mkdir(exist_ok=True)
+        (cache / name).touch()
+    (cache / f".wheels-x-{dead}").mkdir()
+    made = ensure_rootfs("bookworm", ["python3"], cache=cache)
+    unfinished_folder(cache, "wheels").rmdir()
+    assert sorted(cache.iterdir()) == sorted([made, cache / f".rootfs-{alive}.tar"])
 
 
 def test_a_missing_keyring_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
