@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
 from gpuprov.core.fingerprint import short
+from gpuprov.core.outlast import to_its_end
 from gpuprov.core.rollback import Rollback
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
@@ -29,7 +30,6 @@ from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.workflows import node_transport, services
-from gpuprov.workflows.side_by_side import to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable

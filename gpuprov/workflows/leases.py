@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.lock import describe_process
+from gpuprov.core.process import is_gone
 from gpuprov.core.queue import Queue
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING, ROLE_JOB
 from gpuprov.drivers.registry import ENGINES, is_installed, open_driver
 from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest, Silent
 
@@ -36,7 +37,10 @@ def leased_uuids(node: NodeState) -> tuple[str, ...]:
 
 
 def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]:
-    """Who holds what, stopped and unfinished nodes too: a lease lives as long as its node."""
+    """Who holds what, stopped and unfinished nodes too: a lease lives as long as its node.
+
+    But nothing is held by a job whose `gpuprov run` was killed before it started.
+    """
     return tuple(
         Lease(
             node=node.name,
@@ -47,8 +51,13 @@ def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]
             status=node.status,
         )
         for node in nodes
-        if leased_uuids(node)
+        if leased_uuids(node) and (node.status == "running" or not is_orphan(node))
     )
+
+
+def is_orphan(node: NodeState) -> bool:
+    """Whether it is a job whose `gpuprov run` was killed."""
+    return node.labels.get(LABEL_ROLE) == ROLE_JOB and is_gone(node.labels.get(LABEL_PROCESS, ""))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.outcome import Outcome
+from gpuprov.core.outlast import to_its_end
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
 from gpuprov.workflows.node_drift import changed_settings
-from gpuprov.workflows.side_by_side import to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.lock import host_lock
-from gpuprov.core.process import describe_owner, is_gone
+from gpuprov.core.process import describe_owner
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_IMAGE,
@@ -25,7 +25,7 @@ from gpuprov.spec.validate import check_spec
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.build_image import find_built
 from gpuprov.workflows.image_verbs import build_image
-from gpuprov.workflows.leases import read_leases
+from gpuprov.workflows.leases import is_orphan, read_leases
 from gpuprov.workflows.node_design import design_node, with_offers
 from gpuprov.workflows.node_image import get_named_image, node_recipe
 from gpuprov.workflows.services import init_of
@@ -191,11 +191,6 @@ def _plan(
     wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
     kernels = {"NUMBA_ENABLE_CUDASIM": "1"} if design.access == "simulated" else {}
     return replace(wanted, environment={**kernels, **wanted.environment})
-
-
-def is_orphan(node: NodeState) -> bool:
-    """Whether it is a job whose `gpuprov run` was killed."""
-    return node.labels.get(LABEL_ROLE) == ROLE_JOB and is_gone(node.labels.get(LABEL_PROCESS, ""))
 
 
 def _sweep(driver: Driver, nodes: Sequence[NodeState], *, reporter: Reporter) -> None:

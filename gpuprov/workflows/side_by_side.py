@@ -7,7 +7,9 @@ import threading
 from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from gpuprov.core.outlast import outlast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,36 +31,10 @@ def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
             futures += (pool.submit(act, thing) for thing in things)
             wait(futures, return_when=FIRST_EXCEPTION)
         finally:
-            _outlast(futures)
+            outlast(futures)
     for future in futures:
         if not future.cancelled():
             future.result()
-
-
-def to_its_end(act: Callable[[], Answer]) -> Answer:
-    """Call it; Ctrl-C is raised only once it has ended.
-
-    An engine goes on with a request whose sender is gone, and an undo that comes before it finds nothing to remove.
-    """
-    with ThreadPoolExecutor(1) as pool:
-        future = pool.submit(act)
-        _outlast([future], cancel=False)
-    return future.result()
-
-
-def _outlast(futures: Sequence[Future[Any]], *, cancel: bool = True) -> None:
-    """Wait until all have ended, however often Ctrl-C is pressed; it is raised then."""
-    interrupt: KeyboardInterrupt | None = None
-    while True:
-        try:
-            for future in futures if cancel else ():
-                future.cancel()
-            wait(futures)
-            break
-        except KeyboardInterrupt as pressed:
-            interrupt = pressed
-    if interrupt:
-        raise interrupt
 
 
 def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int) -> list[Answer]:

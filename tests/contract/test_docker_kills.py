@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+import time
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -127,6 +131,24 @@ def test_a_job_that_never_started_is_unfinished(bench: Bench) -> None:
         driver.run_job(request, ["true"], started=lambda: None, write=lambda _stream, _content: None)
 
     kill_at_each_step(bench, run, look)
+    assert bench.status(request.name) == "absent"
+
+
+class InterruptedApi(DockerApi):
+    """Ctrl-C comes while Docker makes a container."""
+
+    def _request(self, method: str, path: str, **options: Any) -> Any:
+        if path == "/containers/create":
+            threading.Timer(0.002, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return super()._request(method, path, **options)
+
+
+def test_a_job_that_is_interrupted_while_it_is_made_goes(bench: Bench) -> None:
+    request = bench.request()
+    driver = DockerDriver(InterruptedApi(cast("DockerDriver", bench.driver)._api.client))
+    with pytest.raises(KeyboardInterrupt):
+        driver.run_job(request, ["sleep", "60"], started=lambda: None, write=lambda _stream, _content: None)
+    time.sleep(0.5)  # for a Docker that goes on, unheard
     assert bench.status(request.name) == "absent"
 
 

@@ -8,10 +8,12 @@ import shutil
 import socket
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
+from gpuprov.core.outlast import to_its_end
 from gpuprov.drivers.base import (
     LABEL_ROLE,
     ROLE_BUILDER,
@@ -195,9 +197,12 @@ class DockerDriver(TellsNoSettings):
         command = list(argv)
         if any(file.path in KEPT for file in request.files):
             command = ["/bin/sh", "-c", f'{apply_kept(blueprint.uid)}\nexec "$@"', "sh", *argv]
-        made = containers.create_job(
-            self._api, blueprint, request.labels, image=request.image, command=command, files=request.files
-        )
+        create = partial(containers.create_job, self._api, blueprint, request.labels, image=request.image)
+        try:
+            made = to_its_end(partial(create, command=command, files=request.files))
+        except KeyboardInterrupt:
+            containers.remove(self._api, request.name)
+            raise
         return jobs.run_made(self._api, made, started=started, write=write)
 
     def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:

@@ -18,7 +18,8 @@ from gpuprov.drivers.fake.engine import Command, FakeNode
 from gpuprov.drivers.fake.faults import Killed
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.inventory import observe
-from gpuprov.workflows import run_job as module
+from gpuprov.workflows import leases
+from gpuprov.workflows import run_job as job_workflow
 from gpuprov.workflows.inventory import read_inventory
 from gpuprov.workflows.leases import Neighbours
 from gpuprov.workflows.node_verbs import remove
@@ -29,7 +30,7 @@ from tests.unit.workflows.conftest import said
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.drivers.base import ExecResult, Stream
+    from gpuprov.drivers.base import ExecResult, NodeState, Stream
     from tests.unit.workflows.conftest import World
 
 GONE = "here boot pid:[1] 1 1"
@@ -89,7 +90,7 @@ class Shop:
 
 @pytest.fixture
 def shop(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    monkeypatch.setattr(module, "is_gone", lambda owner: owner == GONE)
+    monkeypatch.setattr(leases, "is_gone", lambda owner: owner == GONE)
     return Shop(world, tmp_path)
 
 
@@ -113,7 +114,7 @@ def test_who_is_refused_does_not_wait_for_the_image(shop: Shop, monkeypatch: pyt
     def build(*_: object, **__: object) -> None:
         pytest.fail("an image is built for a job that is refused")
 
-    monkeypatch.setattr(module, "build_image", build)
+    monkeypatch.setattr(job_workflow, "build_image", build)
     job = shop.begin(gpus="2")
     with pytest.raises(GpusTaken):
         shop.run(image=None)
@@ -219,6 +220,34 @@ def test_what_a_killed_run_leaves_holds_its_gpu_and_the_next_run_removes_it(shop
     assert shop.run(gpus="2", wait_s=20) == 0
     assert f"warn removing {left.name}: the gpuprov run that it belonged to was killed" in shop.world.reporter.lines
     assert shop.world.engine.nodes == {}
+
+
+def test_a_job_whose_run_was_killed_before_it_started_holds_nothing(shop: Shop) -> None:
+    uuids = shop.gpus.units[0].uuid
+    labels = {LABEL_CLUSTER: "(jobs)", LABEL_ROLE: "job", LABEL_GPUS: uuids, LABEL_PROCESS: GONE}
+    made, runs = (FakeNode(name=name, labels=labels) for name in ("job-made", "job-runs"))
+    made.status, runs.status = "stopped", "running"
+    shop.world.engine.nodes |= {made.name: made, runs.name: runs}
+    found = leases.read_leases(FakeDriver(shop.world.engine).list_nodes(), engine="fake")
+    assert [lease.node for lease in found] == ["job-runs"]
+
+
+def test_who_waits_outlives_an_engine_that_is_started_anew(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = shop.begin(gpus="2")
+    look = FakeDriver.list_nodes
+    silent = [EngineError("fake does not answer", evidence="connection refused", fix="gpuprov doctor")] * 2
+
+    def list_nodes(driver: FakeDriver) -> list[NodeState]:
+        if Queue(shop.folder).waiting() and silent:
+            raise silent.pop()
+        shop.let_go.set()
+        return look(driver)
+
+    monkeypatch.setattr(FakeDriver, "list_nodes", list_nodes)
+    assert shop.run(gpus="1", wait_s=20) == 0
+    assert silent == []
+    assert "note waiting: fake does not answer: connection refused" in shop.world.reporter.lines
+    shop.end(first)
 
 
 def test_a_left_job_can_be_removed_by_hand_and_others_are_left_in_peace(shop: Shop) -> None:

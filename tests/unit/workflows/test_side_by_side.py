@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.workflows.side_by_side import ask_side_by_side, each, to_its_end
+from gpuprov.core.outlast import to_its_end
+from gpuprov.workflows.side_by_side import ask_side_by_side, each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
