@@ -12,6 +12,7 @@ from gpuprov.cli.engine import (
     engine_option,
     gpu_mode_option,
 )
+from gpuprov.cli.parameters import checked_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,7 +29,9 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 "-f", "--file", type=click.Path(path_type=Path), help="A spec, gpuprov/v1 YAML (docs/spec.md)."
             ),
             click.option("-n", "--count", type=int, help="How many nodes."),
-            click.option("--name", help=f"The cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]"),
+            click.option(
+                "--name", callback=checked_cluster, help=f"The cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]"
+            ),
             click.option("--role", type=click.Choice(["plain", "slurm"]), help="What new nodes are for."),
             click.option("--gpus-per-node", type=int, metavar="N", help="GPUs that each node holds."),
             click.option(

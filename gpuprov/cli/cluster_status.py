@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import DEFAULT_CLUSTER, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_argument, engine_option, open_engine_of_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
 
 
 @click.command()
-@click.argument("name", default=DEFAULT_CLUSTER)
+@cluster_argument
 @engine_option
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> None:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
+from gpuprov.cli.parameters import checked_cluster
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -26,8 +28,14 @@ host_engine_option: Callable[[Any], Any] = click.option(
     "--engine", type=click.Choice(["lxd", "docker"]), default="lxd", show_default=True, help="The engine to install."
 )
 cluster_option: Callable[[Any], Any] = click.option(
-    "--cluster", default=DEFAULT_CLUSTER, show_default=True, metavar="NAME", help="The cluster."
+    "--cluster",
+    default=DEFAULT_CLUSTER,
+    show_default=True,
+    metavar="NAME",
+    callback=checked_cluster,
+    help="The cluster.",
 )
+cluster_argument: Callable[[Any], Any] = click.argument("name", default=DEFAULT_CLUSTER, callback=checked_cluster)
 gpu_mode_option: Callable[[Any], Any] = click.option(
     "--gpu-mode",
     type=click.Choice(["auto", "real", "simulated"]),

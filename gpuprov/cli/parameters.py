@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.core.names import check_node_name, expand
+from gpuprov.core.names import check_cluster_name, check_node_name, expand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def checked_cluster(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
+    """The name of a cluster, or None where none is given; refused where it cannot be one."""
+    return None if name is None else check_cluster_name(name)
 
 
 def node_argument(name: str = "node", *, new: bool = False) -> Callable[[Any], Any]:

@@ -1,4 +1,4 @@
-"""Names of nodes: the rule they follow, and sets of them written as `c[000-003]`."""
+"""Names of clusters and nodes: the rules they follow, and sets of nodes written as `c[000-003]`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ LENGTH_MAX = 63
 SET_MAX = 1024
 RULE = "1 to 63 lower-case letters, digits and hyphens; starts with a letter, does not end with a hyphen"
 
+CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
+CLUSTER_RULE = "1 to 32 of a-z, 0-9 and -, a letter first, no - at the end"
+
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)([0-9]+)", re.ASCII)
 _SET = re.compile(r"([^\[\],]*)\[([^\[\]]*)\]([^\[\],]*)|[^\[\],]+", re.ASCII)
@@ -20,6 +23,21 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", re.ASCII)
 def node_name(prefix: str, number: int) -> str:
     """The name of node `number`: prefix and at least three digits."""
     return f"{prefix}{number:03d}"
+
+
+def check_cluster_name(name: str) -> str:
+    """Return the name if a cluster can have it; it is a part of paths on the host.
+
+    Raises:
+        UsageError: It breaks the rule.
+    """
+    if not CLUSTER.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is not the name of a cluster",
+            evidence=f"the rule: {CLUSTER_RULE}",
+            fix="see what there is with: gpuprov list",
+        )
+    return name
 
 
 def check_node_name(name: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
+from gpuprov.core.names import CLUSTER, CLUSTER_RULE
 from gpuprov.spec.addressing import NODES_MAX, capacity
 from gpuprov.spec.variables import FORM, find_variable_problems
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec, MountSpec
 
 BASES = ("bookworm", "trixie", "jammy", "noble")
-_CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?")
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _BRIDGE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,14}")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
@@ -202,7 +202,7 @@ def _mount_target(path: str, mount: MountSpec) -> Found:
 
 
 RULES: tuple[Rule, ...] = (
-    _pattern("name", _CLUSTER, "1 to 32 of a-z, 0-9 and -, a letter first", lambda spec: spec.name),
+    _pattern("name", CLUSTER, CLUSTER_RULE, lambda spec: spec.name),
     Rule(reads=("nodes.count",), find=_count),
     _fits_subnet("subnet", lambda spec: spec.network.subnet),
     _fits_subnet("private_subnet", lambda spec: spec.network.private_subnet),

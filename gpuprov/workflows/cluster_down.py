@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.lock import host_lock
+from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.workflows.build_image import BUILDER
 from gpuprov.workflows.cluster_state import observe_cluster
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 
 
 def cluster_down(driver: Driver, name: str, *, reporter: Reporter) -> Outcome:
-    """Remove a cluster's nodes, networks (with their NAT rules) and this user's keys; images stay for the next time."""
+    """Remove a cluster's nodes, networks (with their NAT rules) and this user's keys; images stay for the next time.
+
+    Raises:
+        UsageError: It is no cluster's name; nothing was changed.
+    """
+    check_cluster_name(name)
     with host_lock(reporter):
         state = observe_cluster(driver, name)
         nodes = [node.name for node in state.nodes]

@@ -9,7 +9,7 @@ from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.cluster_status import cluster_status
 from gpuprov.workflows.cluster_up import Request, cluster_up, plan_up
 from gpuprov.workflows.ensured import Ensured
-from gpuprov.workflows.wanted_spec import DEFAULT_CLUSTER, Wishes, wanted_spec
+from gpuprov.workflows.wanted_spec import Wishes, wanted_name, wanted_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def ensure_cluster(
 
 
 def _absent(driver: Driver, wishes: Wishes, reporter: Reporter, *, check: bool) -> Ensured:
-    name = wishes.name or DEFAULT_CLUSTER
+    name = wanted_name(wishes)
     before = cluster_status(driver, name)
     if check:
         state = observe_cluster(driver, name)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
 from gpuprov.core.execution import run
+from gpuprov.core.names import check_cluster_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,8 +52,12 @@ def munge_key(driver: Driver, holders: Sequence[str]) -> bytes:
 
 
 def key_folder(cluster: str) -> Path:
-    """This user's folder for the keys of a cluster."""
-    return _keys() / cluster
+    """This user's folder for the keys of a cluster.
+
+    Raises:
+        UsageError: It is no cluster's name; as a path it might lead anywhere.
+    """
+    return _keys() / check_cluster_name(cluster)
 
 
 def undo_new_keys(cluster: str, rollback: Rollback) -> None:

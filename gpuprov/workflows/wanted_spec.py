@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+from gpuprov.core.names import check_cluster_name
 from gpuprov.drivers.registry import open_driver
 from gpuprov.spec.load import load_spec
 from gpuprov.spec.models import ClusterSpec
@@ -44,7 +45,19 @@ def wanted_engine(engine: str | None, wishes: Wishes) -> Driver:
         return open_driver(engine)
     if wishes.file is not None:
         return open_driver(load_spec(wishes.file).engine)
-    return engine_of_cluster(wishes.name or DEFAULT_CLUSTER, creates=True)
+    return engine_of_cluster(wanted_name(wishes), creates=True)
+
+
+def wanted_name(wishes: Wishes) -> str:
+    """The cluster that is meant: the one said, else the file's, else the default one.
+
+    Raises:
+        UsageError: It is no cluster's name, such as an empty one.
+        SpecError: The file is no spec.
+    """
+    if wishes.name is not None:
+        return check_cluster_name(wishes.name)
+    return DEFAULT_CLUSTER if wishes.file is None else load_spec(wishes.file).name
 
 
 def wanted_spec(driver: Driver, wishes: Wishes) -> ClusterSpec:
@@ -54,10 +67,9 @@ def wanted_spec(driver: Driver, wishes: Wishes) -> ClusterSpec:
         SpecError: The file is no spec.
     """
     if wishes.file is not None:
-        spec = load_spec(wishes.file)
-        spec = replace(spec, name=wishes.name or spec.name)
+        spec = replace(load_spec(wishes.file), name=wanted_name(wishes))
     else:
-        name = wishes.name or DEFAULT_CLUSTER
+        name = wanted_name(wishes)
         spec = observe_cluster(driver, name).spec or ClusterSpec(name=name)
     nodes, gpus = spec.nodes, spec.gpus
     if wishes.count is not None:

@@ -110,3 +110,27 @@ def test_the_second_run(verb: str, typed: Typed, tmp_path: Path, capsys: pytest.
         assert json.loads(second)["unchanged"] is True
         assert len(typed.world.steps()) == steps, "the second run has begun a change"
         assert (tmp_path / LOCK_NAME).exists(), "who writes takes the lock"
+
+
+NO_CLUSTER = (
+    ("cluster", "down", "{name}"),
+    ("cluster", "status", "{name}"),
+    ("cluster", "plan", "--name", "{name}"),
+    ("cluster", "up", "--name", "{name}", "--no-verify"),
+    ("create-node", "web", "--cluster", "{name}"),
+    ("verify", "--cluster", "{name}"),
+    ("smoke", "matmul", "--cluster", "{name}"),
+)
+
+
+@pytest.mark.parametrize("argv", NO_CLUSTER, ids=" ".join)
+@pytest.mark.parametrize("name", ["", "..", "/no/such"])
+def test_what_is_no_clusters_name_is_refused_and_nothing_changes(
+    typed: Typed, capsys: pytest.CaptureFixture[str], argv: Argv, name: str
+) -> None:
+    capsys.readouterr()
+    assert main([part.format(name=name) for part in argv]) == 2
+    said = capsys.readouterr()
+    assert f"error: {name!r} is not the name of a cluster\nevidence: the rule: 1 to 32" in said.err
+    assert "\nfix: " in said.err
+    assert typed.world.engine.faults.passed == []

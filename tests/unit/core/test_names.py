@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import check_node_name, expand, fold, node_name
+from gpuprov.core.names import check_cluster_name, check_node_name, expand, fold, node_name
 
 
 def test_a_node_is_numbered_with_three_digits_at_least() -> None:
@@ -23,6 +23,37 @@ def test_bad_names_are_refused_with_the_rule_and_an_example(name: str) -> None:
         check_node_name(name)
     assert "1 to 63" in caught.value.evidence
     assert "c000" in caught.value.fix
+
+
+NO_CLUSTERS = [
+    "",
+    ".",
+    "..",
+    "../x",
+    "/home/alice",
+    "a/b",
+    "a/..",
+    "Lab",
+    "lab-",
+    "0lab",
+    "a" * 33,
+    "lab\n",
+    "l b",
+    "é",
+]
+
+
+@pytest.mark.parametrize("name", ["a", "lab", "gpu-lab-1", "a" * 32])
+def test_good_names_of_clusters(name: str) -> None:
+    assert check_cluster_name(name) == name
+
+
+@pytest.mark.parametrize("name", NO_CLUSTERS)
+def test_bad_names_of_clusters_are_refused_with_the_rule(name: str) -> None:
+    with pytest.raises(UsageError, match="is not the name of a cluster") as caught:
+        check_cluster_name(name)
+    assert "1 to 32" in caught.value.evidence
+    assert "gpuprov list" in caught.value.fix
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from gpuprov.workflows.node_order import NodeOrder
 from gpuprov.workflows.wanted_spec import Wishes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.workflows.ensure_cluster import ClusterGoal
     from gpuprov.workflows.ensured import Ensured
     from tests.unit.workflows.conftest import World
@@ -113,6 +115,25 @@ def test_a_cluster_grows_to_its_count_once_and_is_removed_once(world: World) -> 
     assert cluster(world, "absent").changed
     assert cluster(world, "absent", check=True).changed == ()
     assert cluster(world, "absent").changed == ()
+
+
+@pytest.mark.parametrize("goal", ["present", "absent"])
+@pytest.mark.parametrize("check", [True, False])
+def test_an_empty_name_is_no_cluster_and_not_the_default_one(world: World, goal: ClusterGoal, *, check: bool) -> None:
+    cluster(world, count=1)
+    for name in ("", ".."):
+        with pytest.raises(UsageError, match="is not the name of a cluster"):
+            cluster(world, goal, name=name, check=check)
+    assert world.names == ["c000"]
+
+
+def test_the_cluster_of_a_file_is_the_one_that_is_removed(world: World, tmp_path: Path) -> None:
+    cluster(world, count=1)
+    file = tmp_path / "train.yaml"
+    file.write_text("version: gpuprov/v1\nname: train\n")
+    assert cluster(world, "absent", file=file).changed == ()
+    assert world.names == ["c000"]
+    assert cluster(world, "absent", file=file, name="lab").changed[0] == "removed node c000"
 
 
 def test_an_image_that_is_there_is_not_built_and_one_is_removed_once(world: World) -> None:

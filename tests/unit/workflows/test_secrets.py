@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.workflows import secrets
+from gpuprov.workflows.cluster_down import cluster_down
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,4 +50,19 @@ def test_keep_on_failure_keeps_the_keys_for_the_nodes_that_it_keeps(world: World
     world.engine.faults.raise_at(EngineError("no", evidence="e", fix="f"), "start_node")
     with pytest.raises(EngineError):
         world.up(1, keep=True)
+    assert secrets.private_keys() == [b"private\n"]
+
+
+PATHS = ["", ".", "..", "../victim", "lab/..", "{folder}/victim"]
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_keys_of_what_is_no_clusters_name_are_never_removed(world: World, tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "data" / "victim"
+    victim.mkdir()
+    given = name.format(folder=tmp_path / "data")
+    for remove in (secrets.remove_keys, lambda name: cluster_down(world.driver, name, reporter=world.reporter)):
+        with pytest.raises(UsageError, match="is not the name of a cluster"):
+            remove(given)
+    assert victim.exists()
     assert secrets.private_keys() == [b"private\n"]

@@ -143,6 +143,7 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the node to its state."""
+    from gpuprov.core.names import check_cluster_name
     from gpuprov.drivers.registry import open_driver
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure_node import ensure_node
@@ -151,6 +152,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.workflows.node_order import NodeOrder
 
     wanted = module.params
+    check_cluster_name(wanted["cluster"])
     order = NodeOrder(
         name=wanted["name"],
         cluster=wanted["cluster"],

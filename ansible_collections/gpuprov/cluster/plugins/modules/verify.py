@@ -76,7 +76,7 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
-    from gpuprov.core.names import expand
+    from gpuprov.core.names import check_cluster_name, expand
     from gpuprov.drivers.registry import open_driver
     from gpuprov.verify.report import problem_lines, summary, to_document
     from gpuprov.verify.request import Work
@@ -85,6 +85,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.workflows.verify import HostSight, verify_cluster
 
     wanted = module.params
+    check_cluster_name(wanted["cluster"])
     report = verify_cluster(
         open_driver(wanted["engine"]) if wanted["engine"] else engine_of_cluster(wanted["cluster"]),
         wanted["cluster"],
