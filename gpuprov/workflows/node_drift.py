@@ -9,13 +9,14 @@ from gpuprov.spec.devices import CharDevice
 from gpuprov.workflows.node_design import changed_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
     from gpuprov.drivers.base import NodeState, Settings
     from gpuprov.spec.devices import Mount
     from gpuprov.workflows.node_design import NodeDesign
 
 _NO_DRIFT = ("gpuprov.version", "gpuprov.fingerprint")
+_TOLD = 3  # devices or mounts in one line; a driver brings more than a dozen files
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,9 +45,9 @@ def find_drift(design: NodeDesign, node: NodeState, wanted: Settings, *, live: b
     """
     found = []
     if set(node.devices) != set(design.devices):
-        found.append(f"devices {_paths(node.devices)} instead of {_paths(design.devices)}")
+        found.append(f"devices {_difference(node.devices, design.devices)}")
     if set(node.mounts) != set(design.mounts):
-        found.append(f"mounts {_paths(node.mounts)} instead of {_paths(design.mounts)}")
+        found.append(f"mounts {_difference(node.mounts, design.mounts)}")
     replaced = bool(found) and not live
     found += [
         f"{key} {node.labels.get(key, '') or 'unset'} instead of {value or 'unset'}"
@@ -77,6 +78,25 @@ def _value(settings: Settings, key: str) -> str:
     return settings[key].value if key in settings else "unset"
 
 
-def _paths(things: Iterable[CharDevice | Mount]) -> str:
-    paths = [thing.path if isinstance(thing, CharDevice) else thing.target for thing in things]
-    return ",".join(sorted(paths)) or "none"
+def _difference(seen: Sequence[CharDevice | Mount], wanted: Sequence[CharDevice | Mount]) -> str:
+    """What is there and should not be, and what should be and is not; a path that is both is told with what it is."""
+    more, less = set(seen) - set(wanted), set(wanted) - set(seen)
+    both = {_path(thing) for thing in more} & {_path(thing) for thing in less}
+    return f"{_names(more, both)} instead of {_names(less, both)}"
+
+
+def _names(things: Iterable[CharDevice | Mount], both: Collection[str]) -> str:
+    names = sorted(f"{_path(thing)} ({_nature(thing)})" if _path(thing) in both else _path(thing) for thing in things)
+    if len(names) > _TOLD:
+        names = [*names[: _TOLD - 1], f"{len(names) - _TOLD + 1} more"]
+    return ", ".join(names) or "none"
+
+
+def _path(thing: CharDevice | Mount) -> str:
+    return thing.path if isinstance(thing, CharDevice) else thing.target
+
+
+def _nature(thing: CharDevice | Mount) -> str:
+    if isinstance(thing, CharDevice):
+        return f"{thing.major}:{thing.minor} mode {thing.mode:04o}"
+    return f"{thing.source} ro" if thing.read_only else thing.source

@@ -175,7 +175,13 @@ class FakeDriver:
             missing = {attachment.network for attachment in node.attachments} - set(self.engine.networks)
             if missing:
                 raise _error(f"{name} does not start", f"no network {', '.join(sorted(missing))}")
+            self._refuse_gone(name, node.mounts)
             node.status = "running"
+
+    def _refuse_gone(self, name: str, mounts: Sequence[Mount]) -> None:
+        gone = {mount.source for mount in mounts} & self.engine.gone
+        if gone:
+            raise _error(f"{name} cannot have its mounts", f"missing source path {', '.join(sorted(gone))}")
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:  # noqa: ARG002 - it stops at once
         """Stop it."""
@@ -198,6 +204,7 @@ class FakeDriver:
         """Replace devices and mounts."""
         with self._step("set_devices", name):
             node = self._ours(name)
+            self._refuse_gone(name, mounts)
             node.devices, node.mounts = tuple(devices), tuple(mounts)
 
     def settings(self, request: NodeRequest) -> Settings:

@@ -125,6 +125,7 @@ class FakeEngine:
     Attributes:
         answer: What commands in nodes say; may be called from several threads at once.
         faults: What goes wrong, and where.
+        gone: Paths that the host has not got (any more): nothing that mounts one starts.
         lock: Held while the state changes.
     """
 
@@ -136,6 +137,7 @@ class FakeEngine:
     free_bytes: int | None = 100 * _GIB
     answer: Callable[[Command], ExecResult] = succeed
     faults: Faults = field(default_factory=Faults)
+    gone: set[str] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def dump(self) -> dict[str, Any]:
