@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import shutil
 from typing import TYPE_CHECKING, cast
 
@@ -22,12 +23,14 @@ _DAEMONS = {
     "incus": ("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd"),
     "docker": ("dockerd", "/snap/bin/dockerd"),
 }
+_ADMIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # Debian's dockerd is there, which is not in every user's PATH
 ENGINES = tuple(_OPENERS)
 
 
 def is_installed(engine: str) -> bool:
     """Whether the engine's daemon is on this machine, running or not."""
-    return any(shutil.which(program) for program in _DAEMONS[engine])
+    places = os.pathsep.join((os.environ.get("PATH", os.defpath), *_ADMIN))
+    return any(shutil.which(program, path=places) for program in _DAEMONS[engine])
 
 
 def open_driver(engine: str) -> Driver:

@@ -10,15 +10,30 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.workflows.build_image import BUILDER
 from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.create_nodes import delete_nodes
-from gpuprov.workflows.secrets import remove_keys
+from gpuprov.workflows.find_engine import find_elsewhere
+from gpuprov.workflows.leases import host_engines
+from gpuprov.workflows.secrets import key_folder, remove_keys
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.workflows.leases import EngineAccess
 
 
-def cluster_down(driver: Driver, name: str, *, reporter: Reporter) -> Outcome:
+def cluster_down(
+    driver: Driver, name: str, *, reporter: Reporter, engines: Iterable[EngineAccess] | None = None
+) -> Outcome:
     """Remove a cluster's nodes, networks (with their NAT rules) and this user's keys; images stay for the next time.
+
+    The keys stay where another engine has, or may have, a cluster of that name: they are that one's too.
+
+    Args:
+        driver: The engine.
+        name: The cluster.
+        reporter: Is told what goes on.
+        engines: All of this host; None for those that gpuprov drives.
 
     Raises:
         UsageError: It is no cluster's name; nothing was changed.
@@ -39,6 +54,15 @@ def cluster_down(driver: Driver, name: str, *, reporter: Reporter) -> Outcome:
                 for network in networks:
                     driver.delete_network(network)
         changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]
-        if remove_keys(name):
+        if _remove_keys(driver, name, reporter, host_engines() if engines is None else engines):
             changed.append("removed the ssh keys")
     return Outcome(changed=tuple(changed))
+
+
+def _remove_keys(driver: Driver, name: str, reporter: Reporter, engines: Iterable[EngineAccess]) -> bool:
+    if not key_folder(name).exists():
+        return False
+    others = find_elsewhere(name, engines, without=driver.name)
+    for words in others:
+        reporter.warn(f"kept the ssh keys: {words}")
+    return not others and remove_keys(name)

@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, get_args
 
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, Driver
-from gpuprov.drivers.registry import open_driver
+from gpuprov.drivers.registry import is_installed, open_driver
 from gpuprov.spec.models import ClusterSpec, Engine
 from gpuprov.workflows.build_image import match_images
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+
+    from gpuprov.workflows.leases import EngineAccess
 
     Open = Callable[[str], Driver]
+    Installed = Callable[[str], bool]
 
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 DEFAULT: Engine = ClusterSpec().engine
@@ -38,11 +41,18 @@ def _try_to_open(engine: Engine, open_engine: Open) -> Driver | GpuprovError:
         return error
 
 
-def engine_of_nodes(names: Sequence[str], open_engine: Open = open_driver) -> Driver:
+def _missing(errors: Iterable[str], installed: Installed) -> frozenset[str]:
+    """Those of the engines that do not answer because they are not on this machine."""
+    return frozenset(engine for engine in errors if not installed(engine))
+
+
+def engine_of_nodes(
+    names: Sequence[str], open_engine: Open = open_driver, installed: Installed = is_installed
+) -> Driver:
     """The engine that has the nodes.
 
     Raises:
-        UsageError: More than one has some of them, or none has and the default engine does not answer.
+        UsageError: More than one has some of them, or none has and it may be on one that does not answer.
         HostNotReady: No engine answers.
     """
     drivers, errors = open_answering(open_engine)
@@ -54,28 +64,30 @@ def engine_of_nodes(names: Sequence[str], open_engine: Open = open_driver) -> Dr
     holders = {engine: f"{engine} has {', '.join(held)}" for engine, held in ours.items() if held}
     if not holders:  # the verb says that it is not ours
         holders = {engine: f"{engine} has {', '.join(held)}" for engine, held in foreign.items() if held}
-    engine = decide_engine(f"node {', '.join(names)}", holders, errors, creates=False)
+    engine = decide_engine(f"node {', '.join(names)}", holders, errors, _missing(errors, installed))
     return drivers[engine] if engine in drivers else open_engine(engine)
 
 
-def engine_of_cluster(name: str, open_engine: Open = open_driver, *, creates: bool = False) -> Driver:
+def engine_of_cluster(
+    name: str, open_engine: Open = open_driver, installed: Installed = is_installed, *, creates: bool = False
+) -> Driver:
     """The engine that has a cluster; the default one where none has and the verb `creates` it.
 
     Raises:
-        UsageError: More than one has a cluster of that name, or none has and the default engine does not answer.
+        UsageError: More than one has a cluster of that name, or none has and it may be on one that does not answer.
         HostNotReady: No engine answers.
     """
     drivers, errors = open_answering(open_engine)
     holders = {engine: f"{engine} has cluster {name}" for engine, driver in drivers.items() if _has(driver, name)}
-    engine = decide_engine(f"cluster {name}", holders, errors, creates=creates)
+    engine = decide_engine(f"cluster {name}", holders, errors, _missing(errors, installed), creates=creates)
     return drivers[engine] if engine in drivers else open_engine(engine)
 
 
-def engine_of_image(name: str, open_engine: Open = open_driver) -> Driver:
+def engine_of_image(name: str, open_engine: Open = open_driver, installed: Installed = is_installed) -> Driver:
     """The engine that has a node image of that name, or whose fingerprint begins so.
 
     Raises:
-        UsageError: More than one has, or none has and the default engine does not answer.
+        UsageError: More than one has, or none has and it may be on one that does not answer.
         HostNotReady: No engine answers.
     """
     drivers, errors = open_answering(open_engine)
@@ -85,8 +97,29 @@ def engine_of_image(name: str, open_engine: Open = open_driver) -> Driver:
         for engine, images in found.items()
         if images
     }
-    engine = decide_engine(f"image {name}", holders, errors, creates=False)
+    engine = decide_engine(f"image {name}", holders, errors, _missing(errors, installed))
     return drivers[engine] if engine in drivers else open_engine(engine)
+
+
+def find_elsewhere(name: str, engines: Iterable[EngineAccess], *, without: str) -> tuple[str, ...]:
+    """In words, which other engines have a cluster of that name, or may have one: they are installed and silent.
+
+    Args:
+        name: The cluster.
+        engines: Those of this host.
+        without: The engine that is known.
+    """
+    found = []
+    for engine in engines:
+        if engine.name == without:
+            continue
+        try:
+            if _has(engine.open(), name):
+                found.append(f"{engine.name} has a cluster {name} too")
+        except GpuprovError as error:
+            if engine.installed():
+                found.append(f"{engine.name} may have a cluster {name} too, and cannot be asked: {error.what}")
+    return tuple(found)
 
 
 def _has(driver: Driver, cluster: str) -> bool:
@@ -94,13 +127,21 @@ def _has(driver: Driver, cluster: str) -> bool:
     return any(held.get(LABEL_CLUSTER) == cluster for held in labels)
 
 
-def decide_engine(what: str, holders: Mapping[str, str], errors: Mapping[str, GpuprovError], *, creates: bool) -> str:
+def decide_engine(
+    what: str,
+    holders: Mapping[str, str],
+    errors: Mapping[str, GpuprovError],
+    missing: Container[str],
+    *,
+    creates: bool = False,
+) -> str:
     """Choose from what was seen.
 
     Args:
         what: Completes "there is no ...".
         holders: Each engine that has it, and the words for that.
         errors: Each engine that does not answer, and why.
+        missing: Those of them that are not on this machine, so that their silence means nothing.
         creates: Whether it is to be made where no engine has it.
     """
     if len(holders) == 1:
@@ -111,10 +152,14 @@ def decide_engine(what: str, holders: Mapping[str, str], errors: Mapping[str, Gp
             evidence="; ".join(holders.values()),
             fix=f"say which: {' or '.join(f'--engine {engine}' for engine in holders)}",
         )
-    if creates or DEFAULT not in errors or len(errors) == len(ENGINES):
+    present = [engine for engine in ENGINES if engine not in missing]
+    silent = [engine for engine in present if engine in errors]
+    if creates or DEFAULT not in errors or not present:
         return DEFAULT
+    if not silent or silent == present:
+        return present[0]
     raise UsageError(
         f"there is no {what} on the engines that answer",
-        evidence="; ".join(f"{engine}: {errors[engine].what}" if engine in errors else engine for engine in ENGINES),
+        evidence="; ".join(f"{engine}: {errors[engine].what}" if engine in errors else engine for engine in present),
         fix="see what there is with: gpuprov list",
     )

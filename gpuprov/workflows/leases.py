@@ -82,15 +82,17 @@ class Survey:
     silent: tuple[Silent, ...]
 
 
+def host_engines() -> tuple[EngineAccess, ...]:
+    """Every engine that gpuprov drives."""
+    return tuple(
+        EngineAccess(name=name, open=partial(open_driver, name), installed=partial(is_installed, name))
+        for name in ENGINES
+    )
+
+
 def host_neighbours() -> Neighbours:
     """Every engine that gpuprov drives, and the queue of this host."""
-    return Neighbours(
-        [
-            EngineAccess(name=name, open=partial(open_driver, name), installed=partial(is_installed, name))
-            for name in ENGINES
-        ],
-        Queue(),
-    )
+    return Neighbours(host_engines(), Queue())
 
 
 class Neighbours:

@@ -402,3 +402,15 @@ def test_an_old_daemon(gpuprov: Gpuprov, tmp_path: Path) -> None:
 def test_down_leaves_nothing(gpuprov: Gpuprov, world: DockerWorld, bare: dict[str, object]) -> None:
     gpuprov("cluster", "down", CLUSTER)
     assert world.look() == bare
+
+
+@pytest.mark.parametrize("argv", [("cluster", "down", CLUSTER), ("rm", NODES[0]), ("image", "rm", "nothing")])
+def test_what_is_gone_is_unchanged_on_a_host_without_lxd_and_an_error_beside_a_silent_one(
+    gpuprov: Gpuprov, argv: tuple[str, ...]
+) -> None:
+    silent = {"LXD_DIR": "/nonexistent"}
+    done = gpuprov(*argv, variables={**silent, "PATH": "/usr/sbin"})  # where lxd is not
+    assert done.stdout == "unchanged\n"
+    refused = gpuprov(*argv, variables=silent, expect=2)
+    has_three_parts(refused)
+    assert "on the engines that answer" in refused.stderr

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,7 +9,14 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import NetworkRequest, NodeRequest
 from gpuprov.drivers.fake.driver import FakeDriver
 from gpuprov.drivers.fake.engine import FakeEngine, FakeImage
-from gpuprov.workflows.find_engine import engine_of_cluster, engine_of_nodes, open_answering
+from gpuprov.workflows.find_engine import (
+    engine_of_cluster,
+    engine_of_image,
+    engine_of_nodes,
+    find_elsewhere,
+    open_answering,
+)
+from gpuprov.workflows.leases import EngineAccess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +50,10 @@ def opening(*drivers: FakeDriver) -> Callable[[str], Driver]:
     return open_engine
 
 
+LXD_AND_DOCKER = ("lxd", "docker").__contains__
+DOCKER_ONLY = ("docker",).__contains__
+
+
 def test_a_node_is_found_on_the_engine_that_has_it() -> None:
     machine = opening(engine("lxd", "c000"), engine("docker", "w0", "w1"))
     assert engine_of_nodes(["c000"], machine).name == "lxd"
@@ -73,8 +85,30 @@ def test_a_node_that_nobody_has_is_the_default_engines_to_refuse() -> None:
 
 def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
     with pytest.raises(UsageError, match="there is no node c000 on the engines that answer") as caught:
-        engine_of_nodes(["c000"], opening(engine("docker", "w0")))
-    assert "lxd is not running" in caught.value.evidence
+        engine_of_nodes(["c000"], opening(engine("docker", "w0")), LXD_AND_DOCKER)
+    assert caught.value.evidence == "lxd: lxd is not running on this machine; docker"
+    for find, what in ((engine_of_cluster, "cluster lab"), (engine_of_image, "image slurm")):
+        with pytest.raises(UsageError, match=f"there is no {what} on the engines that answer"):
+            find(what.partition(" ")[2], opening(engine("docker")), LXD_AND_DOCKER)
+
+
+def test_what_is_gone_is_looked_for_on_the_one_engine_that_is_installed() -> None:
+    machine = opening(engine("docker", "w0"))
+    assert engine_of_nodes(["c000"], machine, DOCKER_ONLY).name == "docker"
+    assert engine_of_cluster("lost", machine, DOCKER_ONLY).name == "docker"
+    assert engine_of_image("slurm", machine, DOCKER_ONLY).name == "docker"
+
+
+def test_of_several_that_are_installed_none_that_is_silent_is_passed_over() -> None:
+    docker_and_incus = ("docker", "incus").__contains__
+    assert engine_of_nodes(["c000"], opening(engine("docker"), engine("incus")), docker_and_incus).name == "incus"
+    with pytest.raises(UsageError, match="on the engines that answer"):
+        engine_of_nodes(["c000"], opening(engine("docker")), docker_and_incus)
+
+
+def test_the_one_engine_that_is_installed_says_why_it_does_not_answer() -> None:
+    with pytest.raises(HostNotReady, match="docker is not running"):
+        engine_of_cluster("lab", opening(), DOCKER_ONLY)
 
 
 def test_a_cluster_is_known_by_its_nodes_or_its_network() -> None:
@@ -93,5 +127,25 @@ def test_a_new_cluster_is_for_the_default_engine_even_if_another_answers_alone()
 
 def test_without_any_engine_the_default_one_says_why() -> None:
     with pytest.raises(HostNotReady, match="lxd is not running"):
-        engine_of_nodes(["c000"], opening())
+        engine_of_nodes(["c000"], opening(), LXD_AND_DOCKER)
+    with pytest.raises(HostNotReady, match="lxd is not running"):
+        engine_of_nodes(["c000"], opening(), ().__contains__)
     assert open_answering(opening())[0] == {}
+
+
+def test_a_cluster_of_the_same_name_elsewhere_is_found_and_a_silent_engine_is_not_taken_for_an_empty_one() -> None:
+    machine = opening(engine("lxd", "c000"), engine("docker", network="lab"))
+
+    def find(name: str, *, without: str, installed: Callable[[str], bool]) -> tuple[str, ...]:
+        engines = [
+            EngineAccess(name=name, open=partial(machine, name), installed=partial(installed, name))
+            for name in ("lxd", "incus", "docker")
+        ]
+        return find_elsewhere(name, engines, without=without)
+
+    assert find("lab", without="lxd", installed=LXD_AND_DOCKER) == ("docker has a cluster lab too",)
+    assert find("lab", without="docker", installed=LXD_AND_DOCKER) == ("lxd has a cluster lab too",)
+    assert find("train", without="lxd", installed=LXD_AND_DOCKER) == ()
+    assert find("train", without="lxd", installed=lambda _: True) == (
+        "incus may have a cluster train too, and cannot be asked: incus is not running on this machine",
+    )

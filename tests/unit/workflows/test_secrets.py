@@ -5,9 +5,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.errors import EngineError, HostNotReady, UsageError
+from gpuprov.drivers.base import NetworkRequest
+from gpuprov.drivers.fake.driver import FakeDriver
+from gpuprov.drivers.fake.engine import FakeEngine
 from gpuprov.workflows import secrets
 from gpuprov.workflows.cluster_down import cluster_down
+from gpuprov.workflows.leases import EngineAccess
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,3 +70,40 @@ def test_keys_of_what_is_no_clusters_name_are_never_removed(world: World, tmp_pa
             remove(given)
     assert victim.exists()
     assert secrets.private_keys() == [b"private\n"]
+
+
+def other_engine(engine: FakeEngine, *, silent: bool = False, installed: bool = True) -> EngineAccess:
+    def connect() -> FakeDriver:
+        if silent:
+            raise HostNotReady("the other one does not answer", evidence="e", fix="f")
+        return FakeDriver(engine)
+
+    return EngineAccess(name="other", open=connect, installed=lambda: installed)
+
+
+@pytest.mark.parametrize(
+    ("there", "silent", "installed", "words"),
+    [
+        ("lab", False, True, "other has a cluster lab too"),
+        ("lab", True, True, "other may have a cluster lab too, and cannot be asked: the other one does not answer"),
+        ("train", False, True, ""),
+        ("lab", True, False, ""),
+    ],
+    ids=["has it", "is silent", "has another", "is not there"],
+)
+def test_keys_stay_for_the_cluster_of_that_name_on_another_engine(
+    world: World, there: str, words: str, *, silent: bool, installed: bool
+) -> None:
+    other = FakeEngine()
+    labels = {"gpuprov.cluster": there}
+    FakeDriver(other).create_network(NetworkRequest(name="gpbr0", labels=labels, address="10.0.3.1/24"))
+    world.up(1)
+    access = other_engine(other, silent=silent, installed=installed)
+    engines = [EngineAccess(name=world.driver.name, open=lambda: world.driver, installed=lambda: True), access]
+    changed = cluster_down(world.driver, "lab", reporter=world.reporter, engines=engines).changed
+    assert world.names == []
+    assert ("removed the ssh keys" in changed) is (not words)
+    assert secrets.private_keys() == ([b"private\n"] if words else [])
+    assert [line for line in world.reporter.lines if "keys" in line] == (
+        [f"warn kept the ssh keys: {words}"] * bool(words)
+    )
