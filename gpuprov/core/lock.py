@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.redact import hide_command
 from gpuprov.core.waiting import Wait
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: floa
             )
             wait.until(lambda: _take(descriptor), bool)
         _sign(descriptor)
-        yield
+        try:
+            yield
+        finally:
+            os.ftruncate(descriptor, 0)  # everyone may read it, and who holds it no more is nobody's business
     finally:
         os.close(descriptor)  # which also releases the lock
 
@@ -101,8 +105,8 @@ def _sign(descriptor: int) -> None:
 
 
 def describe_process() -> str:
-    """This process, for others to read: who, and the command."""
-    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+    """This process, for every user of the host to read: who, and the command without secrets."""
+    command = hide_command([Path(sys.argv[0]).name, *sys.argv[1:]])
     return f"process {os.getpid()} of {_user()}: {command}"
 
 

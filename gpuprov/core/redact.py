@@ -7,13 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 HIDDEN = "(hidden)"
 SHORTEST = 8  # bytes; what is shorter would be found in innocent words
 _WORDS = r"(?:token|secret|passw(?:or)?d|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credential)s?"
 _NAME = rf"[\w.-]{{0,64}}{_WORDS}[\w.-]{{0,64}}"  # bounded: a long line of a log must not take minutes
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
+_ASSIGNED = re.compile(r"\A(?P<name>(?:--[^=]*=|(?!--))[^=]*=).+", re.DOTALL)  # KEY=, -eKEY=, --env=KEY=; no --option=
 _PATTERNS = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), HIDDEN),
     (re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^\s/@]+@", re.IGNORECASE), rf"\g<keep>{HIDDEN}@"),
@@ -34,6 +35,11 @@ _PATTERNS = (
 def secret_values(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     """Values of the variables whose names say that they are secret."""
     return tuple(value.encode() for name, value in environment.items() if value and _SECRET_NAME.fullmatch(name))
+
+
+def hide_command(argv: Sequence[str]) -> str:
+    """A command in one line, without the values of KEY=VALUE, whatever the key, and what else looks like a secret."""
+    return hide_secrets(" ".join(_ASSIGNED.sub(rf"\g<name>{HIDDEN}", word) for word in argv))
 
 
 def hide_secrets(text: str, known: Iterable[bytes] = ()) -> str:

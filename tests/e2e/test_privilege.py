@@ -226,8 +226,11 @@ def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, ground: Ground, host
     logs = set(Path("/var/log/gpuprov").glob("*.log"))
     said = []
     cluster = ("--cluster", ground.cluster, "--engine", ground.engine)
+    variable = ("-e", "GPTE2E_COLOUR=gpte2e-4711")
     try:
-        said.append(gpuprov("--json", "-v", "create-node", "keeper", *cluster, "--gpu-mode", "simulated").all)
+        said.append(
+            gpuprov("--json", "-v", "create-node", "keeper", *cluster, *variable, "--gpu-mode", "simulated").all
+        )
         said += [
             gpuprov("--json", *argv).all
             for argv in (("show", "keeper"), ("cluster", "status", ground.cluster), ("list",), ("logs", "keeper"))
@@ -239,11 +242,12 @@ def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, ground: Ground, host
             *("stat", "-c", "%a %U %n"),
             *("/etc/munge/munge.key", "/etc/ssh/ssh_host_ed25519_key", "/root/.ssh/authorized_keys"),
         )
-        said += [ground.read_engine(), host("cat", "/run/lock/gpuprov.lock")]
+        said += [ground.read_engine(), (lock := host("cat", "/run/lock/gpuprov.lock"))]
     finally:
         ended.set()
         watcher.join()
         gpuprov("rm", "keeper")
+    assert "gpte2e-4711" not in lock
     assert modes.splitlines() == [
         "400 munge /etc/munge/munge.key",
         "600 root /etc/ssh/ssh_host_ed25519_key",

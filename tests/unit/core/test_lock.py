@@ -23,7 +23,7 @@ import sys, time
 from pathlib import Path
 from gpuprov.core.lock import host_lock
 from gpuprov.core.reporter import Silent
-sys.argv = ["/usr/bin/gpuprov", "cluster", "up"]
+sys.argv = ["/usr/bin/gpuprov", "create-node", "x", "-e", "COLOUR=hunter2"]
 with host_lock(Silent(), folder=Path({folder!r})):
     print("held", flush=True)
     time.sleep(60)
@@ -48,8 +48,29 @@ def test_who_waits_is_told_for_whom(tmp_path: Path, holder: subprocess.Popen[str
         pass
     (line,) = recording.lines
     assert line.startswith(f"note waiting for process {holder.pid} of ")
-    assert line.endswith(": gpuprov cluster up")
+    assert line.endswith(": gpuprov create-node x -e COLOUR=(hidden)")
     assert str(holder.pid) in caught.value.what
+    assert "hunter2" not in caught.value.what
+    assert "hunter2" not in (tmp_path / LOCK_NAME).read_text()
+
+
+def test_who_waits_in_vain_leaves_the_holders_name(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
+    for _ in range(2):
+        with (
+            pytest.raises(TimedOut, match=f"process {holder.pid} of"),
+            host_lock(Silent(), folder=tmp_path, timeout_s=0),
+        ):
+            pass
+
+
+def test_it_names_its_holder_for_as_long_as_it_is_held(tmp_path: Path) -> None:
+    path = tmp_path / LOCK_NAME
+    with host_lock(Silent(), folder=tmp_path):
+        assert path.read_text().startswith(f"process {os.getpid()} of ")
+    assert path.read_text() == ""
+    with pytest.raises(ValueError, match="x"), host_lock(Silent(), folder=tmp_path):
+        raise ValueError("x")
+    assert path.read_text() == ""
 
 
 def test_a_killed_holder_lets_go(tmp_path: Path, holder: subprocess.Popen[str], recording: Recording) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuprov.core.redact import HIDDEN, hide_secrets, secret_values
+from gpuprov.core.redact import HIDDEN, hide_command, hide_secrets, secret_values
 
 CASES = json.loads((Path(__file__).parent / "data" / "secrets.json").read_text())
 KEY = bytes(range(120, 248))
@@ -52,3 +52,25 @@ def test_short_values_would_be_found_in_innocent_words() -> None:
 def test_variables_are_judged_by_their_names() -> None:
     environment = {"GITHUB_TOKEN": "abc", "AWS_SECRET_ACCESS_KEY": "def", "PATH": "/bin", "EMPTY_PASSWORD": ""}
     assert secret_values(environment) == (b"abc", b"def")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("-e", "COLOUR=hunter2 xyzzy"),
+        ("-eCOLOUR=hunter2\nxyzzy",),
+        ("-qeCOLOUR=hunter2=xyzzy",),
+        ("--env", "COLOUR=hunter2"),
+        ("--env=COLOUR=hunter2",),
+        ("--token", "hunter2"),
+        ("--", "env", "COLOUR=hunter2", "curl", "https://me:hunter2@example.org"),
+    ],
+    ids=" ".join,
+)
+def test_a_command_is_told_without_the_values_of_its_variables(given: tuple[str, ...]) -> None:
+    told = hide_command(["create-node", "x", *given, "--gpus=0,1", "--engine", "lxd"])
+    assert "hunter2" not in told
+    assert "xyzzy" not in told
+    assert told.startswith(f"create-node x {given[0].partition('=')[0]}")
+    assert told.endswith(" --gpus=0,1 --engine lxd")
+    assert HIDDEN in told

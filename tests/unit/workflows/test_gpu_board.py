@@ -89,6 +89,13 @@ def test_both_engines_the_queue_and_what_the_host_does_not_show(tmp_path: Path) 
     assert document["waiting"] == [line.removeprefix("waiting: ") for line in lines[4:]]
 
 
+def test_who_waits_in_the_queue_shows_no_values_of_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/usr/bin/gpuprov", "run", "-e", "COLOUR=hunter2", "--gpus", "1", "--", "train"])
+    ticket = render_ticket(LeaseRequest(node="x", sharing="exclusive", count=1))
+    assert "hunter2" not in ticket
+    assert "gpuprov run -e COLOUR=(hidden) --gpus 1 -- train" in ticket
+
+
 def test_free_gpus_mig_instances_and_a_gpu_split_into_nothing() -> None:
     host = split_host()
     assert [row.uuid for row in build_rows(host, ())] == ["MIG-1", "GPU-b"]
