@@ -9,7 +9,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuprov.core.outlast import outlast
+from gpuprov.core.outlast import postponed_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Thing = TypeVar("Thing")
 _WORKERS = 8
+_MOMENT_S = 0.1
 
 
 def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
@@ -25,16 +26,21 @@ def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
 
     After an error or Ctrl-C nothing new is begun; a second Ctrl-C does not end the waiting either.
     """
-    futures: list[Future[None]] = []
-    with ThreadPoolExecutor(_WORKERS) as pool:
-        try:
-            futures += (pool.submit(act, thing) for thing in things)
-            wait(futures, return_when=FIRST_EXCEPTION)
-        finally:
-            outlast(futures)
+    with postponed_interrupts() as heard, ThreadPoolExecutor(_WORKERS) as pool:
+        futures = [pool.submit(act, thing) for thing in things]
+        while not heard and not _settled(futures):
+            pass
+        for future in futures:
+            future.cancel()
     for future in futures:
         if not future.cancelled():
             future.result()
+
+
+def _settled(futures: Sequence[Future[None]]) -> bool:
+    """Whether all have ended or one has failed; waits for that for a moment."""
+    done, going_on = wait(futures, timeout=_MOMENT_S, return_when=FIRST_EXCEPTION)
+    return not going_on or any(future.exception() for future in done)
 
 
 def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int) -> list[Answer]:
