@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.core.redact import hide_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +41,7 @@ class RunLog:
 
     @classmethod
     def begin(cls, folder: Path, arguments: Sequence[str]) -> RunLog:
-        """Make the file, note the command in it and remove the oldest ones."""
+        """Make the file, note the command in it, without secrets, and remove the oldest ones."""
         stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S.%f")
         path = folder / f"{stamp}-{os.getpid()}.log"
         try:
@@ -52,7 +53,7 @@ class RunLog:
             with contextlib.suppress(OSError):
                 old.unlink()
         log = cls(path)
-        log.note(f"gpuprov {__version__}: {shlex.join(arguments)}")
+        log.note(f"gpuprov {__version__}: {shlex.join(hide_in_words(arguments))}")
         return log
 
     @contextmanager

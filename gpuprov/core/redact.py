@@ -3,64 +3,151 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 HIDDEN = "(hidden)"
 SHORTEST = 8  # bytes; what is shorter would be found in innocent words
+_PART = r"[\w.-]{0,64}"  # bounded: a long line of a log must not take minutes
 _WORDS = r"(?:token|secret|passw(?:or)?d|passphrase|api[-_]?key|access[-_]?key|private[-_]?key|credential)s?"
-_NAME = rf"[\w.-]{{0,64}}{_WORDS}[\w.-]{{0,64}}"  # bounded: a long line of a log must not take minutes
+# Secret at a name's end only (DB_PASS, PGPASS, MYSQL_PWD, SIGNING_KEY), and neither a shell's PWD nor a `bypass`.
+_ENDS = (
+    r"(?:(?<=[_.-])(?:pass|pwd)"
+    r"|(?-i:(?<=[A-Z0-9])(?:(?<!BY)(?<!COM)PASS|(?<!OLD)PWD)|(?<=_)KEY|(?<![\w.-])PASS(?==|\Z)))"
+)
+_NAME = rf"{_PART}(?:{_WORDS}{_PART}|{_ENDS})"
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
-_ASSIGNED = re.compile(r"\A(?P<name>(?:--[^=]*=|(?!--))[^=]*=).+", re.DOTALL)  # KEY=, -eKEY=, --env=KEY=; no --option=
+# KEY=, -eKEY=, --env=KEY=; no --option=
+_ANY_ASSIGNMENT = re.compile(r"\A(?P<name>(?:--[^=]*=|(?!--))[^=]*=).+", re.DOTALL)
+_SECRET_OPTION = re.compile(rf"--{_NAME}", re.IGNORECASE)
+_ASSIGNED = rf"(?:--[\w-]{{1,64}}=)?{_NAME}="  # --env=NAME= too
+_ASSIGNMENT = re.compile(rf"(?P<keep>{_ASSIGNED}).+", re.IGNORECASE | re.DOTALL)
+_IN_SINGLE = r"[^']*(?:'\"'\"'[^']*)*"  # of a shell's word, which may hold a quote as '"'"'
+_IN_DOUBLE = r'(?:[^"\\]|\\.)*'
+_IN_INNER = r'(?:[^"\\]|\\\\(?:\\["\\]|[^"\\]))*'  # of a string of JSON that is itself a string of JSON
 _PATTERNS = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), HIDDEN),
-    (re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]*://)[^\s/@]+@", re.IGNORECASE), rf"\g<keep>{HIDDEN}@"),
+    (re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]{0,31}://)[^\s/@]+@", re.IGNORECASE), rf"\g<keep>{HIDDEN}@"),
     (re.compile(r"(?P<keep>\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
-    # "name": "value" of JSON, quotes kept; then name=value, name: value and --name value
-    (re.compile(rf'(?P<keep>"{_NAME}"\s*:\s*")(?:[^"\\]|\\.)+(?=")', re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+    # "name": "value" of JSON, quotes kept; then 'name=value', "name=value" and \\"name=value\\", which end with their
+    # quote; a line that is name=value; name=value, name: value and --name value in the midst of text
+    (re.compile(rf'(?P<keep>"{_NAME}"\s*:\s*"){_IN_DOUBLE}(?=")', re.IGNORECASE | re.DOTALL), rf"\g<keep>{HIDDEN}"),
+    (re.compile(rf"(?P<keep>'{_ASSIGNED}){_IN_SINGLE}(?=')", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+    (re.compile(rf'(?P<keep>\\"{_ASSIGNED}){_IN_INNER}(?=\\")', re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+    (re.compile(rf'(?P<keep>(?<!\\)"{_ASSIGNED}){_IN_DOUBLE}(?=")', re.IGNORECASE | re.DOTALL), rf"\g<keep>{HIDDEN}"),
     (
-        re.compile(rf"(?P<keep>\b{_NAME}\s*[=:]\s*)(?:'[^']*'|\"[^\"]*\"|[^\s\"',;]+)", re.IGNORECASE),
+        re.compile(
+            rf"(?P<keep>^[ \t]*(?:- |export )?{_NAME}=)(?:'{_IN_SINGLE}'|\"{_IN_DOUBLE}\")?[^\r\n]*",
+            re.IGNORECASE | re.MULTILINE,
+        ),
         rf"\g<keep>{HIDDEN}",
     ),
-    (re.compile(rf"(?P<keep>--{_NAME}\s+)(?:'[^']*'|[^\s\"'-][^\s\"']*)", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+    (
+        re.compile(
+            rf"(?P<keep>\b{_NAME}'?\s*[=:]\s*)(?:'{_IN_SINGLE}'|\"{_IN_DOUBLE}\"|(?:[^\s\"'\\]|\\[^\s\"'])+)",
+            re.IGNORECASE,
+        ),
+        rf"\g<keep>{HIDDEN}",
+    ),
+    (re.compile(rf"(?P<keep>--{_NAME}\s+)(?:'{_IN_SINGLE}'|[^\s\"'-][^\s\"']*)", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
     # tokens that their services gave a mark
     (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abprs]-|AKIA)[\w-]{16,}"), HIDDEN),
     (re.compile(r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"), HIDDEN),
 )
 
 
+def is_secret(name: str) -> bool:
+    """Whether the name of a variable or key says that its value is secret."""
+    return _SECRET_NAME.fullmatch(name) is not None
+
+
 def secret_values(environment: Mapping[str, str]) -> tuple[bytes, ...]:
     """Values of the variables whose names say that they are secret."""
-    return tuple(value.encode() for name, value in environment.items() if value and _SECRET_NAME.fullmatch(name))
+    return tuple(value.encode() for name, value in environment.items() if value and is_secret(name))
 
 
 def hide_command(argv: Sequence[str]) -> str:
     """A command in one line, without the values of KEY=VALUE, whatever the key, and what else looks like a secret."""
-    return hide_secrets(" ".join(_ASSIGNED.sub(rf"\g<name>{HIDDEN}", word) for word in argv))
+    return " ".join(hide_in_words(_ANY_ASSIGNMENT.sub(rf"\g<name>{HIDDEN}", word) for word in argv))
 
 
 def hide_secrets(text: str, known: Iterable[bytes] = ()) -> str:
-    """The text with known secrets (as they are, in hexadecimal or base64) and what looks like one replaced.
+    """The text with known secrets (as they are, quoted, in hexadecimal or base64) and what looks like one replaced.
 
     Args:
         text: Any text, JSON too, which stays JSON.
         known: Secrets; those of fewer than 8 bytes are not looked for.
     """
-    for secret in known:
-        for form in _forms(secret):
-            text = text.replace(form, HIDDEN)
+    forms = {form for secret in known for form in _forms(secret)}
+    for form in sorted(forms, key=lambda form: (-len(form), form)):  # one may begin with another
+        text = text.replace(form, HIDDEN)
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text
 
 
-def _forms(secret: bytes) -> tuple[str, ...]:
+def hide_in_words(words: Iterable[str]) -> list[str]:
+    """A command's arguments without secrets: an argument NAME=VALUE ends with the argument, whatever its value is."""
+    hidden, follows = [], False
+    for word in words:
+        hidden.append(HIDDEN if follows else _hide_in_word(word))
+        follows = _SECRET_OPTION.fullmatch(word) is not None
+    return hidden
+
+
+def hide_in_document(document: object) -> object:
+    """A document as JSON has them without secrets, also those in strings that are documents themselves.
+
+    What is below a secret name is hidden whatever it is; strings that are NAME=VALUE are as in `hide_in_words`.
+    """
+    if isinstance(document, str):
+        return _hide_in_string(document)
+    if isinstance(document, Mapping):
+        return {key: (_hide_all if is_secret(str(key)) else hide_in_document)(part) for key, part in document.items()}
+    if isinstance(document, (list, tuple)):
+        return [hide_in_document(part) for part in document]
+    return document
+
+
+def _hide_all(document: object) -> object:
+    if isinstance(document, Mapping):
+        return {key: _hide_all(part) for key, part in document.items()}
+    if isinstance(document, (list, tuple)):
+        return [_hide_all(part) for part in document]
+    return HIDDEN if isinstance(document, str) and document else document
+
+
+def _hide_in_string(text: str) -> str:
+    if text.startswith(("{", "[")):
+        try:
+            document = json.loads(text)
+        except ValueError:
+            return _hide_in_word(text)
+        hidden = hide_in_document(document)
+        return text if hidden == document else json.dumps(hidden, separators=(",", ":"))
+    return _hide_in_word(text)
+
+
+def _hide_in_word(word: str) -> str:
+    assigned = _ASSIGNMENT.fullmatch(word)
+    return assigned["keep"] + HIDDEN if assigned else hide_secrets(word)
+
+
+def _forms(secret: bytes) -> Iterator[str]:
+    """How the secret may stand in text: plain, each line, and those as shell, Python and JSON (in JSON) quote them."""
     if len(secret) < SHORTEST:
-        return ()
+        return
     plain = secret.decode("utf-8", "replace")
     lines = [line for line in plain.splitlines() if len(line) >= SHORTEST and not line.startswith("-----")]
+    for text in (plain, *lines):
+        yield from (text, text.replace("'", "'\"'\"'"), repr(text)[1:-1])
+        for quoted in (text, json.dumps(text)[1:-1]):
+            yield json.dumps(quoted)[1:-1]
+            yield json.dumps(quoted, ensure_ascii=False)[1:-1]
     encoded = base64.b64encode(secret).decode()
-    return (plain, *lines, secret.hex(), secret.hex().upper(), encoded, encoded.rstrip("="))
+    yield from (secret.hex(), secret.hex().upper(), encoded, encoded.rstrip("="))

@@ -29,7 +29,7 @@ def find_variable_problems(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
     for index, text in enumerate(texts):
         name, equals, value = text.partition("=")
         if not equals or not _KEY.fullmatch(name):
-            yield index, f"{text[:80]!r} is not a variable"
+            yield index, f"{name[:80]!r} is not a variable"
         elif "\0" in value:
             yield index, f"the value of {name} holds a null character"
         elif name in names:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.redact import hide_secrets, secret_values
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
+from gpuprov.spec.serialize import load_spec_json
+from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.bundle_host import host_parts
 from gpuprov.workflows.bundle_nodes import cluster_parts, engine_parts, node_parts
 from gpuprov.workflows.bundle_text import MOST_BYTES
+from gpuprov.workflows.node_order import read_order
 from gpuprov.workflows.secrets import MUNGE_KEY, private_keys
 from gpuprov.workflows.side_by_side import ask_side_by_side
 
@@ -136,7 +139,7 @@ def _careful(collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]
 
 
 def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> list[bytes]:
-    """Take the parts of an engine, its clusters and their nodes; returns the clusters' secrets."""
+    """Take the parts of an engine, its clusters and their nodes; returns the clusters' secrets and the nodes'."""
     try:
         driver = sources.open_engine(engine)
         nodes = sorted(driver.list_nodes(), key=lambda node: node.name)
@@ -152,13 +155,26 @@ def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> l
     for cluster in sorted(clusters):
         collected.take(cluster_parts(driver, cluster, sources.observe_gpus))
     collected.take({name: collect for node in ours for name, collect in node_parts(driver, node).items()})
-    return _munge_keys(driver, ours)
+    return [*_munge_keys(driver, ours), *_variables(nodes, networks)]
 
 
 def _labels(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> Iterator[Mapping[str, str]]:
     """The labels of all that is ours."""
     yield from (node.labels for node in nodes if node.ours)
     yield from (network.labels for network in networks if network.ours)
+
+
+def _variables(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> Iterator[bytes]:
+    """Secret values of variables that nodes have, foreign ones too, or that nodes and clusters are to have."""
+    for node in nodes:
+        yield from secret_values(node.environment)
+        order = read_order(node)
+        yield from secret_values(read_variables(order.environment if order else ()))
+    for network in networks:
+        if network.ours and LABEL_SPEC in network.labels:
+            with suppress(GpuprovError):  # of another version; its label is searched as any document
+                spec = load_spec_json(network.labels[LABEL_SPEC])
+                yield from secret_values(read_variables(spec.nodes.environment))
 
 
 def _munge_keys(driver: Driver, nodes: Iterable[NodeState]) -> list[bytes]:

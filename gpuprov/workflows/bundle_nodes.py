@@ -50,10 +50,10 @@ CONTROLLER_COMMAND = "sinfo --Node --long; sinfo --list-reasons; scontrol show n
 
 
 def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[NetworkState]) -> Parts:
-    """The engine's facts, and its objects by their labels and configuration."""
+    """The engine's facts, and its objects by their labels and configuration; of foreign nodes where they are only."""
     return {
         f"{driver.name}/facts.json": lambda: as_json(asdict(driver.facts())),
-        f"{driver.name}/nodes.json": lambda: as_json([asdict(node) for node in nodes]),
+        f"{driver.name}/nodes.json": lambda: as_json([_shown(node) for node in nodes]),
         f"{driver.name}/networks.json": lambda: as_json([asdict(network) for network in networks]),
         f"{driver.name}/images.json": lambda: as_json([asdict(image) for image in driver.list_images()]),
     }
@@ -107,6 +107,13 @@ def node_parts(driver: Driver, node: NodeState) -> Parts:
         commands |= SLURM_COMMANDS
     parts |= {part: partial(_tell, driver, node, line) for part, line in commands.items()}
     return {f"{driver.name}/nodes/{node.name}/{part}": collect for part, collect in parts.items()}
+
+
+def _shown(node: NodeState) -> dict[str, object]:
+    """A node's state; of a foreign one nothing that is its owner's business."""
+    if node.ours:
+        return asdict(node)
+    return {"name": node.name, "status": node.status, "addresses": dict(node.addresses)}
 
 
 def _spec_document(state: ClusterState) -> dict[str, object] | None:

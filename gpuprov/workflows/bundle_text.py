@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from gpuprov.core.redact import hide_in_document
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -12,8 +14,8 @@ MOST_BYTES = 1_000_000  # of one part; its end is what counts
 
 
 def as_json(document: object) -> str:
-    """A document as text; what JSON has no form for becomes a string."""
-    return json.dumps(document, indent=2, sort_keys=True, default=str, ensure_ascii=False) + "\n"
+    """A document as text, without secrets; what JSON has no form for becomes a string."""
+    return json.dumps(hide_in_document(document), indent=2, sort_keys=True, default=str, ensure_ascii=False) + "\n"
 
 
 def read_end(path: Path) -> str:

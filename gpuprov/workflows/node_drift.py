@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.core.redact import HIDDEN, is_secret
 from gpuprov.spec.devices import CharDevice
 from gpuprov.workflows.node_design import changed_labels
 
@@ -68,10 +69,15 @@ def changed_settings(seen: Settings, wanted: Settings) -> dict[str, str]:
     if not wanted:
         return {}
     return {
-        key: f"{key} {_value(seen, key)} instead of {_value(wanted, key)}"
+        key: f"{key} {_shown(seen, key)} instead of {_shown(wanted, key)}"
         for key in sorted({*seen, *wanted})
         if _value(seen, key) != _value(wanted, key)
     }
+
+
+def _shown(settings: Settings, key: str) -> str:
+    """The value in words that go into plans and logs."""
+    return HIDDEN if key in settings and is_secret(key) else _value(settings, key)
 
 
 def _value(settings: Settings, key: str) -> str:

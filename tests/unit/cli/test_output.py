@@ -176,6 +176,12 @@ def test_a_log_is_private_and_holds_all(tmp_path: Path, recording: Recording) ->
     assert recording.lines == ["begin nodes", "node c000 starting", "warn look", "end nodes", "note end"]
 
 
+def test_a_log_holds_no_secret_of_the_command_line(tmp_path: Path) -> None:
+    log = RunLog.begin(tmp_path, ["create-node", "c004", "-e", "DB_PASSWORD=two words", "-e", "A=b c"])
+    assert log.path is not None
+    assert log.path.read_text().endswith("create-node c004 -e 'DB_PASSWORD=(hidden)' -e 'A=b c'\n")
+
+
 def test_old_logs_go(tmp_path: Path) -> None:
     for number in range(KEPT_LOGS + 5):
         (tmp_path / f"20200101T000000.{number:06d}-1.log").touch()

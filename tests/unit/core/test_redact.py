@@ -2,11 +2,21 @@ from __future__ import annotations
 
 import base64
 import json
+import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gpuprov.core.redact import HIDDEN, hide_command, hide_secrets, secret_values
+from gpuprov.core.redact import (
+    HIDDEN,
+    hide_command,
+    hide_in_document,
+    hide_in_words,
+    hide_secrets,
+    is_secret,
+    secret_values,
+)
 
 CASES = json.loads((Path(__file__).parent / "data" / "secrets.json").read_text())
 KEY = bytes(range(120, 248))
@@ -38,6 +48,44 @@ def test_a_known_secret_is_hidden_in_every_form(form: str) -> None:
     assert hide_secrets(f"before {form} after", [KEY]) == f"before {HIDDEN} after"
 
 
+def test_a_known_secret_is_hidden_however_it_is_quoted() -> None:
+    secret = 'it\'s "two" w\u00f6rds'
+    for form in (shlex.quote(secret), repr(secret), json.dumps(secret), json.dumps(json.dumps([secret]))):
+        hidden = hide_secrets(f"before {form} after", [secret.encode()])
+        assert HIDDEN in hidden
+        assert "two" not in hidden
+
+
+def test_of_two_known_secrets_the_longer_one_goes_first() -> None:
+    assert hide_secrets("hunter2hunter2-more", [b"hunter2hunter2", b"hunter2hunter2-more"]) == HIDDEN
+
+
+def test_a_document_is_searched_to_the_end_of_each_value() -> None:
+    order = {"environment": ["DB_PASSWORD=p w", "PGPASS=s,t;u", "A=b c"], "name": "c000"}
+    document = {
+        "environment": {"MYSQL_PWD": "ab", "A": "b"},
+        "labels": {"gpuprov.order": json.dumps(order), "gpuprov.role": "plain"},
+        "settings": {"environment.MYSQL_PWD": {"value": "ab", "live": False}, "limits.cpu": {"value": "2"}},
+    }
+    hidden: Any = hide_in_document(document)
+    assert hidden["environment"] == {"MYSQL_PWD": HIDDEN, "A": "b"}
+    assert hidden["settings"] == {
+        "environment.MYSQL_PWD": {"value": HIDDEN, "live": False},
+        "limits.cpu": {"value": "2"},
+    }
+    assert hidden["labels"]["gpuprov.role"] == "plain"
+    assert json.loads(hidden["labels"]["gpuprov.order"]) == {
+        "environment": [f"DB_PASSWORD={HIDDEN}", f"PGPASS={HIDDEN}", "A=b c"],
+        "name": "c000",
+    }
+
+
+def test_arguments_are_hidden_to_their_ends() -> None:
+    words = ["-e", "DB_PASSWORD=two 'w'\nords", "--env=MYSQL_PWD=a b", "-eT_TOKEN=c", "--password", "p q", "-n", "4"]
+    expected = ["-e", "DB_PASSWORD=#", "--env=MYSQL_PWD=#", "-eT_TOKEN=#", "--password", "#", "-n", "4"]
+    assert hide_in_words(words) == [word.replace("#", HIDDEN) for word in expected]
+
+
 def test_a_line_of_a_known_key_is_hidden_without_its_frame() -> None:
     key = (
         b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nQyNTUxOQ\n-----END OPENSSH PRIVATE KEY-----\n"
@@ -47,6 +95,16 @@ def test_a_line_of_a_known_key_is_hidden_without_its_frame() -> None:
 
 def test_short_values_would_be_found_in_innocent_words() -> None:
     assert hide_secrets("the lab is up", [b"lab"]) == "the lab is up"
+
+
+@pytest.mark.parametrize("name", ["MYSQL_PWD", "PGPASS", "PASS", "DB_PASS", "db-pass", "SIGNING_KEY"])
+def test_names_that_end_like_a_secret(name: str) -> None:
+    assert is_secret(name)
+
+
+@pytest.mark.parametrize("name", ["PWD", "OLDPWD", "BYPASS", "COMPASS", "pass", "PASSED", "HOSTKEY", "keys", "PATH"])
+def test_names_that_only_look_like_it(name: str) -> None:
+    assert not is_secret(name)
 
 
 def test_variables_are_judged_by_their_names() -> None:

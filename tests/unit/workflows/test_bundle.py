@@ -3,13 +3,17 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shlex
 import tarfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
-from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers.base import Attachment, ExecResult
+from gpuprov.drivers.fake.engine import FakeNode
+from gpuprov.spec.devices import Mount
 from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack
 from gpuprov.workflows.bundle_host import pick_kernel_lines
 from gpuprov.workflows.report_files import ReportFile
@@ -91,6 +95,59 @@ def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Source
     whole = "".join(parts.values())
     for secret in (key.hex(), base64.b64encode(key).decode(), TOKEN, "hunter2"):
         assert secret not in whole
+
+
+def test_no_variable_of_a_node_or_spec_is_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
+    """Values of every form, in each place where they stand: the engine's view, labels, specs, plans and logs."""
+    base = world.spec(1)
+    clustered = ("DB_PASSWORD=two cluster words", "PGPASS=zp1,zq1;zr1")
+    world.up(spec=replace(base, nodes=replace(base.nodes, environment=clustered)))
+    given = {"DB_PASSWORD": "it's two node words", "API_TOKEN": "zp2,zq2;zr2", "MYSQL_PWD": 'zab"c\\zd"e', "A": "kept"}
+    variables = tuple(f"{key}={value}" for key, value in given.items())
+    world.create("c001", environment=variables)
+    node = world.engine.nodes["c001"]
+    node.environment["SMTP_PASS"] = "changed by hand"  # a plan tells what it was
+    words = ["gpuprov 1: create-node c009", *(f"-e {shlex.quote(text)}" for text in variables)]
+    (sources.run_logs / "two.log").write_text(" ".join(words))
+    answer = world.engine.answer
+
+    def leak(command: Command) -> ExecResult:
+        if "journalctl" in command.argv[-1]:
+            return ExecResult(exit_code=0, stdout=f"said {given['DB_PASSWORD']!r} {given['MYSQL_PWD']}", stderr="")
+        return answer(command)
+
+    world.engine.answer = leak
+    make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    parts = unpack(tmp_path / "b.tar.gz")
+    shown = {node["name"]: node for node in json.loads(parts["fake/nodes.json"])}
+    assert shown["c001"]["environment"]["A"] == "kept"
+    assert shown["c001"]["environment"]["DB_PASSWORD"] == "(hidden)"
+    order = json.loads(shown["c001"]["labels"]["gpuprov.order"])
+    assert set(order["environment"]) == {"DB_PASSWORD=(hidden)", "API_TOKEN=(hidden)", "MYSQL_PWD=(hidden)", "A=kept"}
+    spec = json.loads(parts["fake/clusters/lab/spec.json"])
+    assert spec["nodes"]["environment"] == ["DB_PASSWORD=(hidden)", "PGPASS=(hidden)"]
+    assert "create-node c009" in parts["runs/two.log"]
+    for secret in ("it's", "two ", "cluster words", "node words", "zp", "zq", "zr", "zab", "zd", "by hand"):
+        assert [part for part, text in parts.items() if secret in text] == [], secret
+
+
+def test_of_foreign_nodes_only_where_they_are_is_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
+    address = Attachment(network="br", interface="eth0", kind="veth", address="10.0.9.9/24", mac="00:16:3e:00:00:09")
+    world.engine.nodes["theirs"] = FakeNode(
+        name="theirs",
+        status="running",
+        attachments=(address,),
+        environment={"DATABASE": "their business", "DB_PASSWORD": "their own secret"},
+        mounts=(Mount(source="/home/them", target="/data"),),
+    )
+    (sources.run_logs / "two.log").write_text("evidence: their own secret\n")
+    make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    parts = unpack(tmp_path / "b.tar.gz")
+    (foreign,) = json.loads(parts["fake/nodes.json"])
+    assert foreign == {"name": "theirs", "status": "running", "addresses": {"eth0": "10.0.9.9/24"}}
+    whole = "".join(parts.values())
+    for text in ("their business", "their own secret", "/home/them"):
+        assert text not in whole
 
 
 def test_an_engine_that_is_dead_is_named_in_it(world: World, sources: Sources, tmp_path: Path) -> None:

@@ -225,6 +225,16 @@ def test_a_driver_that_cannot_tell_reports_no_drift() -> None:
     }
 
 
+def test_the_value_of_a_secret_variable_is_not_in_the_plan() -> None:
+    seen = {"environment.DB_PASSWORD": Setting(value="old"), "environment.A": Setting(value="1")}
+    wanted = {"environment.DB_PASSWORD": Setting(value="new"), "environment.MYSQL_PWD": Setting(value="own")}
+    assert list(changed_settings(seen, wanted).values()) == [
+        "environment.A 1 instead of unset",
+        "environment.DB_PASSWORD (hidden) instead of (hidden)",
+        "environment.MYSQL_PWD unset instead of (hidden)",
+    ]
+
+
 def test_a_file_of_the_user_is_the_user_s(world: World) -> None:
     world.up(1)
     world.engine.nodes["c000"].files["/root/.ssh/authorized_keys"] = File(
