@@ -174,14 +174,15 @@ def _model(spec: ClusterSpec, _root: Path) -> Found:
 
 
 def _mounts(spec: ClusterSpec, root: Path) -> Found:
-    targets: set[str] = set()
+    targets: set[PurePosixPath] = set()
     for index, mount in enumerate(spec.nodes.mounts):
         path = f"nodes.mounts[{index}]"
         yield from _mount_source(path, mount, root)
         yield from _mount_target(path, mount)
-        if mount.target in targets:
+        target = _one_root(mount.target)
+        if target in targets:
             yield f"{path}.target", f"{mount.target} is mounted twice", "another folder"
-        targets.add(mount.target)
+        targets.add(target)
 
 
 def _mount_source(path: str, mount: MountSpec, root: Path) -> Found:
@@ -194,11 +195,16 @@ def _mount_source(path: str, mount: MountSpec, root: Path) -> Found:
 
 
 def _mount_target(path: str, mount: MountSpec) -> Found:
-    target, allowed = PurePosixPath(mount.target), "an absolute path outside /proc, /sys and /dev"
-    if not target.is_absolute() or ".." in target.parts or not mount.target.isprintable():
+    target, allowed = _one_root(mount.target), "an absolute path outside /proc, /sys and /dev"
+    if not mount.target.startswith("/") or ".." in target.parts or not mount.target.isprintable():
         yield f"{path}.target", f"{mount.target[:80]!r} is not a plain absolute path", allowed
-    elif str(target) in {"/", "//"} or any(target.is_relative_to(system) for system in _SYSTEM):
+    elif target == PurePosixPath("/") or any(target.is_relative_to(system) for system in _SYSTEM):
         yield f"{path}.target", f"{mount.target[:80]} would hide what the node needs", allowed
+
+
+def _one_root(path: str) -> PurePosixPath:
+    """The path below `/`: `//dev` has a root of its own for pathlib, and is /dev for the kernel."""
+    return PurePosixPath("/" + path.lstrip("/"))
 
 
 RULES: tuple[Rule, ...] = (

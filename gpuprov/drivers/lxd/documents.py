@@ -7,6 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, cast
 
+from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.drivers.base import (
     Attachment,
     Exposure,
@@ -20,7 +21,7 @@ from gpuprov.drivers.base import (
 from gpuprov.spec.devices import CharDevice, Mount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 _PREFIX = "user."
 _ENVIRONMENT = "environment."
@@ -107,14 +108,27 @@ def render_devices(devices: Iterable[CharDevice], mounts: Iterable[Mount], *, sh
             "minor": str(device.minor),
             "mode": f"{device.mode:04o}",
         }
-    for mount in mounts:
+    for name, mount in _name_mounts(mounts):
         disk = {"type": "disk", "source": mount.source, "path": mount.target}
         if mount.read_only:
             disk["readonly"] = "true"
         elif shift:
             disk["shift"] = "true"
-        rendered["mount" + re.sub(r"[^A-Za-z0-9.]+", "-", mount.target)] = disk
+        rendered[name] = disk
     return rendered
+
+
+def _name_mounts(mounts: Iterable[Mount]) -> Iterator[tuple[str, Mount]]:
+    """A device name for each mount: readable, and no two targets have the same.
+
+    A name that another target has too ends with a hash: /data/a, /data-a and /data_a would be one device.
+    """
+    named = [("mount" + re.sub(r"[^A-Za-z0-9.]+", "-", mount.target), mount) for mount in mounts]
+    targets: dict[str, set[str]] = {}
+    for name, mount in named:
+        targets.setdefault(name, set()).add(mount.target)
+    for name, mount in named:
+        yield (name if len(targets[name]) == 1 else f"{name}_{short(fingerprint(mount.target))}"), mount
 
 
 def render_exposure(exposure: Exposure) -> dict[str, str]:

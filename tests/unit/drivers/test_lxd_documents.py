@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from gpuprov.drivers.base import (
@@ -72,6 +73,18 @@ def test_nodes_are_unprivileged_and_name_each_minor() -> None:
     ]
     assert devices["mount-mnt-in"] == {"type": "disk", "source": "/srv", "path": "/mnt/in", "readonly": "true"}
     assert devices["mount-mnt-out"]["shift"] == "true"
+
+
+def test_mounts_whose_targets_look_alike_are_devices_of_their_own() -> None:
+    alike = ("/data/a", "/data-a", "/data_a", "/data/a/", "/data/\u00e4a")
+    mounts = [Mount(source=f"/srv/{number}", target=target) for number, target in enumerate((*alike, "/data.a"))]
+    devices = documents.render_devices((), mounts, shift=False)
+    assert {device["path"]: device["source"] for device in devices.values()} == {m.target: m.source for m in mounts}
+    assert devices == documents.render_devices((), reversed(mounts), shift=False)
+    assert all(re.fullmatch(r"mount-[A-Za-z0-9._-]+", name) for name in devices)
+    assert devices["mount-data.a"]["path"] == "/data.a"  # nobody else's
+    state = documents.parse_instance(as_listed({"config": {}, "devices": devices}, {}))
+    assert set(state.mounts) == set(mounts)
 
 
 def test_shifting_only_where_it_can_be_and_is_needed() -> None:

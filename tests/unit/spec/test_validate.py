@@ -128,12 +128,16 @@ def test_mounts(tmp_path: Path) -> None:
     assert of("/srv", "/devices") == []
     for source in ("srv", "/absent", "/srv\x00", ""):
         assert of(source, "/data") == ["nodes.mounts[0].source"]
-    for target in ("", "data", "/", "//", "/proc", "/proc/self", "/sys", "/dev/x", "/a/../dev", "/a\nb", "/./dev"):
+    assert of("/srv", "//data") == []
+    nowhere = ("", "data", "/", "//", "//.", "/a/../dev", "//a/../dev", "/a\nb")
+    system = ("/proc", "/proc/self", "/sys", "/dev/x", "/./dev", "//dev", "//proc/self", "///sys", "//./dev", "/dev/.")
+    for target in (*nowhere, *system):
         assert of("/srv", target) == ["nodes.mounts[0].target"]
 
 
-def test_a_target_is_mounted_once(tmp_path: Path) -> None:
-    mounts = (MountSpec(source="/", target="/data"), MountSpec(source="/", target="/data"))
+@pytest.mark.parametrize("again", ["/data", "//data", "/data/", "/./data"])
+def test_a_target_is_mounted_once(tmp_path: Path, again: str) -> None:
+    mounts = (MountSpec(source="/", target="/data"), MountSpec(source="/", target=again))
     assert paths(ClusterSpec(nodes=NodesSpec(mounts=mounts)), tmp_path) == ["nodes.mounts[1].target"]
 
 
