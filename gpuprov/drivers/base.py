@@ -356,13 +356,14 @@ class Driver(Protocol):
     def settings(self, request: NodeRequest) -> Settings:
         """What `NodeState.settings` of a node made from this request shows while nobody has changed it.
 
-        Image, labels and files of the request are not looked at. Empty where the driver cannot tell.
+        Image, labels and files of the request are not looked at. Raises NotCapable where no such node can be made.
         """
 
     def set_settings(self, name: str, request: NodeRequest) -> None:
         """Bring a node's settings to the request's; what is not `live` takes effect when it starts next.
 
-        Labels, devices, mounts, files and exposures stay.
+        Without the capability `devices-live` a running node is started anew for it.
+        Labels, files and exposures stay; devices and mounts stay, or become the request's at once.
         """
 
     def push(self, name: str, files: Sequence[File]) -> None:
@@ -466,15 +467,8 @@ class Driver(Protocol):
         """Remove an image of ours; no change if it is absent. Raises NotOurs."""
 
 
-class TellsNoSettings:
-    """The part of a Driver that does not tell what its engine was told: nothing of it counts as changed."""
-
-    def settings(self, request: NodeRequest) -> Settings:  # noqa: ARG002 - the protocol's signature
-        """Nothing to compare with."""
-        return {}
-
-    def set_settings(self, name: str, request: NodeRequest) -> None:
-        """Nothing to set."""
+class TellsNoNetworkSettings:
+    """The part of a Driver that does not tell what its engine was told of networks: nothing of it counts as changed."""
 
     def network_settings(self, request: NetworkRequest) -> Settings:  # noqa: ARG002 - the protocol's signature
         """Nothing to compare with."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 MAJOR = 120
 LEASED = CharDevice(path="/dev/gpt0", major=MAJOR, minor=0)
 OTHER = CharDevice(path="/dev/gpt1", major=MAJOR, minor=1)
+THIRD = CharDevice(path="/dev/gpt2", major=MAJOR, minor=2)
 TRY_OPEN = "import os\ntry:\n os.open('{0}', os.O_RDWR)\nexcept OSError as e:\n print(e.errno)"
 TRY_MKNOD = (
     "import os, stat\ntry:\n os.mknod('{0}', stat.S_IFCHR | 0o666, os.makedev(120, {1}))\n print('made')\n"
@@ -105,6 +107,42 @@ def test_a_mount_that_is_not_there_is_refused(bench: Bench, tmp_path: Path) -> N
         bench.driver.start_node(request.name)
 
 
+@pytest.mark.parametrize("start", [True, False])
+def test_mounts_whose_sources_are_gone_are_replaced(bench: Bench, tmp_path: Path, start: bool) -> None:
+    """As after an upgrade of the host's driver: its old libraries are gone, and a process may still have one open."""
+    old, new = tmp_path / "lib.so.1.0", tmp_path / "lib.so.2.0"
+    old.write_text("old")
+    mounts = [
+        tuple(Mount(source=str(path), target=f"/opt/lib/{name}") for name in ("lib.so.1", path.name))
+        for path in (old, new)
+    ]
+    request = bench.request(mounts=mounts[0])
+    bench.driver.create_node(request)
+    if start:
+        bench.driver.start_node(request.name)
+    if start and bench.real:
+        bench.sh(request.name, "nohup sleep 4713.5 >/dev/null 2>&1 </opt/lib/lib.so.1 &")
+    kept = File(path="/opt/gpt/kept", content=b"kept\0\xff")
+    bench.driver.push(request.name, [kept])
+    old.rename(new)
+    new.write_text("new")
+    assert bench.driver.pull(request.name, kept.path) == kept.content
+    with refused(EngineError):
+        bench.driver.pull(request.name, "/opt/gpt/none")
+    wanted = replace(request, memory_bytes=1 << 30, mounts=mounts[1])
+    bench.driver.set_settings(request.name, wanted)
+    bench.driver.set_devices(request.name, (), mounts[1])
+    state = bench.driver.find_node(request.name)
+    assert state
+    assert set(state.mounts) == set(mounts[1])
+    assert state.settings == bench.driver.settings(wanted)
+    assert state.status == ("running" if start else "stopped")
+    bench.driver.start_node(request.name)
+    if bench.real:
+        shown = bench.sh(request.name, "cd /opt/lib; cat lib.so.1 lib.so.2.0; test ! -s lib.so.1.0 && echo ' none'")
+        assert shown == "newnew none"
+
+
 @pytest.mark.usefixtures("real")
 def test_only_the_leased_device_opens(bench: Bench) -> None:
     name = bench.create(start=True, devices=(LEASED,))
@@ -128,9 +166,10 @@ def test_a_privileged_node_cannot_open_what_it_was_not_given(bench: Bench) -> No
 
 @pytest.mark.usefixtures("real")
 def test_a_running_node_gets_and_loses_devices(bench: Bench) -> None:
-    name = bench.create(start=True, devices=(LEASED,))
+    name = bench.create(start=True, devices=(LEASED, THIRD))
     bench.sh(name, "nohup sleep 4712.5 >/dev/null 2>&1 </dev/null &")
-    assert bench.python(name, FIND_PROCESS.format(seconds="4712.5")) == "1"
+    bench.driver.set_devices(name, [THIRD, LEASED], [])
+    assert bench.python(name, FIND_PROCESS.format(seconds="4712.5")) == "1", "another order is no change"
     bench.driver.set_devices(name, [OTHER], [])
     if "devices-live" in bench.driver.capabilities:
         assert bench.python(name, FIND_PROCESS.format(seconds="4712.5")) == "1"

@@ -56,6 +56,15 @@ class DockerApi:
         """GET a file."""
         return bytes(self._request("get", path, params=params).content)
 
+    @contextmanager
+    def reading(self, path: str, /) -> Iterator[Any]:
+        """GET something long as it comes: a file to read from, closed with the block wherever it was read to."""
+        answer = self._request("get", path, params={}, stream=True)
+        try:
+            yield answer.raw
+        finally:
+            answer.close()
+
     def post(self, path: str, body: Mapping[str, Any] | None = None, /, **params: object) -> Any:  # noqa: ANN401 - JSON
         """POST a document; returns the answer, which may be empty."""
         answer = self._request("post", path, params=params, json=body)
@@ -130,6 +139,10 @@ _FIXES = (
     ("already in use", "choose another name or address, or see what holds it with: gpuprov list --all"),
     ("already exists", "choose another name or address, or see what holds it with: gpuprov list --all"),
     ("could not find bridge", "somebody removed Docker's own bridge; make it again: systemctl restart docker"),
+    (
+        "source path does not exist",
+        "the host lacks what is mounted; after an upgrade of its driver: gpuprov cluster up --name CLUSTER",
+    ),
     ("no such image", "see what there is with: gpuprov image list --engine docker; docker images"),
     ("max depth exceeded", "the node was rebuilt too often: gpuprov rm it and create it again"),
     ("no such", "see what there is with: gpuprov list --all"),

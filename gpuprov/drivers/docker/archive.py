@@ -6,7 +6,7 @@ import io
 import posixpath
 import tarfile
 import time
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
 
@@ -58,6 +58,16 @@ def unpack(content: bytes) -> bytes | str | None:
             return member.linkname
         opened = tar.extractfile(member) if member.isfile() else None
         return opened.read() if opened else None
+
+
+def find(stream: IO[bytes], path: str) -> bytes | str | None:
+    """One file of a long tar, as `unpack` returns it; None also if it is not there. Nothing behind it is read."""
+    with tarfile.open(fileobj=stream, mode="r|") as tar:
+        for member in tar:
+            if posixpath.join("/", member.name) == path:
+                opened = tar.extractfile(member) if member.isfile() else None
+                return opened.read() if opened else member.linkname or None
+    return None
 
 
 def folders_above(paths: Iterable[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """What a container was made to be, kept in a label of it: Docker's own documents say less and say it differently.
 
-Nothing of it can change without a new container, so the label cannot fall out of step with the container.
+Nothing that gpuprov changes of it changes without a new container, so the label does not fall out of step with it;
+what somebody changes by `docker update` is not seen.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.drivers.base import Attachment, EngineGpus, Exposure
+from gpuprov.drivers.base import Attachment, EngineGpus, Exposure, Setting
 from gpuprov.spec.devices import CharDevice, Mount
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.drivers.base import NodeRequest
+    from gpuprov.drivers.base import NodeRequest, Settings
 
 NODE_LABEL = "gpuprov-docker.node"
 
@@ -48,6 +49,20 @@ class Blueprint:
         """The same node with other devices and mounts."""
         return replace(self, devices=tuple(devices), mounts=tuple(mounts))
 
+    def with_settings(self, request: NodeRequest) -> Blueprint:
+        """The same node as a request has it: its devices and mounts too, since the present ones may be gone."""
+        hidden = dict.fromkeys(self.environment, "")  # Docker lets a container inherit its image's variables
+        return replace(
+            self,
+            attachments=request.attachments,
+            devices=request.devices,
+            mounts=request.mounts,
+            environment={**hidden, **request.environment},
+            engine_gpus=request.engine_gpus,
+            cpus=request.cpus,
+            memory_bytes=request.memory_bytes,
+        )
+
     def with_exposed(self, exposed: Sequence[Exposure]) -> Blueprint:
         """The same node with other ports."""
         return replace(self, exposed=tuple(exposed))
@@ -68,6 +83,17 @@ def plan_blueprint(request: NodeRequest, *, uid: str, job: bool = False) -> Blue
         memory_bytes=request.memory_bytes,
         job=job,
     )
+
+
+def describe_settings(blueprint: Blueprint) -> Settings:
+    """All of it that other parts of a NodeState do not show, in words; any change needs a new container."""
+    shown = {f"environment.{key}": value for key, value in blueprint.environment.items()}
+    for nic in blueprint.attachments:
+        shown[nic.interface] = f"{nic.address} {nic.mac} by {nic.kind} on {nic.network}"
+    if blueprint.engine_gpus:
+        shown["GPUs from Docker"] = f"{blueprint.engine_gpus.access} {','.join(blueprint.engine_gpus.uuids)}"
+    shown |= {"cpus": str(blueprint.cpus or ""), "memory": str(blueprint.memory_bytes or "")}
+    return {key: Setting(value=value, live=False) for key, value in shown.items() if value}
 
 
 def dump_blueprint(blueprint: Blueprint) -> str:

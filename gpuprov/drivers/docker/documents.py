@@ -16,7 +16,7 @@ from gpuprov.drivers.base import (
     NodeState,
     Status,
 )
-from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, dump_blueprint, parse_blueprint
+from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
 from gpuprov.gpu.cdi_files import CDI_KIND
 
 if TYPE_CHECKING:
@@ -200,6 +200,7 @@ def parse_container(
         exposed=blueprint.exposed,
         snapshots=tuple(snapshots),
         environment=blueprint.environment,
+        settings=describe_settings(blueprint),
     )
 
 

@@ -28,12 +28,12 @@ from gpuprov.drivers.base import (
     NodeRequest,
     NodeState,
     Stream,
-    TellsNoSettings,
+    TellsNoNetworkSettings,
     require_capability,
 )
 from gpuprov.drivers.docker import containers, documents, images, jobs, networks
 from gpuprov.drivers.docker.api import NotFound
-from gpuprov.drivers.docker.blueprint import plan_blueprint
+from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, apply_kept, pull_file, push_files
 from gpuprov.gpu.cdi_files import read_cdi_files
@@ -41,7 +41,7 @@ from gpuprov.gpu.cdi_files import read_cdi_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpuprov.drivers.base import File
+    from gpuprov.drivers.base import File, Settings
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
     from gpuprov.spec.devices import CharDevice, Mount
@@ -54,7 +54,7 @@ while :; do sleep 3600 & wait $!; done
 """
 
 
-class DockerDriver(TellsNoSettings):
+class DockerDriver(TellsNoNetworkSettings):
     """One Docker daemon."""
 
     name = "docker"
@@ -152,6 +152,19 @@ class DockerDriver(TellsNoSettings):
         if (set(devices), set(mounts)) != (set(present.devices), set(present.mounts)):  # their order is no difference
             self._rebuild(container, present.with_devices(devices, mounts))
 
+    def settings(self, request: NodeRequest) -> Settings:
+        """What a node made from it shows; NotCapable for a node that cannot be made."""
+        if request.privileged:
+            require_capability(self, "privileged")
+        return describe_settings(plan_blueprint(request, uid=""))
+
+    def set_settings(self, name: str, request: NodeRequest) -> None:
+        """Bring networks, variables, limits and Docker's own GPUs to the request's, and all else in the same step."""
+        container = containers.get_ours(self._api, name)
+        wanted = container.blueprint.with_settings(request)
+        if describe_settings(wanted) != describe_settings(container.blueprint):
+            self._rebuild(container, wanted)
+
     def _rebuild(self, container: containers.Container, blueprint: Blueprint, *, image: str | None = None) -> None:
         containers.rebuild(self._api, container, blueprint, command=_command(blueprint.uid), image=image)
 
@@ -166,7 +179,8 @@ class DockerDriver(TellsNoSettings):
     def pull(self, name: str, path: str) -> bytes:
         """Read a file of a node."""
         container = containers.get_ours(self._api, name)
-        return pull_file(self._api, container.id, container.blueprint.uid, path)
+        blueprint = container.blueprint
+        return pull_file(self._api, container.id, blueprint.uid, path, mounts=blueprint.mounts)
 
     def run(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.drivers.base import File
+    from gpuprov.drivers.docker.api import DockerApi
+    from gpuprov.spec.devices import Mount
 
     HasFolder = Callable[[str], bool]
-    from gpuprov.drivers.docker.api import DockerApi
 
 # Docker mounts files of its own here and writes them anew at every start. So what is to be there is kept elsewhere in
 # the node, and the node's main process copies it when it starts.
@@ -87,23 +89,45 @@ def _missing_folders(paths: Sequence[str], has: HasFolder) -> list[str]:
     return missing[::-1]
 
 
-def pull_file(api: DockerApi, container: str, uid: str, path: str) -> bytes:
-    """Read a file of a container, through links."""
+def pull_file(api: DockerApi, container: str, uid: str, path: str, *, mounts: Sequence[Mount]) -> bytes:
+    """Read a file of a container that has these mounts, through links."""
+    gone = api.local and not all(Path(mount.source).exists() for mount in mounts)
+
+    def read(path: str) -> bytes:
+        return _read(lambda asked: (_look if gone else _take)(api, container, asked), path)
+
     if path in KEPT:
         try:
-            return _read(api, container, kept_folder(uid) + path)
+            return read(kept_folder(uid) + path)
         except NotFound:
             pass
-    return _read(api, container, path)
+    return read(path)
 
 
-def _read(api: DockerApi, container: str, path: str) -> bytes:
+def _read(get: Callable[[str], bytes | str | None], path: str) -> bytes:
     asked = path
     for _ in range(_LINKS_MAX):
-        content = archive.unpack(api.get_bytes(f"/containers/{container}/archive", path=asked))
+        content = get(asked)
         if isinstance(content, bytes):
             return content
         if content is None:
             break
         asked = posixpath.normpath(posixpath.join(posixpath.dirname(asked), content))
     raise EngineError(f"cannot read {path}", evidence="it is no file", fix="give the path of a file")
+
+
+def _take(api: DockerApi, container: str, path: str) -> bytes | str | None:
+    return archive.unpack(api.get_bytes(f"/containers/{container}/archive", path=path))
+
+
+def _look(api: DockerApi, container: str, path: str) -> bytes | str | None:
+    """The same of a container that has a mount without a source, of which Docker says that it has no file at all."""
+    with api.reading(f"/containers/{container}/export") as stream:
+        content = archive.find(stream, path)
+    if content is None:
+        raise NotFound(
+            f"there is no file {path}",
+            evidence="not in the container's export",
+            fix="look inside with: gpuprov shell NODE",
+        )
+    return content

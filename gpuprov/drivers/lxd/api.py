@@ -21,6 +21,10 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
         "its files are gone, as after LXD died removing it: gpuprov rm {name}; then run the same command again",
     ),
     (
+        ("missing source path",),
+        "the host lacks what is mounted; after an upgrade of its driver: gpuprov cluster up --name CLUSTER",
+    ),
+    (
         ("failed setting subvolume writable",),
         "if the folder that it names is empty: sudo rmdir FOLDER; then run the same command again",
     ),

@@ -131,6 +131,12 @@ def test_versions_are_compared_by_number(version: dict[str, object]) -> None:
             EngineError,
             "ss -ltnp",
         ),
+        (
+            400,
+            'invalid mount config for type "bind": bind source path does not exist: /usr/lib/libcuda.so.550',
+            EngineError,
+            "gpuprov cluster up",
+        ),
         (500, "something else", EngineError, "gpuprov doctor"),
         (500, "", EngineError, "gpuprov doctor"),
     ],

@@ -1,14 +1,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gpuprov.drivers.base import Attachment, EngineGpus, Exposure, NetworkRequest, NodeRequest
 from gpuprov.drivers.docker import documents
-from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, dump_blueprint, parse_blueprint, plan_blueprint
+from gpuprov.drivers.docker.blueprint import (
+    NODE_LABEL,
+    Blueprint,
+    describe_settings,
+    dump_blueprint,
+    parse_blueprint,
+    plan_blueprint,
+)
 from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.workflows.node_drift import changed_settings
 
 NICS = (
     Attachment(
@@ -71,6 +80,53 @@ def test_a_blueprint_survives_its_label() -> None:
     assert parse_blueprint(dump_blueprint(blueprint)) == blueprint
     cdi = Blueprint(name="c", uid="u", engine_gpus=EngineGpus(access="cdi", uuids=("GPU-1",)))
     assert parse_blueprint(dump_blueprint(cdi)) == cdi
+
+
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "nothing": ({}, {}),
+    "what is shown elsewhere": ({"devices": (), "mounts": (), "labels": {}}, {}),
+    "less memory": ({"memory_bytes": 5}, {"memory": "memory 1073741824 instead of 5"}),
+    "no limit on CPUs": ({"cpus": None}, {"cpus": "cpus 2 instead of unset"}),
+    "GPUs from Docker": (
+        {"engine_gpus": EngineGpus(access="cdi", uuids=("GPU-1",))},
+        {"GPUs from Docker": "GPUs from Docker unset instead of cdi GPU-1"},
+    ),
+    "another variable": (
+        {"environment": {"B": "1"}},
+        {
+            "environment.A": "environment.A b=c 'd' \"e\" ü instead of unset",
+            "environment.B": "environment.B unset instead of 1",
+        },
+    ),
+    "another address": (
+        {"attachments": (replace(NICS[0], address="10.0.3.9/24"), NICS[1])},
+        {
+            "eth0": "eth0 10.0.3.2/24 00:16:3e:00:00:01 by veth on gpbr0 "
+            "instead of 10.0.3.9/24 00:16:3e:00:00:01 by veth on gpbr0"
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_settings_that_differ_are_told_and_brought_to_the_request_s(case: str) -> None:
+    changes, words = CHANGES[case]
+    request = replace(REQUEST, **changes)
+    wanted = describe_settings(plan_blueprint(request, uid=""))
+    assert changed_settings(documents.parse_container(listed(render()), labels={}).settings, wanted) == words
+    assert not any(wanted[key].live for key in words if key in wanted)
+    before = plan_blueprint(REQUEST, uid="u1").with_exposed([Exposure(host_port=8000, node_port=80)])
+    after = before.with_settings(request)
+    assert describe_settings(after) == wanted
+    kept = ("name", "uid", "exposed", "own_labels")
+    assert [getattr(after, key) for key in kept] == [getattr(before, key) for key in kept]
+    assert (after.devices, after.mounts) == (request.devices, request.mounts)
+    assert parse_blueprint(dump_blueprint(after)) == after
+
+
+def test_a_variable_that_is_taken_away_does_not_come_back_from_the_container_s_own_image() -> None:
+    after = plan_blueprint(REQUEST, uid="u1").with_settings(replace(REQUEST, environment={}))
+    assert dict(after.environment) == {"A": ""}
 
 
 def test_nothing_is_privileged_and_each_device_has_a_rule_of_its_own() -> None:

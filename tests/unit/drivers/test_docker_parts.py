@@ -40,6 +40,22 @@ def test_what_a_tar_holds() -> None:
     assert archive.unpack(packed.getvalue()) == "../b"
 
 
+class Endless(io.BytesIO):
+    """A tar that goes on for ever: what is behind the file must not be read."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        assert self.tell() < len(self.getvalue()), "read on"
+        return super().read(size)
+
+
+def test_a_file_of_a_long_tar() -> None:
+    packed = archive.pack([File(path="/etc/a", content=b"a\0"), File(path="/x", content=b"x" * 9999)], folders=["/etc"])
+    assert archive.find(io.BytesIO(packed), "/x") == b"x" * 9999
+    assert archive.find(Endless(packed[:12288]), "/etc/a") == b"a\0"
+    assert archive.find(io.BytesIO(packed), "/y") is None
+    assert archive.find(io.BytesIO(packed), "/etc") is None
+
+
 def test_folders_above() -> None:
     assert archive.folders_above(["/etc/a/b", "/etc/c", "/x"]) == ["/etc", "/etc/a"]
 

@@ -137,6 +137,10 @@ class FailedOperation:
             "Unable to resolve container rootfs: lstat /p/containers/c000/rootfs: no such file or directory",
             "its files are gone, as after LXD died removing it: gpuprov rm c000; then run the same command again",
         ),
+        (
+            'Missing source path "/usr/lib/libcuda.so.550" for disk "mount-usr-lib-libcuda.so.1"',
+            "the host lacks what is mounted; after an upgrade of its driver: gpuprov cluster up --name CLUSTER",
+        ),
         ("anything else", "check the host with: gpuprov doctor"),
     ],
 )

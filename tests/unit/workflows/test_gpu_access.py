@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ACCESS_REASON, LABEL_CLUSTER, LABEL_GPUS, NodeState
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ACCESS_REASON, LABEL_CLUSTER, LABEL_GPUS, NodeState, NotCapable
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.verify.checks.node import judge_lease
@@ -18,6 +18,7 @@ from gpuprov.workflows.cluster_state import ClusterState
 from gpuprov.workflows.expectations import expect_node
 from gpuprov.workflows.gpu_findings import judge_access
 from gpuprov.workflows.node_design import NodeDesign, design_node, with_offers
+from gpuprov.workflows.node_drift import find_drift
 from tests.unit.drivers.test_docker_connect import daemon
 from tests.unit.workflows.test_gpu_findings import facts_of
 
@@ -111,3 +112,21 @@ def test_no_way_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_engine_is_not_asked_where_gpus_are_simulated() -> None:
     host = gpus_of("no-gpu")
     assert with_offers(None, host) is host  # type: ignore[arg-type]
+
+
+def test_another_way_in_is_a_difference_that_a_new_container_alone_can_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade of the driver without a reboot, beside CDI: a node's raw devices alone would only go."""
+    raw = design(gpus_of("one-gpu"))
+    node = NodeState(name="c000", status="running", labels=raw.labels(), devices=raw.devices, mounts=raw.mounts)
+    with docker(tmp_path, monkeypatch, CDI) as driver:
+        node = replace(node, settings=driver.settings(raw.request()))
+        assert find_drift(raw, node, driver.settings(raw.request()), live=False).words == ""
+        cdi = design(with_offers(driver, gpus_of("uvm-missing")))
+        drift = find_drift(cdi, node, driver.settings(cdi.request()), live=False)
+        assert f"GPUs from Docker unset instead of cdi {cdi.gpus[0]}" in drift.words
+        assert drift.restart
+        assert drift.settings
+        with pytest.raises(NotCapable):
+            driver.settings(replace(raw, privileged=True).request())
