@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import gpuprov
 from gpuprov.core.errors import PlaybookError, TimedOut
 from gpuprov.provision.events import parse_event
+from gpuprov.provision.folder import play_folder
 from gpuprov.provision.inventory import render_inventory
 from gpuprov.provision.run import LOG, Run, run_ansible
 from gpuprov.provision.transport import ENTRY_VARIABLE, OWNER_VARIABLE
@@ -91,7 +90,6 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
         PlaybookError: Ansible could not start or ended without saying which task failed.
         TimedOut: The play took longer than `timeout_s`.
     """
-    folder = Path(tempfile.mkdtemp(prefix="gpuprov-play-"))
     events: list[TaskEvent] = []
 
     def hear(raw: dict[str, Any]) -> bool:
@@ -102,13 +100,11 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
                 reporter.node(event.host, event.title)
         return False  # nothing reads ansible-runner's event files
 
-    try:
-        status = _run(play, folder, hear)
-    except BaseException:  # such as a full disk, on which its folder would stay
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    _judge(status, play, events, folder)
-    shutil.rmtree(folder, ignore_errors=True)
+    with play_folder() as folder:
+        status = _run(play, folder.path, hear)
+        if status not in ("successful", "canceled"):
+            folder.keep()
+        _judge(status, play, events, folder.path)
     return summarise(events)
 
 
@@ -172,7 +168,6 @@ def _judge(status: str, play: Play, events: Sequence[TaskEvent], folder: Path) -
     if status == "successful":
         return
     if status == "canceled":
-        shutil.rmtree(folder, ignore_errors=True)
         raise KeyboardInterrupt
     log = folder / LOG
     last = next((f"{event.role}: {event.task}" for event in reversed(events) if event.kind == "started"), "none")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
-import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +13,7 @@ import gpuprov
 from gpuprov.core.catalogue import find_entries, load_catalogue
 from gpuprov.core.errors import PlaybookError
 from gpuprov.provision.events import parse_event, parse_play, parse_stats, parse_warning
+from gpuprov.provision.folder import play_folder
 from gpuprov.provision.run import LOG, Run, run_ansible
 from gpuprov.provision.transport import OWNER_VARIABLE
 
@@ -104,9 +103,9 @@ def run_site(site: Site, *, reporter: Reporter) -> SiteResult:
         PlaybookError: Ansible did not get as far as running tasks.
         KeyboardInterrupt: It was cancelled; Ansible and its forks have ended.
     """
-    folder = Path(tempfile.mkdtemp(prefix="gpuprov-play-"))
-    told = _Told(reporter, shlex.join(["ansible-playbook", *_arguments(site, folder), str(site.playbook)]))
-    try:
+    with play_folder() as private:
+        folder = private.path
+        told = _Told(reporter, shlex.join(["ansible-playbook", *_arguments(site, folder), str(site.playbook)]))
         (folder / INVENTORY).write_text(DYNAMIC, encoding="utf-8")
         run = Run(
             playbook=str(site.playbook),
@@ -115,21 +114,16 @@ def run_site(site: Site, *, reporter: Reporter) -> SiteResult:
             environment=render_site_environment(os.environ, search_path=sys.path),
         )
         status = run_ansible(run, folder, told.hear)
-    except BaseException:  # such as a full disk, on which its folder would stay
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    if status == "canceled":
-        shutil.rmtree(folder, ignore_errors=True)
-        raise KeyboardInterrupt
-    if not told.stats:
-        raise _not_begun(status, folder / LOG)
-    result = summarise_site(told.stats, told.events, log=folder / LOG)
-    if result.failed:
-        return result
-    if status != "successful":  # such as an inventory that could not be read while another one could
-        raise _not_begun(status, folder / LOG)
-    shutil.rmtree(folder, ignore_errors=True)
-    return summarise_site(told.stats, told.events, log=None)
+        if status == "canceled":
+            raise KeyboardInterrupt
+        result = summarise_site(told.stats or (), told.events, log=folder / LOG)
+        if result.failed:
+            private.keep()
+            return result
+        if not told.stats or status != "successful":  # as where an inventory could not be read while another one could
+            private.keep()
+            raise _not_begun(status, folder / LOG)
+    return replace(result, log=None)
 
 
 def _arguments(site: Site, folder: Path) -> tuple[str, ...]:

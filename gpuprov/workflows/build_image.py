@@ -128,7 +128,8 @@ def ensure_image(
         with reporter.phase("roles"):
             tools.play(_play(driver, recipe), reporter=reporter)
         with reporter.phase("publish"):
-            image = driver.publish_image(BUILDER, short(fingerprint), _labels(driver, recipe, fingerprint, python))
+            labels = _labels(driver, recipe, fingerprint, python)
+            image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
     return EnsuredImage(image=image, built=True)
 
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import threading
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
@@ -27,9 +30,10 @@ from gpuprov.workflows.build_image import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from gpuprov.drivers.base import ImageState
     from tests.conftest import Ledger
 
 EPHEMERAL = Attachment(network="gpbr0", interface="eth0", kind="veth", address="10.0.3.254/24", mac="00:16:3e:00:00:01")
@@ -234,6 +238,35 @@ def test_a_build_killed_at_every_step_and_pair_of_steps(workshop: Workshop, ledg
     assert steps > 10
     assert pairs > 100
     ledger.add("fake", verb="image build", steps=steps, pairs=pairs)
+
+
+def test_an_interrupt_waits_for_the_image_that_the_engine_still_publishes(workshop: Workshop) -> None:
+    """The engine goes on with a builder that an undo would find busy, or gone; a published image stays."""
+    driver = FakeDriver(workshop.engine)
+    publish, delete = driver.publish_image, driver.delete_node
+    heard: list[str] = []
+
+    def slow_publish(builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
+        heard.append("publish")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        threading.Event().wait(0.05)
+        image = publish(builder, name, labels)
+        heard.append("published")
+        return image
+
+    def heard_delete(name: str) -> None:
+        heard.append(f"delete {name}")
+        delete(name)
+
+    with (
+        patch.object(driver, "publish_image", slow_publish),
+        patch.object(driver, "delete_node", heard_delete),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        workshop.build(driver)
+    assert heard == [f"delete {BUILDER}", "publish", "published", f"delete {BUILDER}"]
+    assert workshop.engine.nodes == {}
+    assert not workshop.build().built
 
 
 @pytest.mark.parametrize("name", [BUILDER, "gpuprov-image-{image}"])

@@ -85,3 +85,17 @@ def test_however_often_ctrl_c_is_pressed_what_has_begun_is_waited_for_and_nothin
     with pytest.raises(KeyboardInterrupt):
         to_its_end(lambda: act(50))
     assert 50 in ended
+
+
+def test_an_interrupt_as_the_work_begins_is_raised_at_its_end() -> None:
+    ended: list[int] = []
+
+    def act() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        threading.Event().wait(0.02)
+        ended.append(len(ended))
+
+    for number in range(5):
+        with pytest.raises(KeyboardInterrupt):
+            to_its_end(act)
+        assert ended == list(range(number + 1))
