@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tests.e2e.conftest import lxd, output
+from tests.e2e.remains import find_folders, find_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 How = Literal["SIGKILL", "SIGTERM", "SIGINT", "engine"]
 SIGNALS: tuple[How, ...] = ("SIGKILL", "SIGTERM", "SIGINT")
-ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0), "SIGINT": (130, 0), "engine": (3, 4, 0)}
+ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0), "SIGINT": (130, 0), "engine": (3, 4, 5, 0)}
 UNITS = {"lxd": "lxd.service", "docker": "docker.service"}
 PID_FILES = {name: Path(f"/run/gpuprov/{name}.pid") for name in UNITS}  # of daemons that `host prepare` started
 PID_FILE = PID_FILES["lxd"]
@@ -155,6 +156,13 @@ def dump_cluster(cluster: str, mark: str, keys: Path) -> Dump:
     for item in lxd("networks?recursion=1"):
         if item["config"].get("user.gpuprov.cluster") == cluster:
             parts[f"network {item['name']}"] = item["config"]
+    volumes = [url for pool in lxd("storage-pools") for url in lxd(f"{pool.removeprefix('/1.0/')}/volumes")]
+    found = {
+        "volumes": sorted(url for url in volumes if mark in url),
+        "folders": [str(path) for path in find_folders(mark)],
+        "processes": sorted(find_processes(mark).values()),
+    }
+    parts |= {key: value for key, value in found.items() if value}
     return _with_host(parts, mark, keys / "gpuprov" / cluster)
 
 
@@ -165,6 +173,12 @@ def dump_docker(cluster: str, mark: str, keys: Path) -> Dump:
     client = docker.APIClient()
     parts: dict[str, object] = {}
     mine = {"label": f"gpuprov.cluster={cluster}"}
+    names = {
+        "containers": [name for item in client.containers(all=True) for name in item["Names"]],
+        "volumes": [item["Name"] for item in client.volumes()["Volumes"] or ()],
+        "images": [tag for item in client.images() for tag in item["RepoTags"] or ()],
+    }
+    parts |= {kind: found for kind, listed in names.items() if (found := sorted(one for one in listed if mark in one))}
     for item in client.containers(all=True, filters=mine):
         found = client.inspect_container(item["Id"])
         name, host = found["Name"][1:], found["HostConfig"]
@@ -183,6 +197,14 @@ def dump_docker(cluster: str, mark: str, keys: Path) -> Dump:
 
 
 DUMPS: dict[str, Callable[[str, str, Path], Dump]] = {"lxd": dump_cluster, "docker": dump_docker}
+
+
+def state_images() -> set[str]:
+    """What containers of Docker stand on that were made anew; no cluster's name is in theirs."""
+    import docker  # type: ignore[import-untyped,unused-ignore]
+
+    images = docker.APIClient().images()
+    return {tag for item in images for tag in item["RepoTags"] or () if tag.startswith("gpuprov-state:")}
 
 
 def loose_links() -> set[str]:

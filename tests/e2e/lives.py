@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.e2e.killing import DUMPS, Blow, Dump, loose_links, strike, watch_steps
+from tests.e2e.killing import DUMPS, Blow, Dump, loose_links, state_images, strike, watch_steps
+from tests.e2e.remains import find_play_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,13 +72,17 @@ class Life:
 
     def look(self) -> Dump:
         dump = DUMPS[self.engine](self.place.cluster, self.place.mark, self.gpuprov.folder / "data")
-        if lost := loose_links() - self.others:
-            dump.parts["loose links"] = sorted(lost)
+        if lost := self.remains() - self.others:
+            dump.parts["remains"] = sorted(lost)
         return dump
+
+    def remains(self) -> set[str]:
+        """What is nobody's by its name: it must not become more."""
+        return loose_links() | find_play_folders() | (state_images() if self.engine == "docker" else set())
 
     def live(self) -> None:
         """An undisturbed life."""
-        self.others = loose_links()
+        self.others = self.remains()
         for verb, argv in self.verbs.items():
             began_s = time.monotonic()
             self.steps[verb] = watch_steps(self.gpuprov, argv)

@@ -11,6 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from tests.e2e.remains import find_folders, find_processes, sweep_remains
+
 MODULES = (
     "docker",
     "docker_beside",
@@ -93,6 +95,7 @@ PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 def sweep(*places: Place) -> None:
     """Remove whatever is of these places, by force and without gpuprov; quick where there is nothing."""
     _sweep_lxd(places)
+    _sweep_remains(places)
     _sweep_docker(places)
     for link in json.loads(_out("ip", "-j", "link") or "[]"):
         if any(link["ifname"].startswith(place.mark) for place in places):
@@ -112,12 +115,22 @@ def _sweep_lxd(places: tuple[Place, ...]) -> None:
             _out("lxc", "network", "delete", item["name"])
 
 
+def _sweep_remains(places: tuple[Place, ...]) -> None:
+    marks = [place.mark for place in places if find_folders(place.mark) or find_processes(place.mark)]
+    listed = [json.loads(_out("lxc", "query", f"/1.0/{kind}") or "null") for kind in ("instances", "networks")]
+    if marks and all(part is not None for part in listed):  # else LXD is down, and what it has is not known
+        kept = {url.rpartition("/")[2] for part in listed for url in part}
+        for mark in marks:
+            sweep_remains(mark, kept=kept)
+
+
 def _sweep_docker(places: tuple[Place, ...]) -> None:
     try:
         import docker  # type: ignore[import-untyped,unused-ignore]
 
         client = docker.APIClient()
         containers, networks = client.containers(all=True), client.networks()
+        volumes = client.volumes()["Volumes"] or ()
     except Exception:  # noqa: BLE001 - the SDK's, of many kinds: there is no Docker here, and nothing in it
         return
     for item in containers:
@@ -128,6 +141,10 @@ def _sweep_docker(places: tuple[Place, ...]) -> None:
         if any(place.has(item["Name"], item["Labels"] or {}) for place in places):
             with suppress(docker.errors.APIError):
                 client.remove_network(item["Id"])
+    for item in volumes:
+        if any(place.has(item["Name"], item["Labels"] or {}) for place in places):
+            with suppress(docker.errors.APIError):
+                client.remove_volume(item["Name"], force=True)
 
 
 def _out(*argv: str) -> str:

@@ -80,16 +80,44 @@ def dump_docker(docker: Any) -> dict[str, object]:
 
 def dump_network(host: Callable[..., str]) -> dict[str, object]:
     found: dict[str, object] = {}
-    for what in ("link", "address", "route", "rule"):
-        for item in json.loads(host("ip", "-j", what) or "[]"):
+    for what in ("link", "address", "-4 route", "-6 route", "-4 rule", "-6 rule"):
+        for item in json.loads(host("ip", "-j", *what.split()) or "[]"):
             name = item.get("ifname") or item.get("dst") or item.get("priority")
-            found[f"ip {what} {name} {item.get('dev', '')}"] = stable(item)
-    for line in host("nft", "--stateless", "list", "ruleset").splitlines():
-        found[f"nft {line.strip()}"] = True
-    for line in host("iptables-save").splitlines():
-        if not line.startswith(("#", ":")):
-            found[f"iptables {line}"] = True
+            found[f"ip {what} {name} {item.get('dev', '')} {item.get('metric', '')}"] = stable(item)
+    found |= dump_nft(host("nft", "--stateless", "list", "ruleset"))
+    for program in ("iptables", "ip6tables"):
+        found |= dump_iptables(program, host(f"{program}-save"))
     return found
+
+
+def dump_nft(text: str) -> dict[str, object]:
+    """The lines of each table, and of each chain, set or map of it, in their order."""
+    found: dict[str, list[str]] = {}
+    where: list[str] = []
+    for line in map(str.strip, text.splitlines()):
+        if line.endswith("{"):
+            where.append(line.removesuffix("{").strip())
+            found[" ".join(["nft", *where])] = []
+        elif line == "}":
+            where.pop()
+        elif line:
+            found[" ".join(["nft", *where])].append(line)
+    return dict(found)
+
+
+def dump_iptables(program: str, text: str) -> dict[str, object]:
+    """Each chain's policy and rules, in their order."""
+    found: dict[str, list[str]] = {}
+    table = ""
+    for line in text.splitlines():
+        if line.startswith("*"):
+            table = line[1:]
+        elif line.startswith(":"):
+            chain, policy, _counters = line[1:].split()
+            found[f"{program} {table} {chain}"] = [policy]
+        elif line.startswith("-A "):
+            found[f"{program} {table} {line.split()[1]}"].append(line)
+    return dict(found)
 
 
 def stable(item: Any) -> Any:
@@ -223,6 +251,24 @@ def live(gpuprov: Gpuprov, place: Place, spec: str, engine: str) -> None:
         assert f"there is no image {image}" in gpuprov("image", "rm", image, *where).stderr
 
 
+def test_a_rule_in_another_chain_or_place_and_a_policy_are_seen() -> None:
+    policy = "\t\ttype filter hook input priority 0; policy accept;\n"
+    chains = f"table ip t {{\n\tchain a {{\n{policy}%s\t}}\n\tchain b {{\n%s\t}}\n}}\n"
+    one, two = "\t\tip saddr 1.2.3.4 drop\n", "\t\tip saddr { 1.2.3.4,\n\t\t\t 1.2.3.5 } drop\n"
+    texts = [
+        *(chains % ways for ways in ((one + two, ""), (two + one, ""), (one, two), (one + two + two, ""))),
+        (chains % (one + two, "")).replace("policy accept", "policy drop"),
+        (chains % (one + two, "")).replace("table ip t", "table ip6 t"),
+    ]
+    assert dump_nft(texts[0])["nft table ip t chain b"] == []
+    assert len({json.dumps(dump_nft(text)) for text in texts}) == len(texts)
+    rules = "*nat\n:PREROUTING ACCEPT [%d:9]\n:X - [0:0]\n-A %s -j DROP\nCOMMIT\n"
+    first = dump_iptables("iptables", rules % (1, "X"))
+    assert first == dump_iptables("iptables", rules % (2, "X")), "counters do not count"
+    for other in (rules % (1, "PREROUTING"), (rules % (1, "X")).replace("ACCEPT", "DROP")):
+        assert first != dump_iptables("iptables", other)
+
+
 @pytest.mark.usefixtures("cluster", "foreigners")  # the first for the image, which stays
 @pytest.mark.parametrize("building", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("engine", ["lxd", "docker"])
@@ -247,7 +293,8 @@ def test_nothing_foreign_changes(
             gpuprov("image", "rm", made, "--engine", engine)
         there = look()
         kinds = {"instances", "networks", "nft"} if engine == "lxd" else {"containers", "docker-networks", "iptables"}
-        assert {key.partition(" ")[0] for key in set(there) - set(before)} >= {*kinds, "ip", "file"}
+        seen = {key.partition(" ")[0] for key in there if there[key] != before.get(key)}
+        assert seen >= {*kinds, "ip", "file"}
         gpuprov("cluster", "down", place.cluster)
         after = look()
     changed = {key: (before.get(key), after.get(key)) for key in {*before, *after} if before.get(key) != after.get(key)}
