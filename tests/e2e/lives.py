@@ -81,7 +81,8 @@ class Life:
         return loose_links() | find_play_folders() | (state_images() if self.engine == "docker" else set())
 
     def live(self) -> None:
-        """An undisturbed life."""
+        """An undisturbed life; the image is there before, for its steps are no steps of the rounds."""
+        self.gpuprov("image", "build", "--gpu-mode", "simulated", "--engine", self.engine)
         self.others = self.remains()
         for verb, argv in self.verbs.items():
             began_s = time.monotonic()
