@@ -35,7 +35,8 @@ class PlayFolder:
 @contextmanager
 def play_folder() -> Iterator[PlayFolder]:
     """A folder for the block, removed at its end however that comes, such as on a full disk."""
-    _remove_abandoned()
+    for left in abandoned_folders():
+        shutil.rmtree(left, ignore_errors=True)
     folder = PlayFolder(Path(tempfile.mkdtemp(prefix=_PREFIX)))
     try:
         with _new_lock(folder.path):
@@ -54,12 +55,16 @@ def _new_lock(folder: Path) -> Iterator[None]:
         yield
 
 
-def _remove_abandoned() -> None:
-    """Remove this user's folders whose runs were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # one without the mark is kept for its log, or of another user
-            status = folder.lstat()
-            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
-                with (folder / _RUNNING).open("rb") as mark:
-                    fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(folder, ignore_errors=True)
+def abandoned_folders() -> list[Path]:
+    """This user's folders whose runs were killed."""
+    return [folder for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*") if _is_abandoned(folder)]
+
+
+def _is_abandoned(folder: Path) -> bool:
+    with contextlib.suppress(OSError):  # one without the mark is kept for its log, or of another user
+        status = folder.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid():
+            with (folder / _RUNNING).open("rb") as mark:
+                fcntl.flock(mark, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return True
+    return False

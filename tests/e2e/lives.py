@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpuprov.provision.folder import abandoned_folders
 from tests.e2e.killing import DUMPS, Blow, Dump, loose_links, state_images, strike, watch_steps
-from tests.e2e.remains import find_play_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,8 @@ class Life:
 
     def remains(self) -> set[str]:
         """What is nobody's by its name: it must not become more."""
-        return loose_links() | find_play_folders() | (state_images() if self.engine == "docker" else set())
+        folders = {str(folder) for folder in abandoned_folders()}
+        return loose_links() | folders | (state_images() if self.engine == "docker" else set())
 
     def live(self) -> None:
         """An undisturbed life; the image is there before, for its steps are no steps of the rounds."""

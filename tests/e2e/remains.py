@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,11 +42,6 @@ def find_processes(mark: str) -> dict[int, str]:
             if mark in command and command.startswith(PROGRAMS):
                 found[int(path.parent.name)] = next(word for word in command.split() if mark in word)
     return found
-
-
-def find_play_folders() -> set[str]:
-    """Private folders of runs of Ansible, those that go on included."""
-    return {str(path) for path in Path(tempfile.gettempdir()).glob("gpuprov-*")}
 
 
 def sweep_remains(mark: str, *, kept: Collection[str]) -> None:

@@ -9,11 +9,15 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.killing import Blow
+from tests.e2e.lives import counted
+
 if TYPE_CHECKING:
+    from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +43,57 @@ request = HostRequest(roles_path=find_asset("roles"), pool_size_gib=5, variables
 acts = (prepare_host, prepare_host, undo_host, undo_host)
 json.dump([act(request, reporter=Silent()).changed for act in acts], sys.stdout)
 """
+KILL = """
+import json, os, signal, subprocess, sys, threading, time
+from pathlib import Path
+from gpuprov.assets import find_asset
+from gpuprov.core.errors import PlaybookError
+from gpuprov.core.reporter import Silent
+from gpuprov.workflows.prepare_host import HostRequest, prepare_host, undo_host
+request = HostRequest(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
+
+def kill():
+    while not Path("/var/lib/lxd/disks/bare.img").exists():
+        time.sleep(0.001)
+    os.kill(int(Path("/run/gpuprov/lxd.pid").read_text()), signal.SIGKILL)
+
+def pools():
+    listed = subprocess.check_output(["lxc", "query", "/1.0/storage-pools?recursion=1"])
+    return [(pool["name"], pool["status"], "source" in pool["config"]) for pool in json.loads(listed)]
+
+threading.Thread(target=kill, daemon=True).start()
+try:
+    failed = prepare_host(request, reporter=Silent()).changed
+except PlaybookError:
+    failed = None
+changed = [prepare_host(request, reporter=Silent()).changed for _ in range(2)]
+found = pools()
+undone = undo_host(request, reporter=Silent()).changed
+json.dump({"failed": failed is None, "changed": changed, "pools": found, "undone": undone}, sys.stdout)
+"""
+
+
+def run_bare(folder: Path, program: str) -> Any:
+    """What a program says as JSON that runs where LXD has nothing yet."""
+    argv = ["unshare", "--mount", "--net", "sh", "-c", ENTER, "sh", str(folder), sys.executable, "-c", program]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.long
+def test_the_engine_is_killed_while_it_makes_its_pool(
+    gpuprov: Gpuprov,  # noqa: ARG001 - root, and LXD is installed
+    ledger: Ledger,
+    tmp_path: Path,
+) -> None:
+    with counted(ledger, "host prepare", Blow(how="engine", step="host: Make the pool")):
+        found = run_bare(tmp_path, KILL)
+        assert found["failed"], "it came too late"
+        assert found["pools"] == [["bare", "Created", True]]
+        assert "Make the pool" in found["changed"][0]
+        assert found["changed"][1] == []
+        assert "Remove the pool that prepare made" in found["undone"]
 
 
 @pytest.mark.long
@@ -46,10 +101,7 @@ def test_prepare_and_undo_twice(
     gpuprov: Gpuprov,  # noqa: ARG001 - root, and LXD is installed
     tmp_path: Path,
 ) -> None:
-    argv = ["unshare", "--mount", "--net", "sh", "-c", ENTER, "sh", str(tmp_path), sys.executable, "-c", ACT]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
-    prepared, again, undone, once_more = json.loads(done.stdout)
+    prepared, again, undone, once_more = run_bare(tmp_path, ACT)
     assert "Make the pool" in prepared
     assert "Stop the daemon that prepare started" in undone
     assert again == once_more == []

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.provision.folder import abandoned_folders
 from tests.e2e import killing
 from tests.e2e.killing import SIGNALS, Blow, strike, watch_steps
 from tests.e2e.lives import Life, counted, verbs_of
 from tests.e2e.places import EVERY_GPU, sweep
-from tests.e2e.remains import find_play_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,9 +110,7 @@ def test_the_engine_is_killed_while_host_prepare_starts_it(life: Life, gpuprov: 
 def survive_prepare(life: Life, blow: Blow) -> None:
     """Stop `host prepare`, do it again, and look whether one engine answers and nothing is left."""
     gpuprov, argv = life.gpuprov, ("host", "prepare")
-    folders = find_play_folders()
-    stopped = strike(gpuprov, argv, blow)
-    assert stopped.reached
+    assert strike(gpuprov, argv, blow).reached
     with counted(life.ledger, "host prepare", blow) as count:
         began_s = time.monotonic()
         gpuprov(*argv)
@@ -120,5 +118,4 @@ def survive_prepare(life: Life, blow: Blow) -> None:
         assert gpuprov(*argv).stdout == "unchanged\n"
         gpuprov("list")
         assert killing.engines() == 1 or not killing.PID_FILE.exists()
-        named = {folder for folder in find_play_folders() if folder in stopped.stderr}  # of a failed run, for its log
-        assert find_play_folders() <= folders | named
+        assert abandoned_folders() == []

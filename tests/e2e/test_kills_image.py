@@ -10,14 +10,16 @@ import re
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.provision.folder import abandoned_folders
+from gpuprov.workflows.build_image import BUILDER
 from tests.e2e.conftest import lxd
 from tests.e2e.killing import SIGNALS, Blow, loose_links, strike
 from tests.e2e.lives import counted
-from tests.e2e.remains import LXD, find_folders, find_play_folders
+from tests.e2e.remains import LXD, find_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,13 +71,13 @@ def contents(name: str) -> dict[str, object]:
     return found
 
 
-def surroundings() -> dict[str, object]:
+def surroundings() -> dict[str, Any]:
     """What a build must not leave anything of, besides its image."""
     return {
         "LXD": sorted(url for kind in ("instances", "networks", "images") for url in lxd(kind)),
-        "builder": find_folders("gpuprov-build"),
+        "builder": find_folders(BUILDER),
         "links": loose_links(),
-        "plays": find_play_folders(),
+        "plays": abandoned_folders(),
     }
 
 
@@ -84,14 +86,14 @@ class Builds:
 
     def __init__(self, gpuprov: Gpuprov) -> None:
         self.gpuprov = gpuprov
-        self.before = surroundings()
         images = self.images()
         gpuprov(*BUILD)
         (self.image,) = self.images() - images
         self.contents = contents(self.image)
         self.after = surroundings()
         self.remove()
-        assert surroundings()["LXD"] == self.before["LXD"]
+        self.before = surroundings()  # the base is there by now, and stays
+        assert f"/1.0/instances/{BUILDER}" not in self.before["LXD"]
 
     def images(self) -> set[str]:
         return {image["name"] for image in self.gpuprov.json("image", "list")["images"]}
