@@ -194,6 +194,38 @@ def test_what_somebody_changed_is_repaired_and_the_kernels_are_proved_again(lab:
     assert lab.play(lab.inventory(lab.of("bare0", "bare1")))["changes"] == []
 
 
+# A host is lost once it has munge's key: nobody answers at the port that its next task goes to.
+LOST = json.dumps({"ansible_port": "{{ 1 if slurm_key_brought is defined else 22 }}"})
+UNIT = "/etc/systemd/system/srv-shared.mount"
+
+
+@pytest.mark.usefixtures("first")
+def test_what_a_run_wrote_that_was_cut_off_before_its_handlers_is_read_by_the_next(lab: Lab) -> None:
+    """Between a file and its handler: the next run finds every file right, and daemons that do not know them."""
+
+    def run(host: str, command: str) -> str:
+        return lab.gpuprov.in_node(host, "sh", "-c", command).strip()
+
+    inventory = lab.inventory(lab.of("bare0", "bare1"))
+    run("bare1", "head -c 128 /dev/urandom >/etc/munge/munge.key && systemctl restart munge")
+    lab.play(inventory, "--tags", "slurm", "-e", LOST, expect=5)
+    # The shared drive as a run leaves it that is cut off, made by hand, which takes less time than another run.
+    unmark, key = "rm /etc/gpuprov/share-applied", "sha256sum </etc/munge/munge.key"
+    digest, credential = run("bare0", f"{unmark}; {key}; munge -n").splitlines()
+    refused = f"echo {credential} | unmunge >/dev/null 2>&1 || echo refused"
+    read_only = f"sed -i 's/^Options=/&ro,/' {UNIT}; systemctl daemon-reload; systemctl restart srv-shared.mount"
+    right_again = f"sed -i 's/^Options=ro,/Options=/' {UNIT}; touch {SHARED}/written 2>/dev/null || echo read-only"
+    left = run("bare1", f"{unmark}; {key}; {refused}; {read_only}; {right_again}").splitlines()
+    assert left == [digest, "refused", "read-only"]
+
+    play = lab.play(inventory, "--tags", "nfs,slurm")
+    changed = {(change["host"], change["task"]) for change in play["changes"]}
+    missed = {("bare0", "nfs: Reload ssh"), ("bare1", "nfs: Mount again"), ("bare1", "slurm: Restart munge")}
+    assert missed <= changed
+    credential = run("bare0", "munge -n")
+    run("bare1", f"touch {SHARED}/written && echo {credential} | unmunge")
+
+
 @pytest.mark.usefixtures("first")
 def test_a_host_that_is_away_is_named_and_healed_by_a_later_run(lab: Lab) -> None:
     lab.gpuprov("stop", "bare1")
@@ -327,8 +359,16 @@ def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
     assert lab.play(inventory, "--tags", "worker")["changes"] == []
     assert log() == before
 
+    # As a run leaves it that is cut off: the file is what it shall be, and the worker was started with another.
+    lab.gpuprov.in_node("bare1", "sed", "-i", 's/"a /"another /', "/etc/gpuprov/worker.env")
+    other = json.dumps({"worker_environment": {"WORKER_TOKEN": 'another "token"'}})
+    renewed = lab.play(inventory, "--tags", "worker", "-e", other)
+    tasks = [change["task"] for change in renewed["changes"] if change["host"] == "bare1"]
+    assert tasks == ["worker: Have one worker run for each GPU, and no other"]
+    assert wait_for(len(before) + 1)[-1].endswith('another "token"')
+
     lab.gpuprov.in_node("bare1", "sh", "-c", "touch /tmp/fail; chown gpuworker /tmp/fail")  # it fails, and is restarted
-    failed = wait_for(len(before) + 1)
+    failed = wait_for(len(before) + 2)
     # changed on the server, which bare1 sees through the shared drive alone
     lab.gpuprov.in_node("bare0", "sed", "-i", "s/VERSION 1/VERSION 2/", f"{SHARED}/code/worker.py")
     assert wait_for(len(failed) + 1)[-1].startswith("VERSION 2 ")
