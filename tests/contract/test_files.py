@@ -40,6 +40,9 @@ def test_names_of_files_may_be_unusual(driver: Driver, node: str, name: str) -> 
     assert driver.pull(node, f"/opt/odd/{name}/{name}") == name.encode()
 
 
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ptxjitcompiler.so.580.105.08"  # the longest target of the driver's own
+
+
 def test_the_later_content_counts(driver: Driver, node: str) -> None:
     for content in (b"a long first one", b"short"):
         driver.push(node, [File(path="/opt/twice", content=content)])
@@ -73,6 +76,7 @@ def test_devices_and_mounts_are_seen(bench: Bench, tmp_path: Path) -> None:
     mounts = (
         Mount(source=str(tmp_path), target="/mnt/read only", read_only=True),
         Mount(source=str(tmp_path), target="/mnt/read-only", read_only=True),
+        Mount(source=str(tmp_path), target=LIBRARY, read_only=True),
         Mount(source=str(tmp_path), target="/mnt/other", read_only=True),
     )
     name = bench.create(devices=(LEASED, OTHER), mounts=mounts)

@@ -7,7 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.fingerprint import SHORT_LENGTH, fingerprint, short
 from gpuprov.drivers.base import (
     Attachment,
     Exposure,
@@ -28,6 +28,8 @@ _ENVIRONMENT = "environment."
 KIND = "user.gpuprov.kind"  # `image` on the stopped instance that nodes are copied from
 IMAGE_LABELS = "user.gpuprov.image-labels"  # JSON: one key to blank out in a copy, not one a label
 IMAGE_INSTANCE = "gpuprov-image-"
+_NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
+_NAME_STEM = _NAME_LENGTH - SHORT_LENGTH - 1  # of one that ends with a hash
 _STATUSES: dict[str, Status] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
 
 
@@ -119,16 +121,18 @@ def render_devices(devices: Iterable[CharDevice], mounts: Iterable[Mount], *, sh
 
 
 def _name_mounts(mounts: Iterable[Mount]) -> Iterator[tuple[str, Mount]]:
-    """A device name for each mount: readable, and no two targets have the same.
+    """A device name for each mount: readable, not too long for LXD, and no two targets have the same.
 
-    A name that another target has too ends with a hash: /data/a, /data-a and /data_a would be one device.
+    A name that another target has too ends with a hash, for /data/a, /data-a and /data_a would be one device; and so
+    does a long one, such as those of some of the driver's libraries.
     """
     named = [("mount" + re.sub(r"[^A-Za-z0-9.]+", "-", mount.target), mount) for mount in mounts]
     targets: dict[str, set[str]] = {}
     for name, mount in named:
         targets.setdefault(name, set()).add(mount.target)
     for name, mount in named:
-        yield (name if len(targets[name]) == 1 else f"{name}_{short(fingerprint(mount.target))}"), mount
+        own = len(targets[name]) == 1 and len(name) <= _NAME_LENGTH
+        yield (name if own else f"{name[:_NAME_STEM]}_{short(fingerprint(mount.target))}"), mount
 
 
 def render_exposure(exposure: Exposure) -> dict[str, str]:

@@ -11,6 +11,8 @@ from gpuprov.drivers.base import (
     NodeRequest,
 )
 from gpuprov.drivers.lxd import documents
+from gpuprov.gpu.libraries import SONAMES, plan_library_mounts
+from gpuprov.gpu.models import DriverFiles
 from gpuprov.spec.devices import CharDevice, Mount
 
 NICS = (
@@ -85,6 +87,16 @@ def test_mounts_whose_targets_look_alike_are_devices_of_their_own() -> None:
     assert devices["mount-data.a"]["path"] == "/data.a"  # nobody else's
     state = documents.parse_instance(as_listed({"config": {}, "devices": devices}, {}))
     assert set(state.mounts) == set(mounts)
+
+
+def test_the_drivers_libraries_have_names_that_lxd_takes() -> None:
+    paths = [f"/usr/lib64/{stem}.so.535.104.05" for stem in SONAMES]
+    files = DriverFiles(version="535.104.05", libraries=tuple(paths), nvidia_smi="/usr/bin/nvidia-smi")
+    mounts = plan_library_mounts(files)
+    devices = documents.render_devices((), mounts, shift=False)
+    assert {device["path"] for device in devices.values()} == {mount.target for mount in mounts}
+    assert max(map(len, devices)) == 63  # LXD refuses more than 64
+    assert "mount-usr-lib-x86-64-linux-gnu-libcuda.so.1" in devices
 
 
 def test_shifting_only_where_it_can_be_and_is_needed() -> None:
