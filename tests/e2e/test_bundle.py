@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import base64
+import json
 import tarfile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tests.e2e.conftest import Finished, Gpuprov
 
 TOKEN = "gpt-e2e-token-0123456789"
+FOREIGN = "gpte2e-theirs"
 NODES = ("e000", "e001", "e002", "e003")
 
 
@@ -62,6 +65,34 @@ def test_a_bundle_has_everything_but_secrets(
     before = path.read_bytes()
     assert "nothing is overwritten" in gpuprov("bundle", str(path), expect=2).stderr
     assert path.read_bytes() == before
+
+
+def test_a_bundle_has_no_secret_variable_and_nothing_of_a_foreign_instance(
+    gpuprov: Gpuprov,
+    cluster: Finished,  # noqa: ARG001 - its nodes
+    lxc: Callable[..., str],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "bundle.tar.gz"
+    pool = lxc("storage", "list", "--format", "csv").partition(",")[0]
+    lxc("init", "--empty", FOREIGN, "--storage", pool, "-c", "environment.PLACE=their own business")
+    try:
+        lxc("config", "set", "e001", "environment.MYSQL_PWD=set, by; hand")  # drift, which a plan tells
+        typed = ("-e", "DB_PASSWORD=it's typed, words", "--mount", "none")  # refused, but the log of a run
+        gpuprov("create-node", "e009", *typed, expect=2)
+        gpuprov("bundle", str(path), "--engine", "lxd")
+    finally:
+        lxc("config", "unset", "e001", "environment.MYSQL_PWD")
+        lxc("delete", FOREIGN)
+    parts = unpack(path)
+    nodes = {node["name"]: node for node in json.loads(parts["lxd/nodes.json"])}
+    assert nodes[FOREIGN] == {"name": FOREIGN, "status": "stopped", "addresses": {}}
+    assert nodes["e001"]["environment"]["MYSQL_PWD"] == "(hidden)"
+    assert b"environment.MYSQL_PWD (hidden) instead of unset" in parts["lxd/clusters/gpte2e/plan.txt"]
+    assert any(b"e009 -e 'DB_PASSWORD=(hidden)' --mount" in text for name, text in parts.items() if "runs/" in name)
+    whole = b"\0".join(parts.values())
+    for secret in (b"their own", b"by; hand", b"typed", b"s typed, words"):
+        assert secret not in whole
 
 
 def test_a_bundle_with_a_dead_engine_says_what_is_missing(gpuprov: Gpuprov, tmp_path: Path) -> None:
