@@ -22,7 +22,7 @@ from tests.e2e.killing import dump_cluster
 from tests.e2e.places import EVERY_GPU
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
@@ -151,10 +151,13 @@ CASES: dict[str, tuple[Callable[[Ward], object], str, bool]] = {
 
 
 @pytest.fixture(scope="module")
-def ward(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Ward:
+def ward(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ward]:
     path: Path = tmp_path_factory.mktemp("repair") / "spec.yaml"
     path.write_text(place.spec(count=3, gpus=EVERY_GPU))
-    return Ward(gpuprov, place, path)
+    others = killing.loose_links()
+    yield Ward(gpuprov, place, path)
+    gpuprov("cluster", "down", place.cluster)
+    assert killing.loose_links() <= others, "what a killed engine left of the nodes' links goes with them"
 
 
 def expected(ward: Ward, case: str) -> str:
