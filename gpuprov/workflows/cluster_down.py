@@ -63,6 +63,7 @@ def _remove_keys(driver: Driver, name: str, reporter: Reporter, engines: Iterabl
     if not key_folder(name).exists():
         return False
     others = find_elsewhere(name, engines, without=driver.name)
+    again = f"gpuprov cluster down {name} --engine {driver.name}"
     for words in others:
-        reporter.warn(f"kept the ssh keys: {words}")
+        reporter.warn(f"kept the ssh keys: {words}; once it is gone: {again}")
     return not others and remove_keys(name)

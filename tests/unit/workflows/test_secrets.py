@@ -105,5 +105,5 @@ def test_keys_stay_for_the_cluster_of_that_name_on_another_engine(
     assert ("removed the ssh keys" in changed) is (not words)
     assert secrets.private_keys() == ([b"private\n"] if words else [])
     assert [line for line in world.reporter.lines if "keys" in line] == (
-        [f"warn kept the ssh keys: {words}"] * bool(words)
+        [f"warn kept the ssh keys: {words}; once it is gone: gpuprov cluster down lab --engine fake"] * bool(words)
     )
