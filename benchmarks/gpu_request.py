@@ -20,14 +20,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.cluster.leases import host_neighbours
+from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeRequest
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
 from gpuprov.gpu.inventory import SIMULATED_MAX, observe
-from gpuprov.workflows.leases import host_neighbours
 from gpuprov.workflows.run_job import JobOrder, run_job
-from gpuprov.workflows.waiting_for_gpus import Patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -28,10 +28,10 @@ def command(session: Session, file: str | None, engine: str | None) -> None:
     from datetime import datetime, timezone
 
     from gpuprov.cli.runlog import log_folder
+    from gpuprov.cluster.find_engine import DEFAULT, ENGINES
+    from gpuprov.core.report_file import ReportFile
     from gpuprov.drivers.registry import is_installed, open_driver
     from gpuprov.workflows.bundle import Sources, make_bundle
-    from gpuprov.workflows.find_engine import DEFAULT, ENGINES
-    from gpuprov.workflows.report_files import ReportFile
 
     path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
     sources = Sources(

@@ -47,7 +47,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def wanted_spec(wanted: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
     """The spec that these options ask for, and its engine."""
-    from gpuprov.workflows import wanted_spec as workflow
+    from gpuprov.cluster import order as workflow
 
     wishes = workflow.Wishes(
         file=cast("Path | None", wanted["file"]),

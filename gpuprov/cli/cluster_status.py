@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def command(session: Session, name: str, engine: str | None) -> None:
     """Show a cluster's nodes: address, GPU, sharing, role, Slurm's state and health."""
     from gpuprov.cli.node_table import render_nodes
-    from gpuprov.workflows.cluster_status import cluster_status
+    from gpuprov.planes.rows import cluster_status
 
     rows = cluster_status(open_engine_of_cluster(engine, name), name)
     text = (

@@ -25,7 +25,7 @@ def command(session: Session, /, **wanted: object) -> int:
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
-    from gpuprov.workflows.cluster_status import cluster_status
+    from gpuprov.planes.rows import cluster_status
     from gpuprov.workflows.cluster_up import Request, cluster_up
 
     driver, spec = wanted_spec(wanted)

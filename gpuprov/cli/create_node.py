@@ -19,8 +19,8 @@ from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.cluster.node_order import Network
     from gpuprov.spec.models import Role, Sharing
-    from gpuprov.workflows.node_order import Network
 
 
 @click.command()
@@ -42,9 +42,9 @@ def command(
     session: Session, /, name: str, cluster: str, engine: str | None, gpu_mode: str | None, **wanted: object
 ) -> None:
     """Make one more node, with its addresses, its GPUs and its place in Slurm."""
+    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.create_node import create_node
-    from gpuprov.workflows.node_order import NodeOrder
 
     order = NodeOrder(
         name=name,

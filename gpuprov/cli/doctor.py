@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.host.role_needs import Need, Part
     from gpuprov.spec.models import Engine
-    from gpuprov.workflows.role_needs import Need, Part
 
 
 @click.command()
@@ -31,8 +31,8 @@ def command(session: Session, engine: Engine) -> int:
     Exits with 3 when something that nodes need is missing.
     """
     from gpuprov.core.errors import HostNotReady
+    from gpuprov.host.examine import examine_host
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.doctor import examine_host
 
     seen = examine_host(session.reporter, spec=ClusterSpec(engine=engine))
     rows = [(finding.status, finding.id, finding.evidence) for finding in seen.findings]

@@ -45,29 +45,29 @@ gpu_mode_option: Callable[[Any], Any] = click.option(
 
 def open_engine(engine: str | None) -> Driver:
     """Connect to the engine, or to the default one."""
+    from gpuprov.cluster.find_engine import DEFAULT
     from gpuprov.drivers.registry import open_driver
-    from gpuprov.workflows.find_engine import DEFAULT
 
     return open_driver(engine or DEFAULT)
 
 
 def open_engine_of_nodes(engine: str | None, *names: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the nodes."""
-    from gpuprov.workflows.find_engine import engine_of_nodes
+    from gpuprov.cluster.find_engine import engine_of_nodes
 
     return open_engine(engine) if engine else engine_of_nodes(names)
 
 
 def open_engine_of_cluster(engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the cluster, or that it is `created` on."""
-    from gpuprov.workflows.find_engine import engine_of_cluster
+    from gpuprov.cluster.find_engine import engine_of_cluster
 
     return open_engine(engine) if engine else engine_of_cluster(cluster, creates=creates)
 
 
 def open_engine_of_image(engine: str | None, image: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the node image."""
-    from gpuprov.workflows.find_engine import engine_of_image
+    from gpuprov.cluster.find_engine import engine_of_image
 
     return open_engine(engine) if engine else engine_of_image(image)
 
@@ -78,7 +78,7 @@ def open_engines(session: Session, engine: str | None) -> list[Driver]:
     Raises:
         HostNotReady: No engine answers.
     """
-    from gpuprov.workflows.find_engine import DEFAULT, open_answering
+    from gpuprov.cluster.find_engine import DEFAULT, open_answering
 
     if engine:
         return [open_engine(engine)]
@@ -92,7 +92,7 @@ def open_engines(session: Session, engine: str | None) -> list[Driver]:
 
 def observe_gpus(mode: GpuMode) -> HostGpus:
     """The host's GPUs; GPUPROV_SIMULATED_GPUS says how many there are where they are simulated."""
-    from gpuprov.workflows import host_gpus
+    from gpuprov.host import gpus as host_gpus
 
     return host_gpus.observe_gpus(mode)
 

@@ -12,7 +12,7 @@ from gpuprov.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.workflows.waiting_for_gpus import Patience
+    from gpuprov.cluster.waiting_for_gpus import Patience
 
 _DURATION = re.compile(r"([0-9]{1,7})(s|m|h)?", re.ASCII)
 _UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
@@ -73,7 +73,7 @@ def memory_bytes(text: str | None) -> int | None:
 
 def patience(wait_s: float | None) -> Patience:
     """How long `--wait` says."""
-    from gpuprov.workflows.leases import host_neighbours
-    from gpuprov.workflows.waiting_for_gpus import Patience
+    from gpuprov.cluster.leases import host_neighbours
+    from gpuprov.cluster.waiting_for_gpus import Patience
 
     return Patience(neighbours=host_neighbours(), wait_s=wait_s)

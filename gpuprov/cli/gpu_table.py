@@ -10,9 +10,9 @@ from gpuprov.gpu.allocate import fold_leases
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import Gpu
-    from gpuprov.workflows.gpu_board import GpuBoard, GpuChange, GpuRow
 
 SCHEMA: Final = "gpuprov.gpus/v1"
 WATCH_SCHEMA: Final = "gpuprov.gpus-watch/v1"

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.cli.session import Session
+    from gpuprov.cluster.gpu_board import GpuBoard, GpuChange
     from gpuprov.spec.models import GpuMode
-    from gpuprov.workflows.gpu_board import GpuBoard, GpuChange
 
 INTERVAL_S: Final = 2.0
 LONGEST_INTERVAL_S: Final = 7 * 86400.0
@@ -39,8 +39,8 @@ LONGEST_INTERVAL_S: Final = 7 * 86400.0
 def command(session: Session, interval_s: float | None, gpu_mode: str | None) -> None:
     """Show this host's GPUs and who holds them, on every engine; changes nothing."""
     from gpuprov.cli.gpu_table import board_document, render_board
-    from gpuprov.workflows.gpu_board import look_at_gpus
-    from gpuprov.workflows.leases import host_neighbours
+    from gpuprov.cluster.gpu_board import look_at_gpus
+    from gpuprov.cluster.leases import host_neighbours
 
     neighbours = host_neighbours()
     host = host_gpus(session, gpu_mode)
@@ -54,8 +54,8 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
 
 def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) -> None:
     from gpuprov.cli.gpu_table import board_document, changes_document, render_board, render_change
+    from gpuprov.cluster.gpu_board import watch_gpus
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.gpu_board import watch_gpus
     from gpuprov.workflows.watch import every
 
     def first(board: GpuBoard) -> None:

@@ -20,8 +20,8 @@ MIB = 1 << 20
 @click.pass_obj
 def command(session: Session, engine: str | None) -> None:
     """List the node images that gpuprov made, on every engine."""
+    from gpuprov.cluster.build_image import list_images
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
-    from gpuprov.workflows.build_image import list_images
 
     found = [(driver.name, image) for driver in open_engines(session, engine) for image in list_images(driver)]
     rows = [

@@ -12,7 +12,7 @@ from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.workflows.inventory import Inventory
+    from gpuprov.documents.inventory import Inventory
 
 
 @click.command()
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, wanted: str, host: str | None) -> None:
     """Show the nodes of every engine as an inventory of Ansible's; it is an inventory script as well."""
-    from gpuprov.workflows.inventory import read_inventory, render_graph, render_script
+    from gpuprov.documents.inventory import read_inventory, render_graph, render_script
 
     inventory = read_inventory(open_engines(session, None))
     for warning in inventory.warnings:

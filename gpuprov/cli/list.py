@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, everything: bool, engine: str | None) -> None:  # noqa: FBT001 - click's signature
     """List the nodes of every cluster, on every engine."""
-    from gpuprov.workflows.cluster_status import list_rows
+    from gpuprov.planes.rows import list_rows
 
     rows = [row for driver in open_engines(session, engine) for row in list_rows(driver, everything=everything)]
     cells = [

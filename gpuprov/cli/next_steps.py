@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.cluster_status import NodeRow
 
 
 def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:

@@ -9,7 +9,7 @@ from gpuprov.cli.tables import render_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.workflows.cluster_status import NodeRow
+    from gpuprov.planes.rows import NodeRow
 
 _HEADERS = ("NODE", "STATUS", "ADDRESS", "PRIVATE", "GPU", "SHARING", "ROLE", "SLURM", "HEALTH")
 

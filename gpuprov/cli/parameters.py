@@ -60,7 +60,7 @@ def given_command(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 def complete_nodes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """Names of nodes that begin so, on every engine that answers."""
-    from gpuprov.workflows.find_engine import open_answering
+    from gpuprov.cluster.find_engine import open_answering
 
     with contextlib.suppress(GpuprovError):
         nodes = [node for driver in open_answering()[0].values() for node in driver.list_nodes()]

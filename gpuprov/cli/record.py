@@ -20,7 +20,7 @@ def command(session: Session) -> None:
     Devices, driver files in /proc and /sys, names of the driver's libraries, kernel, cgroup and NVML's answers. No host
     names, serial numbers or network addresses; the UUIDs and PCI addresses of GPUs are in it.
     """
-    from gpuprov.workflows.record import take_record
+    from gpuprov.host.record import take_record
 
     record = take_record(Path("/"))
     session.show(record, json.dumps(record, indent=2, ensure_ascii=False))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.workflows.smoke_result import Kernel, SmokeResult
+    from gpuprov.verify.smoke_result import Kernel, SmokeResult
 
 SCHEMA = "gpuprov.smoke-run/v1"
 
@@ -37,8 +37,8 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
     With --local it runs here, with the Python that runs gpuprov, which then needs numba-cuda.
     """
+    from gpuprov.verify.smoke_result import Wanted
     from gpuprov.workflows.smoke import smoke_local, smoke_nodes
-    from gpuprov.workflows.smoke_result import Wanted
 
     kernel = cast("Kernel", given["kernel"])
     _refuse_mixture(kernel, given)

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.verify.models import Report
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.report_files import ReportFile
     from gpuprov.workflows.watch import Change
 
 LONGEST_WATCH_S = 7 * 86400.0
@@ -125,7 +125,7 @@ def _try_write(files: dict[str, ReportFile], report: Report) -> str:
 
 def _open_files(wanted: dict[str, Any]) -> dict[str, ReportFile]:
     """The files asked for, by option; refused before anything is run."""
-    from gpuprov.workflows.report_files import ReportFile
+    from gpuprov.core.report_file import ReportFile
 
     options = {f"--{name}": wanted[name] for name in ("junit", "html") if wanted[name] is not None}
     files = {option: ReportFile(path, option=option) for option, path in options.items()}

@@ -10,27 +10,28 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.cluster.node_order import read_order
+from gpuprov.cluster.secrets import MUNGE_KEY, private_keys
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.redact import hide_secrets, secret_values
+from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.core.tails import MOST_BYTES
+from gpuprov.documents.bundle_host import host_parts
+from gpuprov.documents.bundle_nodes import cluster_parts, engine_parts, node_parts
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.variables import read_variables
-from gpuprov.workflows.bundle_host import host_parts
-from gpuprov.workflows.bundle_nodes import cluster_parts, engine_parts, node_parts
-from gpuprov.workflows.bundle_text import MOST_BYTES
-from gpuprov.workflows.node_order import read_order
-from gpuprov.workflows.secrets import MUNGE_KEY, private_keys
-from gpuprov.workflows.side_by_side import ask_side_by_side
+from gpuprov.workflows.cluster_up import plan_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NetworkState, NodeState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import Engine, GpuMode
-    from gpuprov.workflows.report_files import ReportFile
+    from gpuprov.spec.models import ClusterSpec, Engine, GpuMode
 
     Parts = Mapping[str, Callable[[], str]]
 
@@ -152,8 +153,12 @@ def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> l
     clusters = {labels[LABEL_CLUSTER] for labels in _labels(ours, networks)}
     if not clusters:
         collected.missing[f"{engine}/clusters"] = f"{driver.name} has no cluster of gpuprov"
+
+    def plan(spec: ClusterSpec) -> tuple[str, ...]:
+        return plan_up(driver, spec, sources.observe_gpus(spec.gpus.mode))
+
     for cluster in sorted(clusters):
-        collected.take(cluster_parts(driver, cluster, sources.observe_gpus))
+        collected.take(cluster_parts(driver, cluster, plan))
     collected.take({name: collect for node in ours for name, collect in node_parts(driver, node).items()})
     return [*_munge_keys(driver, ours), *_variables(nodes, networks)]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE
 from gpuprov.workflows.create_node import create_node
-from gpuprov.workflows.node_order import NodeOrder
 from gpuprov.workflows.node_verbs import get_node
 
 if TYPE_CHECKING:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.build_image import BUILDER
+from gpuprov.cluster.find_engine import find_elsewhere
+from gpuprov.cluster.leases import host_engines
+from gpuprov.cluster.nodes import delete_nodes
+from gpuprov.cluster.secrets import key_folder, remove_keys
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.lock import host_lock
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
-from gpuprov.workflows.build_image import BUILDER
-from gpuprov.workflows.cluster_state import observe_cluster
-from gpuprov.workflows.create_nodes import delete_nodes
-from gpuprov.workflows.find_engine import find_elsewhere
-from gpuprov.workflows.leases import host_engines
-from gpuprov.workflows.secrets import key_folder, remove_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gpuprov.cluster.leases import EngineAccess
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.workflows.leases import EngineAccess
 
 
 def cluster_down(

@@ -6,31 +6,31 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.cluster.design import with_offers
+from gpuprov.cluster.images import images_for
+from gpuprov.cluster.leases import host_neighbours
+from gpuprov.cluster.networks import ensure_networks, record_spec
+from gpuprov.cluster.nodes import Run, create_nodes, delete_nodes, repair_nodes, start_nodes
+from gpuprov.cluster.plan import Plan, plan_cluster
+from gpuprov.cluster.room import refuse_host_conflicts
+from gpuprov.cluster.secrets import undo_new_keys
+from gpuprov.cluster.state import ClusterState, observe_cluster
 from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
+from gpuprov.planes.files import plan_files
+from gpuprov.planes.slurm import control as slurm
+from gpuprov.planes.slurm.control import controller_name, outdated, renew_files, renewal_lines
+from gpuprov.planes.slurm.files import planned_member
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.validate import check_spec
-from gpuprov.workflows import slurm
-from gpuprov.workflows.cluster_plan import Plan, plan_cluster
-from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
-from gpuprov.workflows.create_nodes import Run, create_nodes, delete_nodes, repair_nodes, start_nodes
-from gpuprov.workflows.host_room import refuse_host_conflicts
-from gpuprov.workflows.leases import host_neighbours
-from gpuprov.workflows.networks import ensure_networks, record_spec
-from gpuprov.workflows.node_design import with_offers
-from gpuprov.workflows.node_files import plan_files
-from gpuprov.workflows.node_image import images_for
-from gpuprov.workflows.secrets import undo_new_keys
-from gpuprov.workflows.slurm import controller_name, outdated, renew_files, renewal_lines
-from gpuprov.workflows.slurm_files import planned_member
 
 if TYPE_CHECKING:
+    from gpuprov.cluster.leases import Neighbours
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.leases import Neighbours
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.cluster.design import NodeDesign, design_node, with_offers
+from gpuprov.cluster.images import ensure_node_image, get_named_image
+from gpuprov.cluster.leases import host_neighbours, read_leases
+from gpuprov.cluster.networks import attach, ensure_networks, plan_networks
+from gpuprov.cluster.nodes import Run, create_nodes, start_nodes
+from gpuprov.cluster.room import refuse_host_conflicts
+from gpuprov.cluster.secrets import undo_new_keys
+from gpuprov.cluster.state import ClusterState, observe_cluster
+from gpuprov.cluster.waiting_for_gpus import Patience, when_free
 from gpuprov.core import execution
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.lock import host_lock
@@ -16,6 +25,11 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
 from gpuprov.gpu.allocate import allocate
+from gpuprov.gpu.ask_spec import ask_of_node
+from gpuprov.planes.files import plan_files
+from gpuprov.planes.renew import follow_cluster
+from gpuprov.planes.slurm.control import controller_name, renew_files
+from gpuprov.planes.slurm.files import planned_member, present_member
 from gpuprov.spec.addressing import (
     free_number,
     number_of_address,
@@ -27,31 +41,17 @@ from gpuprov.spec.addressing import (
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.validate import check_spec
 from gpuprov.spec.variables import overlay_variables
-from gpuprov.workflows.asked_gpus import ask_of_node
-from gpuprov.workflows.cluster_state import ClusterState, observe_cluster
-from gpuprov.workflows.create_nodes import Run, create_nodes, start_nodes
-from gpuprov.workflows.follow import follow_cluster
-from gpuprov.workflows.host_room import refuse_host_conflicts
-from gpuprov.workflows.leases import host_neighbours, read_leases
-from gpuprov.workflows.networks import attach, ensure_networks, plan_networks
-from gpuprov.workflows.node_design import NodeDesign, design_node, with_offers
-from gpuprov.workflows.node_files import plan_files
-from gpuprov.workflows.node_image import ensure_node_image, get_named_image
-from gpuprov.workflows.secrets import undo_new_keys
-from gpuprov.workflows.slurm import controller_name, renew_files
-from gpuprov.workflows.slurm_files import planned_member, present_member
-from gpuprov.workflows.waiting_for_gpus import Patience, when_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from ipaddress import IPv4Interface
 
+    from gpuprov.cluster.leases import Neighbours
+    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NetworkRequest, NodeState
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.workflows.leases import Neighbours
-    from gpuprov.workflows.node_order import NodeOrder
 
 _ANSWER_S = 0.4  # long enough for a neighbour on a local bridge
 _DISCARD_PORT = 9

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.cluster.order import Wishes, wanted_name, wanted_spec
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.planes.converged import Ensured
+from gpuprov.planes.rows import cluster_status
 from gpuprov.workflows.cluster_down import cluster_down
-from gpuprov.workflows.cluster_state import observe_cluster
-from gpuprov.workflows.cluster_status import cluster_status
 from gpuprov.workflows.cluster_up import Request, cluster_up, plan_up
-from gpuprov.workflows.ensured import Ensured
-from gpuprov.workflows.wanted_spec import Wishes, wanted_name, wanted_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.build_image import find_built, match_images
+from gpuprov.cluster.images import node_recipe
+from gpuprov.cluster.services import init_of
 from gpuprov.spec.validate import check_spec
 from gpuprov.workflows import image_verbs
-from gpuprov.workflows.build_image import find_built, match_images
-from gpuprov.workflows.node_image import node_recipe
-from gpuprov.workflows.services import init_of
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.cluster.leases import leased_uuids
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.visible import parse_selection
+from gpuprov.planes.converged import Ensured
+from gpuprov.planes.rows import describe
 from gpuprov.workflows import node_verbs
-from gpuprov.workflows.cluster_status import describe
 from gpuprov.workflows.create_node import create_node, plan_node
-from gpuprov.workflows.ensured import Ensured
-from gpuprov.workflows.leases import leased_uuids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.workflows.node_order import NodeOrder
 
 NodeGoal = Literal["present", "stopped", "absent"]
 

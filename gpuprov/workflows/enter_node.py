@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.secrets import ensure_ssh_key, key_folder
 from gpuprov.core.errors import EngineError
 from gpuprov.core.execution import run_attached
 from gpuprov.drivers.base import LABEL_CLUSTER, File
 from gpuprov.workflows.node_verbs import get_running
-from gpuprov.workflows.secrets import ensure_ssh_key, key_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,25 +6,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.cluster.build_image import BUILDER, EnsuredImage, find_built, match_images, remove_image
+from gpuprov.cluster.images import ensure_node_image, node_recipe
+from gpuprov.cluster.networks import ensure_networks, plan_networks
+from gpuprov.cluster.room import refuse_host_conflicts
+from gpuprov.cluster.services import init_of
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.spec.validate import check_spec
-from gpuprov.workflows.build_image import BUILDER, EnsuredImage, find_built, match_images, remove_image
-from gpuprov.workflows.cluster_state import observe_cluster
-from gpuprov.workflows.host_room import refuse_host_conflicts
-from gpuprov.workflows.networks import ensure_networks, plan_networks
-from gpuprov.workflows.node_image import ensure_node_image, node_recipe
-from gpuprov.workflows.services import init_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.cluster_state import ClusterState
 
 LABEL_PURPOSE, PURPOSE = "gpuprov.purpose", "image build"  # on a bridge that goes with the build
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.nodes import delete_nodes, start_nodes
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
+from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_CLUSTER, Exposure
+from gpuprov.planes.renew import follow
+from gpuprov.planes.slurm import control as slurm
 from gpuprov.spec.models import ClusterSpec
-from gpuprov.workflows import slurm
-from gpuprov.workflows.cluster_state import observe_cluster
-from gpuprov.workflows.create_nodes import delete_nodes, start_nodes
-from gpuprov.workflows.follow import follow
-from gpuprov.workflows.side_by_side import each
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.workflows.cluster_state import ClusterState
 
 _PORT_MAX = 65535
 

@@ -8,8 +8,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.cluster.build_image import find_built
+from gpuprov.cluster.design import design_node, with_offers
+from gpuprov.cluster.images import get_named_image, node_recipe
+from gpuprov.cluster.leases import is_orphan, read_leases
+from gpuprov.cluster.services import init_of
+from gpuprov.cluster.waiting_for_gpus import when_free
 from gpuprov.core.lock import host_lock
 from gpuprov.core.process import describe_owner
+from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_IMAGE,
@@ -23,24 +30,17 @@ from gpuprov.gpu.ask import Default, GpuWish, decide_ask
 from gpuprov.spec.models import ClusterSpec, MountSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.validate import check_spec
 from gpuprov.spec.variables import read_variables
-from gpuprov.workflows.build_image import find_built
 from gpuprov.workflows.image_verbs import build_image
-from gpuprov.workflows.leases import is_orphan, read_leases
-from gpuprov.workflows.node_design import design_node, with_offers
-from gpuprov.workflows.node_image import get_named_image, node_recipe
-from gpuprov.workflows.services import init_of
-from gpuprov.workflows.side_by_side import ask_side_by_side
-from gpuprov.workflows.waiting_for_gpus import when_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NodeRequest, NodeState, Stream
     from gpuprov.gpu.allocate import Claims, LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.models import Sharing
-    from gpuprov.workflows.waiting_for_gpus import Patience
 
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
 # Where a job's image is built: apart from what clusters have by default, perhaps on another engine.

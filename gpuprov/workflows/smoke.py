@@ -8,25 +8,25 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
+from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.state import observe_cluster, pick_nodes
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.execution import run
+from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.verify.models import Expectation
 from gpuprov.verify.request import stand_for
 from gpuprov.verify.smoke_document import read_document
-from gpuprov.workflows.cluster_state import observe_cluster, pick_nodes
-from gpuprov.workflows.leases import leased_uuids
-from gpuprov.workflows.side_by_side import ask_side_by_side
-from gpuprov.workflows.smoke_result import LOCAL, Answer, judge, no_result
+from gpuprov.verify.smoke_result import LOCAL, Answer, judge, no_result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.workflows.cluster_state import ClusterState
-    from gpuprov.workflows.smoke_result import SmokeResult, Wanted
+    from gpuprov.verify.smoke_result import SmokeResult, Wanted
 
 _SIMULATOR = {"NUMBA_ENABLE_CUDASIM": "1"}
 _NO_SIMULATOR = {"NUMBA_ENABLE_CUDASIM": "0"}

@@ -9,27 +9,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.state import observe_cluster, pick_nodes
+from gpuprov.cluster.verify_facts import expect_host, expect_node, gateway_of, listed_gpus
 from gpuprov.core.errors import GpuprovError, TimedOut
+from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
+from gpuprov.host.look import look_at_host
 from gpuprov.verify.chain import judge_host, judge_node
 from gpuprov.verify.measure import measure_node
 from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import Work, parse_answer, probe_argv
-from gpuprov.workflows.cluster_state import observe_cluster, pick_nodes
-from gpuprov.workflows.expectations import expect_host, expect_node, gateway_of, listed_gpus
-from gpuprov.workflows.host_look import look_at_host
-from gpuprov.workflows.leases import leased_uuids
-from gpuprov.workflows.side_by_side import ask_side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Expectation, NodeReport
-    from gpuprov.workflows.cluster_state import ClusterState
 
     ObserveGpus = Callable[[GpuMode], HostGpus]
     LookAtHost = Callable[[Mapping[str, Any] | None], Observation]

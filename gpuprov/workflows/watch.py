@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
 from gpuprov.verify.checks.host import HOST
 from gpuprov.verify.models import Report
 from gpuprov.verify.report import PROBLEMS
-from gpuprov.workflows.cluster_state import observe_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -29,11 +29,11 @@ from gpuprov.drivers.base import (
     NetworkRequest,
     NodeRequest,
 )
-from gpuprov.drivers.fake.driver import FakeDriver
-from gpuprov.drivers.fake.engine import Command, FakeEngine, FakeImage
 from gpuprov.drivers.registry import open_driver
 from gpuprov.provision.recipe import ROOTFS_PACKAGES
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import Command, FakeEngine, FakeImage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

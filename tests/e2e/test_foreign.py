@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster.images import node_recipe
 from gpuprov.core.fingerprint import short
+from gpuprov.host.gpus import observe_gpus
 from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
-from gpuprov.workflows.host_gpus import observe_gpus
-from gpuprov.workflows.node_image import node_recipe
 from tests.e2e.conftest import lxd, output
 from tests.e2e.places import MARK
 

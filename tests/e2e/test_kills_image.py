@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster.build_image import BUILDER
 from gpuprov.provision.folder import abandoned_folders
-from gpuprov.workflows.build_image import BUILDER
 from tests.e2e.conftest import lxd
 from tests.e2e.killing import SIGNALS, Blow, loose_links, strike
 from tests.e2e.lives import counted

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
-from gpuprov.core.outlast import to_its_end
+from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import (
     LABEL_ROLE,
     ROLE_BUILDER,

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.workflows import doctor
-from gpuprov.workflows.doctor import Examination
-from gpuprov.workflows.finding import Finding
-from gpuprov.workflows.role_needs import Need
+from gpuprov.host import examine as doctor
+from gpuprov.host.examine import Examination
+from gpuprov.host.finding import Finding
+from gpuprov.host.role_needs import Need
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.workflows.replay import write_tree
+from tests.fakes.replay import write_tree
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,11 +8,11 @@ import pytest
 from gpuprov.cli import smoke as verb
 from gpuprov.cli.main import main
 from gpuprov.cli.smoke import render_results
+from gpuprov.verify.smoke_result import SmokeResult
 from gpuprov.workflows import smoke
-from gpuprov.workflows.smoke_result import SmokeResult
 
 if TYPE_CHECKING:
-    from gpuprov.workflows.smoke_result import Wanted
+    from gpuprov.verify.smoke_result import Wanted
 
 DOCUMENT = {
     "seconds": {"total": 1.25},

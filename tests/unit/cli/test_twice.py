@@ -18,17 +18,15 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.lock import LOCK_NAME
 from gpuprov.drivers import registry
 from tests.twice import TWICE
-from tests.unit.workflows import conftest as workflows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.fakes.world import World
     from tests.twice import Argv
-    from tests.unit.workflows.conftest import World
 
 MODULE = "gpuprov_test_engine"
 NAMES = {"cluster": "lab", "p": "c"}
-lock_folder, world = workflows.lock_folder, workflows.world
 
 
 @pytest.fixture
@@ -46,7 +44,7 @@ def typed(world: World, monkeypatch: pytest.MonkeyPatch) -> Typed:
     module.connect = connect  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, MODULE, module)
     monkeypatch.setattr(registry, "_OPENERS", dict.fromkeys(registry._OPENERS, MODULE))
-    monkeypatch.setattr("gpuprov.workflows.host_gpus.observe_gpus", lambda _mode: world.host)
+    monkeypatch.setattr("gpuprov.host.gpus.observe_gpus", lambda _mode: world.host)
     return Typed(world)
 
 

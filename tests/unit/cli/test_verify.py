@@ -9,8 +9,8 @@ import pytest
 
 from gpuprov.cli.main import EXIT_INTERRUPTED, main
 from gpuprov.core.errors import EngineError, HostNotReady
+from gpuprov.core.report_file import ReportFile
 from gpuprov.verify.models import Check, NodeReport, Report
-from gpuprov.workflows.report_files import ReportFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,7 +165,7 @@ def test_watch_keeps_files_up_to_date_and_survives_a_disk_that_is_full(
                 raise HostNotReady("the report could not be written to a.xml", evidence="No space left", fix="df -h")
             super().write(content)
 
-    monkeypatch.setattr("gpuprov.workflows.report_files.ReportFile", Full)
+    monkeypatch.setattr("gpuprov.core.report_file.ReportFile", Full)
     workflow.answers = [report("pass"), report("pass"), report("pass"), report("fail"), KeyboardInterrupt()]
     assert main(["verify", "--watch", "0.01", "--junit", str(xml), "--html", str(html)]) == EXIT_INTERRUPTED
     # Round 1 writes both, in rounds 2 and 3 the first write fails, round 4 writes both again.

@@ -13,8 +13,10 @@ import pytest
 import gpuprov.verify
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogue, nearest_ids
+from gpuprov.host import examine as doctor
+from gpuprov.host import findings as host_findings
+from gpuprov.host import gpu_findings, role_needs
 from gpuprov.verify.chain import CHAIN, HOST_CHAIN
-from gpuprov.workflows import doctor, gpu_findings, host_findings, role_needs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

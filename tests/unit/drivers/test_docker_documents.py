@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpuprov.cluster.drift import changed_settings
 from gpuprov.drivers.base import Attachment, EngineGpus, Exposure, NetworkRequest, NodeRequest
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.blueprint import (
@@ -17,7 +18,6 @@ from gpuprov.drivers.docker.blueprint import (
     plan_blueprint,
 )
 from gpuprov.spec.devices import CharDevice, Mount
-from gpuprov.workflows.node_drift import changed_settings
 
 NICS = (
     Attachment(

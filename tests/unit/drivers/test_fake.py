@@ -7,9 +7,9 @@ import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, File, NodeRequest
-from gpuprov.drivers.fake.driver import FakeDriver
-from gpuprov.drivers.fake.engine import FakeEngine, FakeImage
-from gpuprov.drivers.fake.faults import Killed
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeEngine, FakeImage
+from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver

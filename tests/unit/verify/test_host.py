@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster.verify_facts import expect_host
 from gpuprov.verify.chain import CHAIN, HOST_CHAIN, judge_host, judge_node
 from gpuprov.verify.models import Expectation, Report
 from gpuprov.verify.report import problem_lines, summary, table_rows
-from gpuprov.workflows.expectations import expect_host
-from tests.unit.workflows.hosts import GATEWAY, NOTHING, see_host, see_real_host
+from tests.unit.host.hosts import GATEWAY, NOTHING, see_host, see_real_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -49,7 +49,7 @@ def real(build_case: Build) -> dict[str, Any]:
 
 def test_the_host_is_in_the_form_of_a_node(build_case: Build) -> None:
     from gpuprov.verify.chain import judge_host
-    from tests.unit.workflows.hosts import GATEWAY, see_host, see_real_host
+    from tests.unit.host.hosts import GATEWAY, see_host, see_real_host
 
     node = judge_node(*build_case({"base": "real"}))
     expected = models.Expectation(node="host", status="running", access="raw", gateway=GATEWAY)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
+from gpuprov.core.report_file import ReportFile
+from gpuprov.documents.bundle_host import pick_kernel_lines
 from gpuprov.drivers.base import Attachment, ExecResult
-from gpuprov.drivers.fake.engine import FakeNode
 from gpuprov.spec.devices import Mount
 from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack
-from gpuprov.workflows.bundle_host import pick_kernel_lines
-from gpuprov.workflows.report_files import ReportFile
+from tests.fakes.engine import FakeNode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.drivers.fake.engine import Command
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.engine import Command
+    from tests.fakes.world import World
 
 TOKEN = "tok-1234567890"
 

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, SpecError, TimedOut, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_SPEC, NetworkState
-from gpuprov.drivers.fake.faults import Killed
 from gpuprov.gpu.allocate import GpusTaken
+from gpuprov.host.facts import Link
+from gpuprov.planes.slurm import control as slurm
 from gpuprov.spec.models import NetworkSpec, NodesSpec
-from gpuprov.workflows import slurm
-from gpuprov.workflows.cluster_state import observe_cluster
 from gpuprov.workflows.cluster_up import plan_up
-from gpuprov.workflows.host_facts import Link
+from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.spec.models import ClusterSpec
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.world import World
 
 
 def test_from_nothing(world: World) -> None:

@@ -15,18 +15,18 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
     Attachment,
 )
-from gpuprov.drivers.fake.engine import FakeImage, FakeNode
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import MountSpec
 from gpuprov.workflows import create_node as module
 from gpuprov.workflows.clone_node import clone_node
+from tests.fakes.engine import FakeImage, FakeNode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.world import World
 
 
 @contextmanager

@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster.node_order import NodeOrder
+from gpuprov.cluster.order import Wishes
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.drivers.fake.engine import FakeNode
 from gpuprov.workflows.ensure_cluster import ensure_cluster
 from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
 from gpuprov.workflows.ensure_node import NodeGoal, ensure_node
-from gpuprov.workflows.node_order import NodeOrder
-from gpuprov.workflows.wanted_spec import Wishes
+from tests.fakes.engine import FakeNode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.planes.converged import Ensured
     from gpuprov.workflows.ensure_cluster import ClusterGoal
-    from gpuprov.workflows.ensured import Ensured
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.world import World
 
 
 def node(world: World, goal: NodeGoal = "present", *, check: bool = False, **order: Any) -> Ensured:

@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster import leases as leases_module
+from gpuprov.cluster.leases import EngineAccess, Neighbours
+from gpuprov.cluster.node_order import NodeOrder
+from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
-from gpuprov.drivers.fake.driver import FakeDriver
-from gpuprov.drivers.fake.engine import FakeEngine, FakeNode
-from gpuprov.drivers.fake.faults import Killed
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.inventory import observe
 from gpuprov.spec.models import NetworkSpec, NodesSpec
-from gpuprov.workflows import leases as leases_module
 from gpuprov.workflows.create_node import create_node
-from gpuprov.workflows.leases import EngineAccess, Neighbours
-from gpuprov.workflows.node_order import NodeOrder
 from gpuprov.workflows.node_verbs import remove
-from gpuprov.workflows.waiting_for_gpus import Patience
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeEngine, FakeNode
+from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.world import World
 
 
 class Other:

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import TimedOut
-from gpuprov.drivers.fake.faults import Killed
-from gpuprov.workflows import node_verbs, slurm
+from gpuprov.planes.slurm import control as slurm
+from gpuprov.workflows import node_verbs
 from gpuprov.workflows.clone_node import clone_node
+from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.core.outcome import Outcome
     from tests.conftest import Ledger
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.world import World
 
 CONF = "/etc/slurm/slurm.conf"
 MUNGE_KEY = "/etc/munge/munge.key"

@@ -6,13 +6,13 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.drivers.base import Exposure
+from gpuprov.planes.rows import cluster_status, list_rows
 from gpuprov.workflows import node_verbs
-from gpuprov.workflows.cluster_status import cluster_status, list_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.world import World
 
 REFUSED: dict[str, Callable[[World], object]] = {
     "start of nothing": lambda w: node_verbs.start(w.driver, ["c009"], reporter=w.reporter),

@@ -17,14 +17,14 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.outcome import Outcome
-from gpuprov.workflows.cluster_status import cluster_status, list_rows
+from gpuprov.planes.rows import cluster_status, list_rows
 from gpuprov.workflows.cluster_up import plan_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.conftest import Ledger
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.world import World
 
     Act = Callable[[], Outcome]
 

@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster import leases
+from gpuprov.cluster.leases import Neighbours
+from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
+from gpuprov.documents.inventory import read_inventory
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING, NotCapable
-from gpuprov.drivers.fake.driver import FakeDriver
-from gpuprov.drivers.fake.engine import Command, FakeNode
-from gpuprov.drivers.fake.faults import Killed
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.inventory import observe
-from gpuprov.workflows import leases
 from gpuprov.workflows import run_job as job_workflow
-from gpuprov.workflows.inventory import read_inventory
-from gpuprov.workflows.leases import Neighbours
 from gpuprov.workflows.node_verbs import remove
 from gpuprov.workflows.run_job import JobOrder, run_job
-from gpuprov.workflows.waiting_for_gpus import Patience
-from tests.unit.workflows.conftest import said
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import Command, FakeNode
+from tests.fakes.faults import Killed
+from tests.fakes.world import said
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.drivers.base import ExecResult, NodeState, Stream
-    from tests.unit.workflows.conftest import World
+    from tests.fakes.world import World
 
 GONE = "here boot pid:[1] 1 1"
 

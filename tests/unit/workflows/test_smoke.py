@@ -11,15 +11,15 @@ import pytest
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, UsageError
 from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
 from gpuprov.gpu.inventory import observe
+from gpuprov.verify.smoke_result import Kernel, Wanted
 from gpuprov.workflows import smoke
 from gpuprov.workflows.smoke import smoke_local, smoke_nodes
-from gpuprov.workflows.smoke_result import Kernel, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.workflows.smoke_result import SmokeResult
+    from gpuprov.verify.smoke_result import SmokeResult
     from tests.conftest import Recording
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"
@@ -288,7 +288,7 @@ def test_here_without_a_gpu_that_works_the_fix_is_the_simulator(python: Python) 
 
 
 def test_here_it_is_given_up_in_the_end(python: Python, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprov.workflows.smoke_result.TIMEOUT_S", 0.2)
+    monkeypatch.setattr("gpuprov.verify.smoke_result.TIMEOUT_S", 0.2)
     path = python.says("")
     python.path.write_text("#!/bin/sh\nexec sleep 30\n")
     with pytest.raises(TimedOut):

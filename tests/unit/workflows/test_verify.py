@@ -14,7 +14,7 @@ from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
 from gpuprov.gpu.inventory import observe
 from gpuprov.verify.request import Work
 from gpuprov.workflows.verify import QUICK, HostSight, verify_cluster
-from tests.unit.workflows.hosts import see_host
+from tests.unit.host.hosts import see_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

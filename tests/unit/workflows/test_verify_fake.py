@@ -13,23 +13,23 @@ import pytest
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult
-from gpuprov.drivers.fake.driver import FakeDriver
-from gpuprov.drivers.fake.engine import FakeEngine, FakeNode
 from gpuprov.gpu.inventory import observe
 from gpuprov.verify.request import Work
 from gpuprov.workflows.verify import QUICK, HostSight, verify_cluster
 from gpuprov.workflows.watch import watch
-from tests.unit.workflows.hosts import see_host
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeEngine, FakeNode
+from tests.unit.host.hosts import see_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.drivers.fake.engine import Command
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Report
     from gpuprov.workflows.watch import Change
+    from tests.fakes.engine import Command
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"
 LABELS = {

@@ -69,8 +69,8 @@ fix: {python} -m pip install gpuprov"""
 
 @functools.cache
 def _transport(engine: str) -> Transport:
+    from gpuprov.cluster.transport import ENTRY
     from gpuprov.provision.transport import ENTRY_VARIABLE, load_entry
-    from gpuprov.workflows.node_transport import ENTRY
 
     return load_entry(os.environ.get(ENTRY_VARIABLE) or ENTRY)(engine)
 

@@ -96,8 +96,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             from gpuprov.core.errors import GpuprovError
         except ImportError as error:
             raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
-        from gpuprov.workflows.find_engine import DEFAULT, open_answering
-        from gpuprov.workflows.inventory import read_inventory
+        from gpuprov.cluster.find_engine import DEFAULT, open_answering
+        from gpuprov.documents.inventory import read_inventory
 
         try:
             drivers, errors = open_answering()

@@ -12,8 +12,8 @@ from ansible.module_utils.basic import AnsibleModule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpuprov.workflows.cluster_status import NodeRow
-    from gpuprov.workflows.ensured import Ensured
+    from gpuprov.planes.converged import Ensured
+    from gpuprov.planes.rows import NodeRow
 
     Results = dict[str, Any]
 

@@ -104,9 +104,9 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
+    from gpuprov.cluster.order import Wishes, wanted_engine
+    from gpuprov.host.gpus import observe_gpus
     from gpuprov.workflows.ensure_cluster import ensure_cluster
-    from gpuprov.workflows.host_gpus import observe_gpus
-    from gpuprov.workflows.wanted_spec import Wishes, wanted_engine
 
     wanted = module.params
     wishes = Wishes(

@@ -81,10 +81,10 @@ ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 
 def act(module: Module) -> dict[str, Any]:
     """Look at the host and at the leases."""
+    from gpuprov.cluster.gpu_board import look_at_gpus
+    from gpuprov.cluster.leases import host_neighbours
     from gpuprov.drivers.registry import open_driver
-    from gpuprov.workflows.gpu_board import look_at_gpus
-    from gpuprov.workflows.host_gpus import observe_gpus
-    from gpuprov.workflows.leases import host_neighbours
+    from gpuprov.host.gpus import observe_gpus
 
     host = observe_gpus(module.params["gpu_mode"] or "auto")
     engine = module.params["engine"]

@@ -87,11 +87,11 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
+    from gpuprov.cluster.find_engine import DEFAULT
     from gpuprov.drivers.registry import open_driver
+    from gpuprov.host.gpus import observe_gpus
     from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
     from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
-    from gpuprov.workflows.find_engine import DEFAULT
-    from gpuprov.workflows.host_gpus import observe_gpus
 
     wanted = module.params
     driver, listener, check = open_driver(wanted["engine"] or DEFAULT), Listener(module), module.check_mode

@@ -143,13 +143,13 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the node to its state."""
+    from gpuprov.cluster.find_engine import engine_of_cluster
+    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.names import check_cluster_name
     from gpuprov.drivers.registry import open_driver
+    from gpuprov.host.gpus import observe_gpus
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure_node import ensure_node
-    from gpuprov.workflows.find_engine import engine_of_cluster
-    from gpuprov.workflows.host_gpus import observe_gpus
-    from gpuprov.workflows.node_order import NodeOrder
 
     wanted = module.params
     check_cluster_name(wanted["cluster"])

@@ -76,12 +76,12 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
+    from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.core.names import check_cluster_name, expand
     from gpuprov.drivers.registry import open_driver
+    from gpuprov.host.gpus import observe_gpus
     from gpuprov.verify.report import problem_lines, summary, to_document
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.find_engine import engine_of_cluster
-    from gpuprov.workflows.host_gpus import observe_gpus
     from gpuprov.workflows.verify import HostSight, verify_cluster
 
     wanted = module.params

@@ -1,0 +1,279 @@
+"""The node image: one base, roles applied once in a builder node, published under the fingerprint of its recipe."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpuprov import __version__
+from gpuprov.cluster import services
+from gpuprov.cluster import transport as node_transport
+from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
+from gpuprov.core.fingerprint import short
+from gpuprov.core.interrupts import to_its_end
+from gpuprov.core.rollback import Rollback
+from gpuprov.core.waiting import Wait
+from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    LABEL_IMAGE,
+    LABEL_ROLE,
+    LABEL_VERSION,
+    ROLE_BUILDER,
+    File,
+    NodeRequest,
+)
+from gpuprov.provision.inventory import Target
+from gpuprov.provision.payload import payload_stamp
+from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
+from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
+from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.provision.wheels import ensure_wheels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import (
+        Attachment,
+        Driver,
+        ImageState,
+    )
+    from gpuprov.provision.recipe import Recipe
+
+BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
+OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
+PAYLOAD = "/var/cache/gpuprov"
+LABEL_PYTHON = "gpuprov.python"
+LABEL_MUNGE_OWNER = "gpuprov.munge-owner"
+LABEL_SLURM_OWNER = "gpuprov.slurm-owner"
+GIB = 1 << 30
+ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
+CACHE_ROOM_BYTES = 2 * GIB
+BOOT_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildSite:
+    """Where an image is built.
+
+    Attributes:
+        attachments: The builder's networks; the package mirror must be reachable through them.
+        files: What the builder needs to resolve names: /etc/resolv.conf, /etc/hosts.
+        cache: Folder of the host that keeps root file systems and wheels.
+    """
+
+    attachments: tuple[Attachment, ...]
+    files: tuple[File, ...] = ()
+    cache: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildTools:
+    """What a build uses of the world outside the engine."""
+
+    rootfs: Callable[..., Path] = ensure_rootfs
+    wheels: Callable[..., list[Path]] = ensure_wheels
+    play: Callable[..., PlayResult] = run_play
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsuredImage:
+    """The image, and whether it had to be built."""
+
+    image: ImageState
+    built: bool
+
+
+def find_built(driver: Driver, recipe: Recipe) -> ImageState | None:
+    """The image of a recipe, if it is there."""
+    return _labelled(driver, recipe.fingerprint)
+
+
+def _labelled(driver: Driver, fingerprint: str) -> ImageState | None:
+    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == fingerprint), None)
+
+
+def ensure_image(
+    driver: Driver, recipe: Recipe, *, site: BuildSite, reporter: Reporter, tools: BuildTools | None = None
+) -> EnsuredImage:
+    """Build the recipe's image unless the engine has it; the caller holds the host lock.
+
+    A build that is killed leaves a builder node and no image; the next one removes it.
+
+    Raises:
+        HostNotReady: Too little room, mmdebstrap or the index failed; nothing was made.
+        EngineError: The base is unknown, or the engine failed.
+        PlaybookError: A role failed; the builder is removed.
+    """
+    fingerprint = recipe.fingerprint  # once: what is built is what was there when it began
+    found = _labelled(driver, fingerprint)
+    if found is not None:
+        return EnsuredImage(image=found, built=False)
+    tools = tools or BuildTools()
+    cache = site.cache or default_cache()
+    _refuse_taken_names(driver, short(fingerprint))
+    _refuse_without_room(driver, cache)
+    with reporter.phase("base"):
+        base = _ensure_base(driver, recipe, cache, tools)
+    with Rollback(reporter) as rollback:
+        rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
+        with reporter.phase("builder"):
+            to_its_end(partial(_start_builder, driver, base, site))
+            python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
+        with reporter.phase("wheels"):
+            _push_payload(driver, recipe, tools.wheels(recipe.requirements, python=python, cache=cache))
+        with reporter.phase("roles"):
+            tools.play(_play(driver, recipe), reporter=reporter)
+        with reporter.phase("publish"):
+            labels = _labels(driver, recipe, fingerprint, python)
+            image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
+    return EnsuredImage(image=image, built=True)
+
+
+def list_images(driver: Driver) -> list[ImageState]:
+    """The images that gpuprov made."""
+    return driver.list_images()
+
+
+def match_images(driver: Driver, name: str) -> list[ImageState]:
+    """The images of ours of that name, or whose fingerprints begin so."""
+    return [
+        image
+        for image in driver.list_images()
+        if name and (name == image.name or image.labels.get(LABEL_FINGERPRINT, "").startswith(name))
+    ]
+
+
+def remove_image(driver: Driver, name: str) -> ImageState:
+    """Remove an image of ours, by name or by the first digits of its fingerprint; nodes made from it stay.
+
+    Raises:
+        EngineError: There is none, or more than one, of that name.
+    """
+    matching = match_images(driver, name)
+    if len(matching) != 1:
+        raise EngineError(
+            f"{len(matching)} images of gpuprov are called {name!r}",
+            evidence=f"images: {', '.join(image.name for image in driver.list_images()) or 'none'}",
+            fix="gpuprov image list",
+        )
+    driver.delete_image(matching[0].id)
+    return matching[0]
+
+
+def _refuse_taken_names(driver: Driver, image: str) -> None:
+    """Ask before the minute that a build takes whether the builder's name and the image's are free or ours."""
+    builder = next((node for node in driver.list_nodes() if node.name == BUILDER and not node.ours), None)
+    holder = f"the instance {BUILDER}, {builder.status}" if builder else driver.image_name_holder(image)
+    if holder:
+        raise NotOurs(
+            f"a name that building an image needs is taken: {holder}",
+            evidence=f"{driver.name} has it without a label of gpuprov",
+            fix="rename or remove what has that name, then run the same command again",
+        )
+
+
+def _refuse_without_room(driver: Driver, cache: Path) -> None:
+    free = driver.facts().free_bytes
+    if free is not None and free < ENGINE_ROOM_BYTES:
+        raise HostNotReady(
+            "too little room for an image in the engine's storage",
+            evidence=f"{free / GIB:.1f} GiB free, {ENGINE_ROOM_BYTES / GIB:.0f} GiB needed",
+            fix="gpuprov image list  # then remove what is not used: gpuprov image rm NAME",
+        )
+    folder = next(path for path in (cache, *cache.parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    if free < CACHE_ROOM_BYTES:
+        raise HostNotReady(
+            "too little room on the disk for what an image is built from",
+            evidence=f"{folder}: {free / GIB:.1f} GiB free, {CACHE_ROOM_BYTES / GIB:.0f} GiB needed",
+            fix=f"df -h {folder}  # make room there",
+        )
+
+
+def _ensure_base(driver: Driver, recipe: Recipe, cache: Path, tools: BuildTools) -> str:
+    if recipe.engine_image is None:
+        rootfs = tools.rootfs(recipe.base, ROOTFS_PACKAGES, cache=cache)
+        return driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: __version__})
+    image = driver.find_image(recipe.engine_image)
+    if image is None:
+        raise EngineError(
+            f"{driver.name} has no image {recipe.engine_image!r} to build from",
+            evidence=f"the base in the spec is {recipe.base!r}",
+            fix="import one under that name, or use a suite as the base, such as bookworm",
+        )
+    return image.id
+
+
+def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
+    driver.delete_node(BUILDER)
+    labels = {LABEL_CLUSTER: OWNER, LABEL_ROLE: ROLE_BUILDER, LABEL_VERSION: __version__}
+    driver.create_node(
+        NodeRequest(name=BUILDER, image=base, labels=labels, attachments=site.attachments, files=site.files)
+    )
+    driver.start_node(BUILDER)
+    wait = Wait(
+        what="the builder node to boot",
+        timeout_s=BOOT_TIMEOUT_S,
+        fix="use a base that boots, such as bookworm; the host's room and load: gpuprov doctor",
+    )
+    wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted)
+
+
+def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
+    for wheel in wheels:  # one at a time: they are large
+        driver.push(BUILDER, [File(path=f"{PAYLOAD}/wheels/{wheel.name}", content=wheel.read_bytes())])
+    kernels = recipe.smoke_kernels
+    driver.push(
+        BUILDER,
+        [
+            File(path=f"{PAYLOAD}/smoke_kernels/{path.relative_to(kernels)}", content=path.read_bytes())
+            for path in source_files(kernels)
+        ],
+    )
+
+
+def _play(driver: Driver, recipe: Recipe) -> Play:
+    variables: dict[str, dict[str, object]] = {
+        "base": {"base_init": recipe.init, "base_extra_packages": list(recipe.packages)},
+        "cuda": {
+            "cuda_requirements": list(recipe.requirements),
+            "cuda_stamp": payload_stamp(recipe.requirements, recipe.smoke_kernels),
+        },
+        "slurm": {"slurm_init": recipe.init},
+    }
+    roles = [RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles]
+    return Play(
+        roles=(*roles, RoleUse(name="base", tasks="clean")),
+        targets=(Target(name=BUILDER, engine=driver.name),),
+        roles_path=recipe.roles_path,
+        transport=node_transport.ENTRY,
+    )
+
+
+def _labels(driver: Driver, recipe: Recipe, fingerprint: str, python: str) -> dict[str, str]:
+    labels = {
+        LABEL_FINGERPRINT: fingerprint,
+        LABEL_IMAGE: recipe.base,
+        LABEL_VERSION: __version__,
+        LABEL_PYTHON: python,
+    }
+    if "slurm" in recipe.roles:
+        labels[LABEL_MUNGE_OWNER] = _ask(driver, "stat -c %u:%g /etc/munge")
+        labels[LABEL_SLURM_OWNER] = _ask(driver, "stat -c %u:%g /var/lib/slurm/slurmctld")
+    return labels
+
+
+def _ask(driver: Driver, line: str) -> str:
+    result = driver.run(BUILDER, ["/bin/sh", "-c", line])
+    if result.exit_code != 0 or not result.stdout.strip():
+        raise EngineError(
+            "the builder node does not hold what an image needs",
+            evidence=f"{line}: exit status {result.exit_code}, {result.stderr.strip() or 'no output'}",
+            fix="use a Debian or Ubuntu image with python3 (in LXD: and systemd) as the base, or a suite",
+        )
+    return result.stdout.strip()

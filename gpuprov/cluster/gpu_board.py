@@ -1,0 +1,179 @@
+"""`gpus`: every GPU of the host and who holds it, on all engines at once; reads only and takes no lock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import GpuprovError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from gpuprov.cluster.leases import Neighbours
+    from gpuprov.gpu.allocate import Lease, Silent
+    from gpuprov.gpu.models import Gpu, HostGpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuRow:
+    """A GPU, or a MIG instance, with its holders.
+
+    Attributes:
+        gpu: None where somebody holds what this host does not show (any more).
+    """
+
+    uuid: str
+    gpu: Gpu | None
+    holders: tuple[Lease, ...] = ()
+
+    @property
+    def sharing(self) -> str:
+        """`exclusive`, `shared`, or empty while it is free."""
+        if not self.holders:
+            return ""
+        return "exclusive" if any(lease.sharing == "exclusive" for lease in self.holders) else "shared"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuBoard:
+    """All GPUs at one moment.
+
+    Attributes:
+        leases: Of all engines that answer.
+        waiting: Who stands in the queue, the first one first.
+        silent: Engines that are installed and do not answer, so that nobody knows what they hold.
+    """
+
+    host: HostGpus
+    leases: tuple[Lease, ...]
+    waiting: tuple[str, ...] = ()
+    silent: tuple[Silent, ...] = ()
+
+    @property
+    def rows(self) -> tuple[GpuRow, ...]:
+        """In NVML's order, those that are held and not there last."""
+        return build_rows(self.host, self.leases)
+
+
+def look_at_gpus(host: HostGpus, neighbours: Neighbours) -> GpuBoard:
+    """Ask every engine of the host for its leases."""
+    survey = neighbours.survey()
+    return GpuBoard(
+        host=host,
+        leases=survey.leases,
+        waiting=tuple(f"{request.node} ({request.size}, {request.sharing})" for request in neighbours.waiting()),
+        silent=survey.silent,
+    )
+
+
+def build_rows(host: HostGpus, leases: Iterable[Lease]) -> tuple[GpuRow, ...]:
+    """Bring GPUs and leases together; a GPU that MIG has split into nothing is shown as well."""
+    holders: dict[str, list[Lease]] = {}
+    for lease in sorted(leases, key=lambda lease: (lease.engine, lease.node)):
+        for uuid in lease.gpus:
+            holders.setdefault(uuid, []).append(lease)
+    unsplit = [gpu for gpu in host.gpus if gpu.mig_enabled and not gpu.mig]
+    there = sorted((*host.units, *unsplit), key=lambda gpu: gpu.index)
+    known = {gpu.uuid for gpu in there}
+    return (
+        *(GpuRow(uuid=gpu.uuid, gpu=gpu, holders=tuple(holders.get(gpu.uuid, ()))) for gpu in there),
+        *(GpuRow(uuid=uuid, gpu=None, holders=tuple(who)) for uuid, who in holders.items() if uuid not in known),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuChange:
+    """What is other than in the round before.
+
+    Attributes:
+        kind: `held` and `released` are about one holder; `came` and `gone` about a GPU; `driver`, `silent`,
+            `answers`, `error` and `recovered` about the host.
+        label: How people name the GPU; empty where the change is about none, or it is not there.
+        text: Why, where that is to be told.
+    """
+
+    kind: str
+    uuid: str = ""
+    label: str = ""
+    holder: Lease | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """What is kept of a round."""
+
+    board: GpuBoard
+    error: str = ""
+
+
+def watch_gpus(
+    look: Callable[[], GpuBoard],
+    *,
+    rounds: Iterable[None],
+    first: Callable[[GpuBoard], object],
+    tell: Callable[[tuple[GpuChange, ...]], object],
+) -> None:
+    """Look once in each round; the first one is shown whole, later ones only where something has changed.
+
+    Raises:
+        GpuprovError: The first round could not be done.
+    """
+    seen: Sight | None = None
+    for _ in rounds:
+        if seen is None:
+            seen = Sight(board=look())
+            first(seen.board)
+            continue
+        try:
+            now = Sight(board=_remember(seen.board, look()))
+        except GpuprovError as error:
+            now = Sight(board=seen.board, error=" ".join(str(error).split()))
+        changes = compare_sights(seen, now)
+        seen = now
+        if changes:
+            tell(changes)
+
+
+def _remember(before: GpuBoard, now: GpuBoard) -> GpuBoard:
+    """Who does not answer has neither taken nor released anything, as far as anybody knows."""
+    silent = {one.engine for one in now.silent}
+    return replace(now, leases=(*now.leases, *(lease for lease in before.leases if lease.engine in silent)))
+
+
+def compare_sights(before: Sight, now: Sight) -> tuple[GpuChange, ...]:
+    """What has changed, the host first."""
+    changes: list[GpuChange] = []
+    if bool(before.error) != bool(now.error):
+        changes.append(GpuChange(kind="error" if now.error else "recovered", text=now.error))
+    if before.board.host.driver_version != now.board.host.driver_version:
+        changes.append(GpuChange(kind="driver", text=now.board.host.driver_version))
+    silent = [{one.engine: one for one in sight.board.silent} for sight in (before, now)]
+    changes += [
+        GpuChange(kind="silent", text=f"{engine}: {one.error.what}: {one.error.evidence}")
+        for engine, one in silent[1].items()
+        if engine not in silent[0]
+    ]
+    changes += [GpuChange(kind="answers", text=engine) for engine in silent[0] if engine not in silent[1]]
+    return (*changes, *_compare_rows(before.board, now.board))
+
+
+def _compare_rows(before: GpuBoard, now: GpuBoard) -> list[GpuChange]:
+    rows = [{row.uuid: row for row in board.rows} for board in (before, now)]
+    changes = []
+    for uuid in dict.fromkeys((*rows[1], *rows[0])):
+        was, is_now = (by_uuid.get(uuid, GpuRow(uuid=uuid, gpu=None)) for by_uuid in rows)
+        gpu = is_now.gpu or was.gpu
+        label = gpu.label if gpu else ""
+        if bool(was.gpu) != bool(is_now.gpu):
+            changes.append(GpuChange(kind="came" if is_now.gpu else "gone", uuid=uuid, label=label))
+        # a holder is the same one whatever its status is
+        held = [{(lease.engine, lease.node, lease.sharing): lease for lease in row.holders} for row in (was, is_now)]
+        for kind, one, other in (("released", held[0], held[1]), ("held", held[1], held[0])):
+            changes += [
+                GpuChange(kind=kind, uuid=uuid, label=label, holder=lease)
+                for key, lease in one.items()
+                if key not in other
+            ]
+    return changes

@@ -1,0 +1,102 @@
+"""The images that the planned nodes need: one for each role, built when the engine lacks it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.assets import find_asset
+from gpuprov.cluster.build_image import BUILDER, BuildSite, ensure_image
+from gpuprov.cluster.services import init_of
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import Attachment, File
+from gpuprov.provision.recipe import CudaWheels, Init, Recipe, image_recipe
+from gpuprov.spec.addressing import capacity, gateway, mac, public_address
+
+if TYPE_CHECKING:
+    from gpuprov.cluster.plan import Plan
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import ClusterSpec, Role
+
+_CUDA_13 = 13000
+
+
+def images_for(
+    driver: Driver, spec: ClusterSpec, plan: Plan, host: HostGpus, *, reporter: Reporter
+) -> dict[Role, ImageState]:
+    """An image for each role among the nodes to create."""
+    return {
+        role: ensure_node_image(driver, spec, role, host, reporter=reporter)
+        for role in sorted({design.role for design in plan.create})
+    }
+
+
+def ensure_node_image(
+    driver: Driver, spec: ClusterSpec, role: Role, host: HostGpus, *, reporter: Reporter
+) -> ImageState:
+    """The image for nodes of a role; the cluster's networks must be there."""
+    with reporter.phase("image"):
+        recipe = node_recipe(spec, role, host, init=init_of(driver))
+        site = build_site(spec, nameserver=driver.nameserver)
+        return ensure_image(driver, recipe, site=site, reporter=reporter).image
+
+
+def get_named_image(driver: Driver, name: str) -> ImageState:
+    """An image of gpuprov's or of the engine's.
+
+    Raises:
+        EngineError: There is none of that name.
+    """
+    image = driver.find_image(name)
+    if image is None:
+        known = ", ".join(image.name for image in driver.list_images())
+        raise EngineError(
+            f"{driver.name} has no image {name!r}",
+            evidence=f"images of gpuprov: {known or 'none'}",
+            fix="gpuprov image list; or leave --image out",
+        )
+    return image
+
+
+def node_recipe(spec: ClusterSpec, role: Role, host: HostGpus, *, init: Init) -> Recipe:
+    """What goes into the image."""
+    return image_recipe(
+        spec.image,
+        role=role,
+        wheels=cuda_wheels(host),
+        init=init,
+        roles_path=find_asset("roles"),
+        smoke_kernels=find_asset("smoke_kernels"),
+    )
+
+
+def cuda_wheels(host: HostGpus) -> CudaWheels:
+    """CUDA's Python packages by the driver's CUDA version; none where the GPUs are simulated."""
+    if host.simulated or host.cuda_driver_version is None:
+        return "none"
+    return "cu13" if host.cuda_driver_version >= _CUDA_13 else "cu12"
+
+
+def build_site(spec: ClusterSpec, *, nameserver: str | None) -> BuildSite:
+    """The builder's place on the NAT bridge: the last address, which a cluster of full size alone would use."""
+    from ipaddress import IPv4Network
+
+    last = capacity(IPv4Network(spec.network.subnet)) - 1
+    router = str(gateway(spec.network).ip)
+    return BuildSite(
+        attachments=(
+            Attachment(
+                network=spec.network.bridge,
+                interface="eth0",
+                kind="veth",
+                address=str(public_address(last, spec.network)),
+                mac=mac(spec.name, BUILDER, "eth0"),
+                gateway=router,
+            ),
+        ),
+        files=(
+            File(path="/etc/resolv.conf", content=f"nameserver {nameserver or router}\n".encode()),
+            File(path="/etc/hosts", content=b"127.0.0.1 localhost\n"),
+        ),
+    )

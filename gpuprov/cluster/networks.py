@@ -1,0 +1,120 @@
+"""The cluster's two networks: ensured before nodes, removed after them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from gpuprov.cluster.drift import changed_settings
+from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.core.interrupts import to_its_end
+from gpuprov.core.outcome import Outcome
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attachment, NetworkRequest
+from gpuprov.spec.addressing import gateway, mac
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from ipaddress import IPv4Interface
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.rollback import Rollback
+    from gpuprov.drivers.base import Driver, Settings
+    from gpuprov.spec.models import ClusterSpec
+
+
+def wanted_networks(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
+    """The two networks of a cluster."""
+    labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version}
+    return (
+        NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
+        NetworkRequest(
+            name=spec.network.private_bridge,
+            labels=labels,
+            subnet=spec.network.private_subnet,
+            beside=spec.network.bridge,
+        ),
+    )
+
+
+def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tuple[NetworkRequest, ...]:
+    """The networks to make.
+
+    Raises:
+        NotOurs: A bridge of that name exists and gpuprov did not make it.
+        UsageError: It belongs to another cluster, or another subnet is asked for than it was made with.
+    """
+    wanted = wanted_networks(spec, version=version)
+    present = {network.name: network for network in state.networks}
+    as_recorded = state.spec is not None and state.spec.network == spec.network  # then somebody else changed it
+    for request in wanted:
+        found = present.get(request.name)
+        if found is None:
+            continue
+        if not found.ours:
+            raise NotOurs(
+                f"the network {request.name} exists and was not made by gpuprov",
+                evidence=f"address {found.address or 'none'}, managed by the engine: {found.managed}",
+                fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
+            )
+        owner = found.labels[LABEL_CLUSTER]
+        if owner != spec.name:
+            raise UsageError(
+                f"the network {request.name} belongs to cluster {owner}",
+                evidence=f"label gpuprov.cluster={owner}",
+                fix=f"give cluster {spec.name} bridges and subnets of its own, or: gpuprov cluster down {owner}",
+            )
+        if found.address != request.address and not as_recorded:
+            raise UsageError(
+                f"the network {request.name} has another address than the spec asks for",
+                evidence=f"it has {found.address}, the spec says {request.address}",
+                fix=f"gpuprov cluster down {spec.name}, then bring it up with the new subnet",
+            )
+    return tuple(request for request in wanted if request.name not in present)
+
+
+def ensure_networks(driver: Driver, requests: tuple[NetworkRequest, ...], rollback: Rollback) -> Outcome:
+    """Make the planned networks."""
+    for request in requests:
+        rollback.add(f"network {request.name}", partial(driver.delete_network, request.name))
+        to_its_end(partial(driver.create_network, request))
+    return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
+
+
+def plan_repairs(
+    spec: ClusterSpec, state: ClusterState, *, version: str, expect: Callable[[NetworkRequest], Settings]
+) -> tuple[tuple[NetworkRequest, str], ...]:
+    """The networks of the cluster that somebody changed, each with what differs, in words."""
+    present = {network.name: network for network in state.own_networks}
+    found = [
+        (request, "; ".join(changed_settings(present[request.name].settings, expect(request)).values()))
+        for request in wanted_networks(spec, version=version)
+        if request.name in present
+    ]
+    return tuple((request, words) for request, words in found if words)
+
+
+def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterState) -> None:
+    """Write what was asked for onto the cluster's network, if it is not there yet."""
+    network = next((found for found in state.own_networks if found.name == spec.network.bridge), None)
+    if network is None or network.labels.get(LABEL_SPEC) != text:
+        driver.set_network_labels(spec.network.bridge, {LABEL_SPEC: text})
+
+
+def attach(spec: ClusterSpec, name: str, addresses: Mapping[str, IPv4Interface]) -> tuple[Attachment, ...]:
+    """A node's interfaces, for which it has addresses: `eth0` on the NAT bridge and `eth1` on the private one."""
+    places: tuple[tuple[str, str, Literal["veth", "macvlan"], str | None], ...] = (
+        ("eth0", spec.network.bridge, "veth", str(gateway(spec.network).ip)),
+        ("eth1", spec.network.private_bridge, "macvlan", None),
+    )
+    return tuple(
+        Attachment(
+            network=network,
+            interface=interface,
+            kind=kind,
+            address=str(addresses[interface]),
+            mac=mac(spec.name, name, interface),
+            gateway=router,
+        )
+        for interface, network, kind, router in places
+        if interface in addresses
+    )

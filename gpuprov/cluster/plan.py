@@ -1,0 +1,249 @@
+"""The difference between the cluster that is asked for and the one that is there: a pure function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Interface
+from typing import TYPE_CHECKING, Protocol, cast
+
+from gpuprov.cluster.design import NodeDesign, design_node
+from gpuprov.cluster.drift import Drift, find_drift
+from gpuprov.cluster.leases import leased_uuids, read_leases
+from gpuprov.cluster.networks import attach, plan_networks, plan_repairs
+from gpuprov.cluster.node_order import read_order
+from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
+from gpuprov.gpu.allocate import LeaseRequest, allocate
+from gpuprov.gpu.ask_spec import ask_of_spec
+from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
+from gpuprov.spec.variables import overlay_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Capability, NetworkRequest, NodeRequest, NodeState, Settings
+    from gpuprov.gpu.allocate import Claims
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import ClusterSpec, Role, Sharing
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What would be done, in this order.
+
+    Attributes:
+        networks: To make.
+        network_repairs: Networks that somebody changed, each with what differs.
+        remove: Nodes beyond the count, and half-made ones.
+        create: Nodes to make.
+        repair: Nodes that are not as asked; done in place.
+        start: Nodes that are stopped.
+        keep: Nodes that are as asked.
+        drift: For each node of `repair`, what differs.
+    """
+
+    networks: tuple[NetworkRequest, ...]
+    network_repairs: tuple[tuple[NetworkRequest, str], ...]
+    remove: tuple[str, ...]
+    create: tuple[NodeDesign, ...]
+    repair: tuple[NodeDesign, ...]
+    start: tuple[str, ...]
+    keep: tuple[NodeDesign, ...]
+    drift: Mapping[str, Drift]
+
+    @property
+    def restart(self) -> tuple[str, ...]:
+        """The running nodes of `repair` that start again for it."""
+        return tuple(name for name, drift in self.drift.items() if drift.restart)
+
+    @property
+    def members(self) -> tuple[NodeDesign, ...]:
+        """Every node of the cluster once the plan is done, by name."""
+        return tuple(sorted((*self.create, *self.repair, *self.keep), key=lambda design: design.name))
+
+    def lines(self) -> tuple[str, ...]:
+        """One line for each change; empty when there is nothing to do."""
+        return (
+            *(f"create network {request.name} {request.address or '(nodes only)'}" for request in self.networks),
+            *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
+            *(f"remove node {name}" for name in self.remove),
+            *(
+                f"create node {design.name} {design.address} role {design.role}, "
+                f"{len(design.gpus)} GPU {design.sharing} ({design.access})"
+                for design in self.create
+            ),
+            *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),
+            *(f"restart node {name}" for name in self.restart),
+            *(f"start node {name}" for name in self.start),
+        )
+
+
+class Expect(Protocol):
+    """What an engine can, and shows of things that nobody has changed: the part of a Driver that a plan needs."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What it can."""
+
+    def settings(self, request: NodeRequest) -> Settings:
+        """Of a node."""
+
+    def network_settings(self, request: NetworkRequest) -> Settings:
+        """Of a network."""
+
+
+def plan_cluster(
+    spec: ClusterSpec, state: ClusterState, host: HostGpus, *, claims: Claims, version: str, expect: Expect
+) -> Plan:
+    """Compare spec and state.
+
+    Nodes named otherwise than `prefix` and number (made by create-node) stay, and what create-node was asked for is
+    what they shall be. A node keeps its address and, where they still fit, its GPUs.
+
+    Raises:
+        NotOurs: A name that is needed is taken by something foreign.
+        UsageError: It is taken by another cluster, an address is taken, or the GPUs do not suffice.
+    """
+    networks = plan_networks(spec, state, version=version)
+    wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
+    numbered = {node.name for node in state.nodes if number_of_name(node.name, prefix=spec.nodes.prefix) is not None}
+    broken = {node.name for node in state.nodes if not node.complete}
+    extra = [node.name for node in state.nodes if node.name not in numbered and node.name not in broken]
+    remove = sorted((numbered - set(wanted)) | broken)
+    names = [*wanted, *extra]
+    _refuse_taken_names(names, state)
+    staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
+    designs = _design(names, spec, staying, host, claims)
+    repairs = plan_repairs(spec, state, version=version, expect=expect.network_settings)
+    sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
+    return replace(sorted_out, networks=networks, network_repairs=repairs)
+
+
+def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple[str, ...], expect: Expect) -> Plan:
+    create, repair, start, keep = [], [], [], []
+    drift = {}
+    live = "devices-live" in expect.capabilities
+    for design in designs:
+        node = None if design.name in remove else state.node(design.name)
+        if node is None:
+            create.append(design)
+            continue
+        found = find_drift(design, node, expect.settings(design.request()), live=live)
+        if found.words:
+            repair.append(design)
+            drift[design.name] = found
+        else:
+            keep.append(design)
+        if node.status != "running":
+            start.append(design.name)
+    return Plan(
+        networks=(),
+        network_repairs=(),
+        remove=remove,
+        create=tuple(create),
+        repair=tuple(repair),
+        start=tuple(start),
+        keep=tuple(keep),
+        drift=drift,
+    )
+
+
+def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
+    for node in state.others:
+        if node.name not in names:
+            continue
+        if not node.ours:
+            raise NotOurs(
+                f"the name {node.name} is taken by an instance that gpuprov did not make",
+                evidence=f"{node.name} is {node.status} and has no gpuprov label",
+                fix="set another nodes.prefix in the spec, or rename that instance",
+            )
+        raise UsageError(
+            f"the name {node.name} is taken by cluster {node.labels[LABEL_CLUSTER]}",
+            evidence=f"label gpuprov.cluster={node.labels[LABEL_CLUSTER]}",
+            fix="set another nodes.prefix in the spec",
+        )
+
+
+def _design(
+    names: list[str], spec: ClusterSpec, state: ClusterState, host: HostGpus, claims: Claims
+) -> tuple[NodeDesign, ...]:
+    ask = ask_of_spec(spec, host)
+    requests = [_kept_lease(name, spec, state.node(name)) or ask.request(name) for name in names]
+    there = read_leases((*state.nodes, *state.others), engine=claims.engine)
+    leases = allocate(host, there, requests, claims=claims)
+    taken = state.taken_addresses()
+    return tuple(
+        design_node(
+            _spec_of(state.node(request.node), spec),
+            request.node,
+            attachments=attach(spec, request.node, _addresses(request.node, spec, state, taken)),
+            gpus=leases[request.node],
+            sharing=request.sharing,
+            host=host,
+        )
+        for request in requests
+    )
+
+
+def _spec_of(node: NodeState | None, spec: ClusterSpec) -> ClusterSpec:
+    """The cluster's spec with what create-node was asked for, and the role that the node has."""
+    if node is None:
+        return spec
+    nodes = replace(spec.nodes, role=cast("Role", node.labels.get(LABEL_ROLE) or spec.nodes.role))
+    order = read_order(node)
+    if order is not None:
+        privileged = order.privileged or nodes.privileged
+        environment = overlay_variables(nodes.environment, order.environment)
+        mounts = (*nodes.mounts, *order.mounts)
+        nodes = replace(nodes, mounts=mounts, environment=environment, privileged=privileged)
+    return replace(spec, nodes=nodes)
+
+
+def _kept_lease(name: str, spec: ClusterSpec, node: NodeState | None) -> LeaseRequest | None:
+    """What a node that create-node made was given, exclusive or shared, none too; None for the cluster's own nodes."""
+    if node is None or not (read_order(node) or number_of_name(name, prefix=spec.nodes.prefix) is None):
+        return None
+    held = leased_uuids(node)
+    sharing = cast("Sharing", node.labels.get(LABEL_SHARING) or spec.gpus.sharing)
+    return LeaseRequest(node=name, sharing=sharing, count=len(held), wanted=held)
+
+
+def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[str, str]) -> dict[str, IPv4Interface]:
+    """A node's address by interface: those it was given, whatever its number, else those that go with its number."""
+    node = state.node(name)
+    given = _given_addresses(node, spec) if node else {}
+    if given:
+        return given
+    if node is not None and node.addresses:
+        return {interface: IPv4Interface(address) for interface, address in node.addresses.items()}
+    number = number_of_name(name, prefix=spec.nodes.prefix)
+    if number is None:
+        raise UsageError(
+            f"{name} has lost its addresses",
+            evidence="its instance fixes none",
+            fix=f"gpuprov rm {name}, then create it again",
+        )
+    addresses = {"eth0": public_address(number, spec.network), "eth1": private_address(number, spec.network)}
+    for address in addresses.values():
+        if str(address.ip) in taken:
+            raise UsageError(
+                f"the address {address.ip} of {name} is in use",
+                evidence=f"by {taken[str(address.ip)]}",
+                fix=f"remove or change {taken[str(address.ip)].split()[-1]}, or use another subnet in the spec",
+            )
+    return addresses
+
+
+def _given_addresses(node: NodeState, spec: ClusterSpec) -> dict[str, IPv4Interface]:
+    """The addresses that its labels record, which hold also where somebody changed its configuration."""
+    places = (
+        ("eth0", LABEL_ADDRESS, spec.network.subnet),
+        ("eth1", LABEL_PRIVATE_ADDRESS, spec.network.private_subnet),
+    )
+    return {
+        interface: IPv4Interface(f"{node.labels[label]}/{subnet.rpartition('/')[2]}")
+        for interface, label, subnet in places
+        if node.labels.get(label)
+    }

@@ -1,0 +1,152 @@
+"""What each node of a cluster must be: from its labels and the host's GPUs, both observed before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.cluster.leases import leased_uuids
+from gpuprov.core.errors import GpuprovError, HostNotReady
+from gpuprov.drivers.base import (
+    LABEL_ACCESS,
+    LABEL_ACCESS_REASON,
+    LABEL_ADDRESS,
+    LABEL_PRIVATE_ADDRESS,
+    LABEL_ROLE,
+    LABEL_SHARING,
+)
+from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
+from gpuprov.gpu.simulate import node_document
+from gpuprov.verify.checks.host import HOST
+from gpuprov.verify.models import Expectation, HostProblem, Peer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import NodeState
+    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.spec.devices import CharDevice
+    from gpuprov.verify.models import Observation
+
+# A rule that opens every GPU opens this one too, on a host of one GPU as well; 254 and 255 are modeset and control.
+_NOBODYS_MINOR: Final = 253
+_LOW_MINORS: Final = (0, 1, 2, 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Gpus:
+    """The GPU side of an expectation."""
+
+    devices: tuple[CharDevice, ...] = ()
+    denied: tuple[int, ...] = (*_LOW_MINORS, _NOBODYS_MINOR)
+    driver_version: str | None = None
+    problem: HostProblem | None = None
+    simulation: dict[str, Any] | None = None
+
+
+def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovError | None) -> Expectation:
+    """Put together what is known of one node.
+
+    Args:
+        node: The node.
+        state: Its cluster.
+        host: GPUs of the host in the mode of the node's access; the error if they could not be told; None where the
+            node holds none.
+    """
+    access = node.labels.get(LABEL_ACCESS, "none")
+    uuids = leased_uuids(node)
+    gpus = _expect_gpus(uuids, access, host)
+    return Expectation(
+        node=node.name,
+        status=node.status,
+        complete=node.complete,
+        role=node.labels.get(LABEL_ROLE, "plain"),
+        access=access,
+        access_reason=node.labels.get(LABEL_ACCESS_REASON, ""),
+        gpus=uuids,
+        sharing=node.labels.get(LABEL_SHARING, "shared"),
+        devices=gpus.devices,
+        denied=gpus.denied,
+        driver_version=gpus.driver_version,
+        host_problem=gpus.problem,
+        simulation=gpus.simulation,
+        peers=_peers(node, state.nodes),
+        gateway=gateway_of(state),
+    )
+
+
+def expect_host(nodes: Sequence[Expectation], seen: Observation, *, gateway: str | None) -> Expectation:
+    """What the host must be for these nodes; the GPUs that none of them is asked about are asked about here."""
+    accesses = {node.access for node in nodes}
+    driver = (seen.facts or {}).get("driver", {})
+    real = driver.get("version") is not None or bool(accesses - {"none", "simulated"})
+    access = "raw" if real else "simulated" if "simulated" in accesses else "none"
+    looked_at = {uuid for node in nodes if node.status == "running" for uuid in node.gpus}
+    gpus = ((seen.facts or {}).get("nvml") or {}).get("gpus", [])
+    unlooked = tuple(gpu["uuid"] for gpu in gpus if not looked_at & {gpu["uuid"], *gpu["mig"]})
+    return Expectation(node=HOST, status="running", access=access, gpus=unlooked, gateway=gateway)
+
+
+def listed_gpus(seen: Observation) -> tuple[str, ...]:
+    """UUIDs that NVML lists on the host."""
+    return tuple(gpu["uuid"] for gpu in ((seen.facts or {}).get("nvml") or {}).get("gpus", []))
+
+
+def _expect_gpus(uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovError | None) -> _Gpus:
+    if not uuids or host is None:
+        return _Gpus()
+    if isinstance(host, GpuprovError):
+        return _Gpus(problem=HostProblem(evidence=f"{host.what}: {host.evidence}", fix=host.fix))
+    units = {unit.uuid: unit for unit in host.units}
+    gone = [uuid for uuid in uuids if uuid not in units]
+    if gone:
+        there = ", ".join(units) or "none"
+        return _Gpus(
+            problem=HostProblem(
+                evidence=f"it holds {', '.join(gone)}, which this host does not have; there are: {there}",
+                fix="nvidia-smi -L; gpuprov cluster up    # leases anew",
+            )
+        )
+    held = [units[uuid] for uuid in uuids]
+    minors = {gpu.minor for gpu in held}
+    denied = tuple(sorted({gpu.minor for gpu in host.gpus} - minors | {_NOBODYS_MINOR}))
+    version = host.driver.version if host.driver else None
+    if access == "simulated":
+        document = node_document(dict(host.document or {}), uuids)
+        devices = plan_simulated_nodes(held, driver_loaded=host.driver is not None)
+        return _Gpus(devices=devices, denied=denied, driver_version=version, simulation=document)
+    real = _real_gpus(held, denied, host)
+    if access != "raw" and real.problem and host.driver:
+        return replace(real, problem=None)  # the engine hands in what raw would lack
+    return real
+
+
+def _real_gpus(held: list[Gpu], denied: tuple[int, ...], host: HostGpus) -> _Gpus:
+    if host.driver is None:
+        return _Gpus(denied=denied, problem=HostProblem(evidence=host.reason, fix="modprobe nvidia && nvidia-smi"))
+    try:
+        devices = plan_device_nodes(held, host.driver)
+    except HostNotReady as error:
+        problem = HostProblem(evidence=f"{error.what}: {error.evidence}", fix=error.fix)
+        return _Gpus(denied=denied, driver_version=host.driver.version, problem=problem)
+    return _Gpus(devices=devices, denied=denied, driver_version=host.driver.version)
+
+
+def _peers(node: NodeState, nodes: Sequence[NodeState]) -> tuple[Peer, ...]:
+    """Every other finished node that runs; a stopped one is not expected to answer."""
+    return tuple(
+        Peer(
+            name=other.name,
+            address=other.labels.get(LABEL_ADDRESS, ""),
+            private_address=other.labels.get(LABEL_PRIVATE_ADDRESS, ""),
+        )
+        for other in nodes
+        if other.name != node.name and other.status == "running" and other.complete
+    )
+
+
+def gateway_of(state: ClusterState) -> str | None:
+    """The host's address on the cluster's NAT network; a private one has none."""
+    addresses = [network.address for network in state.own_networks if network.address]
+    return addresses[0].partition("/")[0] if addresses else None

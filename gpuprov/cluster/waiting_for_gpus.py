@@ -1,0 +1,122 @@
+"""`--wait`: stand in the queue of this host until the GPUs can be had, without standing in anybody's way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from gpuprov.cluster.leases import render_ticket
+from gpuprov.core.errors import EngineError, HostNotReady, TimedOut
+from gpuprov.core.waiting import SystemClock, Wait
+from gpuprov.gpu.allocate import GpusTaken
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.cluster.leases import Neighbours
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.core.waiting import Clock
+    from gpuprov.gpu.allocate import Claims
+
+Result_co = TypeVar("Result_co", covariant=True)
+_LOOK_S = 0.3  # how often the first in the queue looks; who stands behind him looks less often
+_LOOK_MAX_S = 2.0
+
+
+class Attempt(Protocol[Result_co]):
+    """One try to get GPUs and do the work; GpusTaken says that nothing has been changed."""
+
+    def __call__(self, claims: Callable[[], Claims], granted: Callable[[], object]) -> Result_co:
+        """Try.
+
+        Args:
+            claims: What others hold and wait for; to be asked under the host lock.
+            granted: To be called once the lease stands in the engine.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long somebody waits for GPUs, and beside whom.
+
+    Attributes:
+        wait_s: Seconds; None to be refused at once.
+    """
+
+    neighbours: Neighbours
+    wait_s: float | None = None
+    clock: Clock = field(default_factory=SystemClock)
+
+
+def when_free(
+    patience: Patience,
+    engine: str,
+    *,
+    look: Callable[[Claims], object],
+    attempt: Attempt[Result_co],
+    reporter: Reporter,
+) -> Result_co:
+    """Attempt it; where the GPUs are taken, wait in the queue and attempt it again when they seem to be free.
+
+    Args:
+        patience: How long.
+        engine: Name of the engine that the attempt is made on.
+        look: Raises GpusTaken if they could not be had now; takes no lock. That an engine is silent ends no waiting.
+        attempt: Does it, under the host lock.
+        reporter: Is told for whom this waits, whenever that changes.
+
+    Raises:
+        GpusTaken: They are taken, and nobody wants to wait.
+        TimedOut: They were taken all the time.
+    """
+    neighbours = patience.neighbours
+    if patience.wait_s is None:
+        return attempt(lambda: neighbours.claims(engine), _stay)
+    try:
+        look(neighbours.claims(engine))
+        return attempt(lambda: neighbours.claims(engine), _stay)
+    except GpusTaken as error:
+        refusal = error
+    done: list[Result_co] = []
+    seen = refusal.evidence
+    with neighbours.queue.join(render_ticket(refusal.request)) as place:
+
+        def claims() -> Claims:
+            return neighbours.claims(engine, before=place.number)
+
+        def try_again() -> str:
+            nonlocal seen
+            before = seen
+            try:
+                if not (seen := _silence(lambda: look(claims()))):
+                    done.append(attempt(claims, place.leave))
+            except GpusTaken as error:
+                seen = error.evidence
+            if seen not in ("", before):
+                reporter.note(f"waiting: {seen}")
+            return seen
+
+        ahead = sum(ticket.number < place.number for ticket in neighbours.queue.waiting())
+        reporter.note(f"waiting ({ahead} before this one): {refusal.what}: {refusal.evidence}")
+        wait = Wait(
+            what=f"GPUs: {refusal.what}",
+            timeout_s=patience.wait_s,
+            fix=refusal.fix,
+            interval_s=min(_LOOK_MAX_S, _LOOK_S * (1 + ahead)),
+            clock=patience.clock,
+        )
+        wait.until(try_again, lambda _: bool(done))
+    return done[0]
+
+
+def _silence(look: Callable[[], object]) -> str:
+    """What an engine says that does not answer, as while it is started anew: who waits for hours waits for that too."""
+    try:
+        look()
+    except (EngineError, HostNotReady, TimedOut) as error:
+        return f"{error.what}: {error.evidence}"
+    return ""
+
+
+def _stay() -> None:
+    """Who is not in the queue need not leave it."""

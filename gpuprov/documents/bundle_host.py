@@ -1,0 +1,93 @@
+"""The parts of a bundle that come from the host: versions, facts, findings and logs; none needs an engine."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from functools import partial
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from gpuprov import __version__
+from gpuprov.core.execution import run
+from gpuprov.core.reporter import Silent
+from gpuprov.core.tails import as_json, read_end
+from gpuprov.host.examine import examine_host
+from gpuprov.host.record import take_record
+from gpuprov.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from gpuprov.spec.models import Engine
+
+PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "pyyaml", "nvidia-ml-py")
+RUN_LOGS = 50
+ENGINE_LOGS = (
+    *("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log", "var/log/incus/incusd.log"),
+    "var/log/docker.log",
+)
+UNITS = ("lxd", "snap.lxd.daemon", "incus", "docker", "containerd")
+# Lines of the kernel's log that tell of GPUs, nodes and what they run out of.
+KERNEL_LINES = re.compile(r"NVRM|nvidia|oom|out of memory|lxc|lxd|apparmor|btrfs|neighbou?r|overlay", re.IGNORECASE)
+_COMMAND_S = 20.0
+
+
+def host_parts(engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
+    """Each part's name and how to collect it; the findings are those for these engines."""
+    parts: dict[str, Callable[[], str]] = {
+        "versions.json": lambda: as_json(versions(root)),
+        "record.json": lambda: as_json(take_record(root)),
+        "host/kernel.txt": _kernel_log,
+    }
+    for engine in engines:
+        parts[f"doctor-{engine}.json"] = partial(_findings, engine)
+    if (root / "run/systemd/system").is_dir():
+        parts["host/journal.txt"] = _journal
+    for log in (root / name for name in ENGINE_LOGS):
+        if log.exists():
+            parts[f"host/{log.name}"] = partial(read_end, log)
+    for log in sorted(run_logs.glob("*.log"))[-RUN_LOGS:]:
+        parts[f"runs/{log.name}"] = partial(read_end, log)
+    return parts
+
+
+def versions(root: Path) -> dict[str, object]:
+    """What runs here."""
+    release = (root / "etc/os-release").read_text(encoding="utf-8", errors="replace")
+    name = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
+    return {
+        "gpuprov": __version__,
+        "python": sys.version,
+        "packages": {package: _version(package) for package in PACKAGES},
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "system": name[1] if name else None,
+    }
+
+
+def pick_kernel_lines(text: str) -> str:
+    """The lines of the kernel's log that concern GPUs and nodes; what else the machine does stays out."""
+    return "".join(f"{line}\n" for line in text.splitlines() if KERNEL_LINES.search(line))
+
+
+def _findings(engine: Engine) -> str:
+    return as_json(examine_host(Silent(), spec=ClusterSpec(engine=engine)).to_json())
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _kernel_log() -> str:
+    return pick_kernel_lines(run(["dmesg"], timeout_s=_COMMAND_S).stdout)
+
+
+def _journal() -> str:
+    units = [f"--unit={unit}" for unit in UNITS]
+    return run(["journalctl", "--no-pager", "--lines=2000", *units], timeout_s=_COMMAND_S).stdout

@@ -1,0 +1,125 @@
+"""The parts of a bundle that come through the engine: its state, its clusters' plans, and its nodes' logs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.services import init_of
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import EngineError
+from gpuprov.core.tails import as_json
+from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.planes.rows import cluster_status
+from gpuprov.planes.slurm.control import controller_name
+from gpuprov.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.provision.recipe import Init
+
+    Parts = dict[str, Callable[[], str]]
+
+_COMMAND_S = 20.0
+# Part of any running node, of one with that init, and of one that is in Slurm, to the command that tells it. Where the
+# init is runit, what services log is the node's console.
+COMMANDS = {
+    "devices.txt": "ls -l /dev/nvidia* /dev/nvidia-caps/* 2>&1 || true",
+    "network.txt": "ip address; ip route; cat /etc/hosts",
+}
+INIT_COMMANDS: dict[Init, dict[str, str]] = {
+    "systemd": {
+        "journal.txt": "journalctl --no-pager --lines=2000 --output=short-iso",
+        "units.txt": "systemctl is-system-running; systemctl list-units --failed --no-pager --plain",
+    },
+    "runit": {"units.txt": "sv status /etc/service/*"},
+}
+SLURM_COMMANDS = {
+    "slurm.conf": "cat /etc/slurm/slurm.conf",
+    "gres.conf": "cat /etc/slurm/gres.conf",
+    "slurm-logs.txt": "tail -n 2000 /var/log/slurm/*.log",
+}
+CONTROLLER_COMMAND = "sinfo --Node --long; sinfo --list-reasons; scontrol show nodes; squeue --long"
+
+
+def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[NetworkState]) -> Parts:
+    """The engine's facts, and its objects by their labels and configuration; of foreign nodes where they are only."""
+    return {
+        f"{driver.name}/facts.json": lambda: as_json(asdict(driver.facts())),
+        f"{driver.name}/nodes.json": lambda: as_json([_shown(node) for node in nodes]),
+        f"{driver.name}/networks.json": lambda: as_json([asdict(network) for network in networks]),
+        f"{driver.name}/images.json": lambda: as_json([asdict(image) for image in driver.list_images()]),
+    }
+
+
+def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec], Sequence[str]]) -> Parts:
+    """A cluster's spec and status, and what `cluster up` would change in it, which `plan_up` tells."""
+
+    def plan() -> str:
+        spec = observe_cluster(driver, cluster).spec
+        if spec is None:
+            raise EngineError(
+                f"cluster {cluster} has no recorded spec",
+                evidence="its first `cluster up` did not end",
+                fix="gpuprov cluster up",
+            )
+        return "".join(f"{line}\n" for line in plan_up(spec)) or "nothing to do: the cluster is as asked\n"
+
+    def slurm() -> str:
+        state = observe_cluster(driver, cluster)
+        if not state.slurm_nodes:
+            return "no node of the cluster is in Slurm\n"
+        name = controller_name(state.spec or ClusterSpec(name=cluster))
+        controller = next((node for node in state.slurm_nodes if node.name == name), None)
+        if controller is None:
+            raise EngineError(
+                f"cluster {cluster} has no Slurm controller",
+                evidence=f"it would be {name}, which is not there",
+                fix="gpuprov cluster up",
+            )
+        return _tell(driver, controller, CONTROLLER_COMMAND)
+
+    return {
+        f"{driver.name}/clusters/{cluster}/spec.json": lambda: as_json(
+            _spec_document(observe_cluster(driver, cluster))
+        ),
+        f"{driver.name}/clusters/{cluster}/status.json": lambda: as_json(
+            [asdict(row) for row in cluster_status(driver, cluster)]
+        ),
+        f"{driver.name}/clusters/{cluster}/plan.txt": plan,
+        f"{driver.name}/clusters/{cluster}/slurm.txt": slurm,
+    }
+
+
+def node_parts(driver: Driver, node: NodeState) -> Parts:
+    """A node's console, and where it runs its journal, units and Slurm."""
+    parts: Parts = {"console.txt": partial(driver.logs, node.name)}
+    commands = {**COMMANDS, **INIT_COMMANDS[init_of(driver)]}
+    if node.labels.get(LABEL_ROLE) == "slurm":
+        commands |= SLURM_COMMANDS
+    parts |= {part: partial(_tell, driver, node, line) for part, line in commands.items()}
+    return {f"{driver.name}/nodes/{node.name}/{part}": collect for part, collect in parts.items()}
+
+
+def _shown(node: NodeState) -> dict[str, object]:
+    """A node's state; of a foreign one nothing that is its owner's business."""
+    if node.ours:
+        return asdict(node)
+    return {"name": node.name, "status": node.status, "addresses": dict(node.addresses)}
+
+
+def _spec_document(state: ClusterState) -> dict[str, object] | None:
+    return asdict(state.spec) if state.spec else None
+
+
+def _tell(driver: Driver, node: NodeState, line: str) -> str:
+    if node.status != "running":
+        raise EngineError(
+            f"node {node.name} does not run", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
+        )
+    result = driver.run(node.name, ["sh", "-c", line], timeout_s=_COMMAND_S)
+    return f"$ {line}\n{result.stdout}{result.stderr}"

@@ -1,0 +1,176 @@
+"""The nodes of every engine as Ansible's inventory: hosts, their variables and groups, read from labels."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.cluster.secrets import key_folder
+from gpuprov.core.errors import GpuprovError
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER, LABEL_ROLE, ROLE_JOB
+from gpuprov.gpu.inventory import SIMULATED_MAX, observe
+from gpuprov.planes.rows import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.spec.models import GpuMode
+
+    Observe = Callable[[GpuMode], HostGpus]
+
+CONNECTION = "gpuprov.cluster.gpuprov"
+INTERPRETER = "/usr/bin/python3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inventory:
+    """Hosts with their variables, groups with their hosts, and what Ansible's user should know.
+
+    Attributes:
+        hosts: Variables by node.
+        groups: Nodes by group: `cluster_`, `role_`, `engine_` and `gpu_` with what follows.
+        warnings: What is left out, or not known, and why; each in three parts.
+    """
+
+    hosts: Mapping[str, Mapping[str, Any]]
+    groups: Mapping[str, tuple[str, ...]]
+    warnings: tuple[str, ...] = field(default=())
+
+
+def read_inventory(drivers: Sequence[Driver]) -> Inventory:
+    """Ask each engine for its nodes, and the host for their GPUs; two or three calls in all.
+
+    Raises:
+        EngineError: An engine that was opened does not answer.
+    """
+    found = [
+        (driver.name, node)
+        for driver in drivers
+        for node in driver.list_nodes()
+        if node.ours and node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB
+    ]
+    return build_inventory(found, _observe)
+
+
+def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observe) -> Inventory:
+    """Put nodes, each with the name of its engine, into an inventory.
+
+    A name that two engines have is left out: what one play did to the one node, it might do to the other.
+    """
+    counts = Counter(node.name for _, node in found)
+    double = [name for name in counts if counts[name] > 1]
+    warnings = [_twice(name, [engine for engine, node in found if node.name == name]) for name in double]
+    nodes = sorted((pair for pair in found if pair[1].name not in double), key=lambda pair: pair[1].name)
+    gpus, unknown = _known_gpus([node for _, node in nodes], observe_gpus)
+    hosts = {node.name: host_variables(node, engine, gpus) for engine, node in nodes}
+    return Inventory(hosts=hosts, groups=_groups(hosts), warnings=(*warnings, *unknown))
+
+
+def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu]) -> dict[str, Any]:
+    """What Ansible knows of a node; an address is empty where the node is not on that network."""
+    row = describe(node, "", engine=engine)
+    keys = key_folder(row.cluster)
+    return {
+        "ansible_connection": CONNECTION,
+        "ansible_host": row.address or row.name,
+        "ansible_python_interpreter": INTERPRETER,
+        "ansible_user": "root",
+        # for those who choose ansible_connection=ssh
+        "ansible_ssh_private_key_file": str(keys / "id_ed25519"),
+        "ansible_ssh_common_args": (
+            f"-o UserKnownHostsFile={keys / 'known_hosts'} -o StrictHostKeyChecking=accept-new -o IdentitiesOnly=yes"
+        ),
+        "gpuprov_address": row.address,
+        "gpuprov_cluster": row.cluster,
+        "gpuprov_driver": node.labels.get(LABEL_DRIVER, ""),
+        "gpuprov_engine": engine,
+        "gpuprov_gpus": [_gpu(uuid, gpus.get(uuid)) for uuid in row.gpus],
+        "gpuprov_image": row.image,
+        "gpuprov_private_address": row.private_address,
+        "gpuprov_role": row.role,
+        "gpuprov_sharing": row.sharing,
+        "gpuprov_simulated": row.simulated,
+        "gpuprov_status": row.status,
+    }
+
+
+def _gpu(uuid: str, gpu: Gpu | None) -> dict[str, Any]:
+    if gpu is None:  # the host does not have it any more, or cannot be asked
+        unknown = ("index", "minor", "model", "memory_bytes", "compute_capability")
+        return {"uuid": uuid, **dict.fromkeys(unknown)}
+    capability = gpu.compute_capability
+    return {
+        "uuid": uuid,
+        "index": gpu.index,
+        "minor": gpu.minor,
+        "model": gpu.model,
+        "memory_bytes": gpu.memory_bytes,
+        "compute_capability": ".".join(map(str, capability)) if capability else None,
+    }
+
+
+def _known_gpus(nodes: Sequence[NodeState], observe_gpus: Observe) -> tuple[dict[str, Gpu], list[str]]:
+    """GPUs by UUID, of the kinds that nodes hold; a host whose driver is broken still has an inventory."""
+    modes: dict[GpuMode, bool] = {
+        "simulated": any(node.labels.get(LABEL_ACCESS) == "simulated" for node in nodes),
+        "real": any(node.labels.get(LABEL_ACCESS) not in ("simulated", "none", None) for node in nodes),
+    }
+    known: dict[str, Gpu] = {}
+    warnings = []
+    for mode, wanted in modes.items():
+        if not wanted:
+            continue
+        try:
+            known |= {gpu.uuid: gpu for gpu in observe_gpus(mode).units}
+        except GpuprovError as error:
+            warnings.append(str(error))
+    return known, warnings
+
+
+def _observe(mode: GpuMode) -> HostGpus:
+    """All the simulated GPUs there can be, for a node may hold one that this user's environment does not count."""
+    return observe(mode=mode, simulated_count=SIMULATED_MAX)
+
+
+def _groups(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    groups: dict[str, list[str]] = {}
+    for name, variables in hosts.items():
+        models = {gpu["model"] for gpu in variables["gpuprov_gpus"] if gpu["model"]}
+        keyed = [(key, variables[f"gpuprov_{key}"]) for key in ("cluster", "engine", "role")]
+        for prefix, value in (*keyed, *(("gpu", model) for model in sorted(models))):
+            groups.setdefault(group_name(prefix, value), []).append(name)
+    return {group: tuple(groups[group]) for group in sorted(groups)}
+
+
+def group_name(prefix: str, value: str) -> str:
+    """A name that Ansible takes for a group: `gpu`, `NVIDIA H100 80GB` -> `gpu_nvidia_h100_80gb`."""
+    return f"{prefix}_{re.sub(r'[^a-z0-9]+', '_', value.lower()).strip('_')}"
+
+
+def _twice(name: str, engines: Sequence[str]) -> str:
+    return (
+        f"the inventory leaves {name} out: two engines have a node of that name\n"
+        f"evidence: {' and '.join(engines)} have it\n"
+        f"fix: gpuprov rm {name} --engine {engines[-1]}"
+    )
+
+
+def render_script(inventory: Inventory) -> dict[str, Any]:
+    """What `--list` of an inventory script prints."""
+    return {
+        "_meta": {"hostvars": dict(inventory.hosts)},
+        "all": {"children": ["ungrouped", *inventory.groups]},
+        **{group: {"hosts": list(names)} for group, names in inventory.groups.items()},
+    }
+
+
+def render_graph(inventory: Inventory) -> str:
+    """The groups and their hosts, as `ansible-inventory --graph` draws them."""
+    lines = ["@all:", "  |--@ungrouped:"]
+    for group, names in inventory.groups.items():
+        lines += [f"  |--@{group}:", *(f"  |  |--{name}" for name in names)]
+    return "\n".join(lines)

@@ -1,0 +1,46 @@
+"""Examine the host, for people (`gpuprov doctor`) and for bug reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.drivers.registry import open_driver
+from gpuprov.host.facts import gather_facts
+from gpuprov.host.findings import judge_host
+from gpuprov.host.role_needs import compare_roles, judge_roles
+from gpuprov.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.finding import Finding
+    from gpuprov.host.role_needs import Need
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examination:
+    """What was found on the host, and what each role needs of it."""
+
+    findings: tuple[Finding, ...]
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether nodes can be made."""
+        return all(finding.status != "fail" for finding in self.findings)
+
+    def to_json(self) -> dict[str, list[dict[str, Any]]]:
+        """As the document of `gpuprov doctor --json`."""
+        return {
+            "findings": [finding.to_json() for finding in self.findings],
+            "roles": [need.to_json() for need in self.needs],
+        }
+
+
+def examine_host(reporter: Reporter, *, spec: ClusterSpec | None = None) -> Examination:
+    """Look at this machine as a host for a cluster (the default one); changes nothing and never fails."""
+    wanted = spec or ClusterSpec()
+    with reporter.phase("look at the host"):
+        facts = gather_facts(lambda: open_driver(wanted.engine), gpu_mode=wanted.gpus.mode)
+        needs = compare_roles(facts)
+        return Examination(findings=(*judge_host(facts, wanted), judge_roles(needs, wanted.nodes.role)), needs=needs)

@@ -1,0 +1,203 @@
+"""What can be seen of the host without changing it; host_findings.py judges it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+from dataclasses import dataclass, field
+from ipaddress import IPv4Interface, IPv4Network
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.execution import CommandMissing, run
+from gpuprov.gpu.cdi_files import find_cdi_versions
+from gpuprov.gpu.driver_files import find_nvidia_cards
+from gpuprov.gpu.host_nodes import find_missing_links, stat_nodes
+from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.nodes import plan_device_nodes
+from gpuprov.host.kernel_limits import LIMITS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.drivers.base import Driver, EngineFacts
+    from gpuprov.gpu.host_nodes import NodeStat
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.devices import CharDevice
+    from gpuprov.spec.models import GpuMode
+
+COMMAND_TIMEOUT_S = 10.0
+CACHE_FOLDER = "var"  # images are built from what lies in a cache below it
+
+# Debian package to a program of it that gpuprov runs on the host.
+PROGRAMS = {"iproute2": "ip", "mmdebstrap": "mmdebstrap", "openssh-client": "ssh-keygen"}
+
+CgroupVersion = Literal["v1", "v2", "hybrid", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """An IPv4 network the host already reaches: by an address of its own, or by a route."""
+
+    interface: str
+    network: IPv4Network
+    address: IPv4Interface | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineView:
+    """The engine as this user sees it, or the error that says why not."""
+
+    facts: EngineFacts | None = None
+    error: GpuprovError | None = None
+    own_networks: tuple[str, ...] = ()
+    networks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostFacts:
+    """Everything the findings are made from.
+
+    Attributes:
+        links: IPv4 networks in use; None where `ip` is missing.
+        forward_rules: What `iptables -S` says of FORWARD and DOCKER-USER; None where it cannot be read.
+        limits: The kernel's limits that nodes share, by check; None where one cannot be read.
+        subuid: Lines of /etc/subuid; None where there is no such file.
+        disk_free_bytes: Where images are built.
+        missing_packages: Debian packages whose programs gpuprov runs on the host and does not find.
+        gpus: Real or simulated ones; None where there is a `gpu_error`.
+        gpu_error: Why a driver that is there does not work.
+        gpu_cards: PCI addresses of NVIDIA GPUs, with or without driver.
+        gpu_nodes: What stat() says of each device node that the GPUs call for; absent ones are left out.
+        gpu_unlinked: Those without a link in /dev/char.
+        cdi_versions: CDI's files for NVIDIA GPUs, and the version of libcuda that each mounts.
+    """
+
+    kernel: str
+    cgroup: CgroupVersion
+    uid: int
+    engine: EngineView
+    links: tuple[Link, ...] | None = ()
+    forward_rules: tuple[str, ...] | None = ()
+    limits: Mapping[str, int | None] = field(default_factory=dict)
+    subuid: tuple[str, ...] | None = None
+    disk_free_bytes: int = 0
+    missing_packages: tuple[str, ...] = ()
+    gpus: HostGpus | None = None
+    gpu_error: GpuprovError | None = None
+    gpu_cards: tuple[str, ...] = ()
+    gpu_nodes: Mapping[str, NodeStat] = field(default_factory=dict)
+    gpu_unlinked: tuple[CharDevice, ...] = ()
+    cdi_versions: Mapping[str, str] = field(default_factory=dict)
+
+
+def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: Path = Path("/")) -> HostFacts:
+    """Look at everything; nothing that is missing or broken is an error here."""
+    gpus: HostGpus | None = None
+    gpu_error: GpuprovError | None = None
+    try:
+        gpus = observe(root=root, mode=gpu_mode)
+    except GpuprovError as error:
+        gpu_error = error
+    devices = _gpu_devices(gpus)
+    return HostFacts(
+        kernel=platform.release(),
+        cgroup=parse_cgroup(_read(root / "proc/self/mountinfo") or ""),
+        uid=os.getuid(),
+        engine=_view_engine(open_engine),
+        links=find_links(),
+        forward_rules=_find_forward_rules(),
+        limits={check: limit.read(root) for check, limit in LIMITS.items()},
+        subuid=_lines(_read(root / "etc/subuid")),
+        disk_free_bytes=shutil.disk_usage(root / CACHE_FOLDER).free,
+        missing_packages=tuple(package for package, program in PROGRAMS.items() if shutil.which(program) is None),
+        gpus=gpus,
+        gpu_error=gpu_error,
+        gpu_cards=find_nvidia_cards(root),
+        gpu_nodes=stat_nodes(root, devices),
+        gpu_unlinked=find_missing_links(root, devices),
+        cdi_versions=find_cdi_versions(root),
+    )
+
+
+def parse_cgroup(mountinfo: str) -> CgroupVersion:
+    """Which cgroup hierarchy /proc/self/mountinfo shows."""
+    kinds = set(re.findall(r" /sys/fs/cgroup\S* .*? - (cgroup2?) ", mountinfo))
+    if kinds == {"cgroup", "cgroup2"}:
+        return "hybrid"
+    return "v2" if "cgroup2" in kinds else "v1" if "cgroup" in kinds else "none"
+
+
+def parse_links(addresses_json: str, routes_json: str) -> tuple[Link, ...]:
+    """IPv4 networks from `ip -j -4 address` and `ip -j -4 route`; the default route says nothing and is left out."""
+    links = []
+    for interface in json.loads(addresses_json or "[]"):
+        for info in interface.get("addr_info", []):
+            if info.get("family") == "inet":
+                address = IPv4Interface(f"{info['local']}/{info['prefixlen']}")
+                links.append(Link(interface=interface["ifname"], network=address.network, address=address))
+    for route in json.loads(routes_json or "[]"):
+        if route["dst"] != "default":
+            network = IPv4Network(route["dst"], strict=False)
+            links.append(Link(interface=route.get("dev", "no interface"), network=network))
+    return tuple(links)
+
+
+def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
+    try:
+        driver = open_engine()
+        networks = driver.list_networks()
+    except GpuprovError as error:
+        return EngineView(error=error)
+    names = tuple(network.name for network in networks)
+    own = tuple(network.name for network in networks if network.ours)
+    try:
+        return EngineView(facts=driver.facts(), networks=names, own_networks=own)
+    except GpuprovError as error:
+        return EngineView(error=error, networks=names, own_networks=own)
+
+
+def find_links() -> tuple[Link, ...] | None:
+    """The IPv4 networks in use, or None where `ip` is missing or fails."""
+    try:
+        answers = [run(["ip", "-j", "-4", what], timeout_s=COMMAND_TIMEOUT_S).stdout for what in ("address", "route")]
+    except GpuprovError:
+        return None
+    return parse_links(*answers)
+
+
+def _find_forward_rules() -> tuple[str, ...] | None:
+    rules: list[str] = []
+    for chain in ("FORWARD", "DOCKER-USER"):
+        try:
+            answer = run(["iptables", "-w", "2", "-S", chain], timeout_s=COMMAND_TIMEOUT_S, check=False)
+        except CommandMissing:
+            return ()  # nobody can have set a policy with a program that is not there
+        if answer.exit_code != 0 and chain == "FORWARD":
+            return None
+        rules += answer.stdout.splitlines()
+    return tuple(rules)
+
+
+def _gpu_devices(gpus: HostGpus | None) -> tuple[CharDevice, ...]:
+    if gpus is None or gpus.simulated or gpus.driver is None:
+        return ()
+    try:
+        return plan_device_nodes(gpus.units, gpus.driver)
+    except GpuprovError:  # there is no telling which; the findings say why
+        return ()
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+
+
+def _lines(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(line for line in text.splitlines() if line.strip())

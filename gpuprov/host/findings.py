@@ -1,0 +1,186 @@
+"""Judge the host's facts: what is good, what is missing, and what to type about it. Pure functions."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network
+from typing import TYPE_CHECKING
+
+from gpuprov.core.catalogue import find_fix
+from gpuprov.core.requirements import load_requirements, older
+from gpuprov.host.finding import Finding
+from gpuprov.host.gpu_findings import judge_gpus
+from gpuprov.host.kernel_limits import LIMITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from gpuprov.host.facts import HostFacts, Link
+    from gpuprov.host.finding import Status
+    from gpuprov.spec.models import ClusterSpec
+
+GIB = 1 << 30
+ROOM_LEAST_BYTES = 1 * GIB
+ROOM_FOR_IMAGE_BYTES = 4 * GIB
+SUBUID_LEAST = 65536
+
+
+def judge_host(facts: HostFacts, spec: ClusterSpec) -> tuple[Finding, ...]:
+    """Every finding, in the order in which things build on each other."""
+    return (
+        judge_kernel(facts.kernel),
+        judge_cgroup(facts),
+        judge_programs(facts.missing_packages),
+        *judge_engine(facts),
+        judge_disk(facts.disk_free_bytes),
+        judge_subuid(facts.subuid),
+        judge_limit(facts, "inotify"),
+        judge_limit(facts, "keys"),
+        judge_limit(facts, "neighbours"),
+        judge_subnet(facts, "subnet", spec.network.bridge, spec.network.subnet),
+        judge_subnet(facts, "private-subnet", spec.network.private_bridge, spec.network.private_subnet),
+        judge_forward(facts.forward_rules, spec.network.bridge),
+        *judge_gpus(facts),
+    )
+
+
+def judge_kernel(release: str) -> Finding:
+    """Old kernels lack what unprivileged nodes need."""
+    old = older(release, load_requirements()["plain"].kernel or "")
+    return Finding(
+        id="kernel",
+        status="fail" if old else "ok",
+        evidence=f"Linux {release}",
+        fix=find_fix("", "kernel") if old else "",
+    )
+
+
+def judge_cgroup(facts: HostFacts) -> Finding:
+    """Nodes need some cgroup hierarchy; both versions will do."""
+    if facts.cgroup == "none":
+        evidence = "no cgroup file system is mounted"
+        return Finding(id="cgroup", status="fail", evidence=evidence, fix=find_fix("", "cgroup"))
+    return Finding(id="cgroup", status="ok", evidence=f"cgroup {facts.cgroup}")
+
+
+def judge_programs(missing: tuple[str, ...]) -> Finding:
+    """The programs that gpuprov runs on the host."""
+    if missing:
+        evidence = f"packages that are not installed: {', '.join(missing)}"
+        return Finding(id="programs", status="fail", evidence=evidence, fix=find_fix("", "programs"))
+    return Finding(id="programs", status="ok", evidence="every program that gpuprov runs is there")
+
+
+def judge_engine(facts: HostFacts) -> Iterator[Finding]:
+    """The engine answers this user and has storage."""
+    seen = facts.engine
+    if seen.error is not None:
+        evidence = f"{seen.error.what}: {seen.error.evidence}".rstrip(": ")
+        fix = find_fix("given", "engine", given=seen.error.fix)
+        yield Finding(id="engine", status="fail", evidence=evidence, fix=fix)
+    if seen.facts is None:
+        return
+    engine = seen.facts
+    yield Finding(id="engine", status="ok", evidence=f"{engine.name} {engine.version}, API {engine.api}")
+    who = "root" if facts.uid == 0 else f"uid {facts.uid}, by its group"
+    yield Finding(id="permission", status="ok", evidence=f"{who} may use the engine's socket")
+    yield Finding(
+        id="storage",
+        status="ok" if engine.copy_on_write else "warn",
+        evidence=f"{engine.storage}, {'copy on write' if engine.copy_on_write else 'every node is a full copy'}",
+        fix="" if engine.copy_on_write else find_fix("", "storage"),
+    )
+    if engine.free_bytes is not None:
+        yield _judge_room("storage-room", engine.free_bytes, "the engine's storage")
+
+
+def judge_disk(free_bytes: int) -> Finding:
+    """Room for what images are built from."""
+    return _judge_room("disk-room", free_bytes, "/var")
+
+
+def judge_subuid(lines: tuple[str, ...] | None) -> Finding:
+    """Unprivileged nodes need a range of user ids that belongs to root, who runs the engine."""
+    if lines is None:
+        return Finding(id="subuid", status="ok", evidence="no /etc/subuid: the engine takes its own default range")
+    for line in lines:
+        user, _, rest = line.partition(":")
+        count = rest.rpartition(":")[2]
+        if user in {"root", "0", "lxd", "_lxd"} and count.isdigit() and int(count) >= SUBUID_LEAST:
+            return Finding(id="subuid", status="ok", evidence=line)
+    return Finding(
+        id="subuid",
+        status="fail",
+        evidence=f"/etc/subuid gives root no {SUBUID_LEAST} ids: {', '.join(lines) or 'empty'}",
+        fix=find_fix("", "subuid"),
+    )
+
+
+def judge_limit(facts: HostFacts, check: str) -> Finding:
+    """The kernel's defaults of what all nodes share are used up by some twenty or thirty of them."""
+    limit, present = LIMITS[check], facts.limits.get(check)
+    if present is None:
+        return Finding(id=check, status="info", evidence=f"{limit.key} cannot be read")
+    enough = present >= limit.least
+    return Finding(
+        id=check,
+        status="ok" if enough else "warn",
+        evidence=f"{limit.key} = {present}, shared by all nodes",
+        fix="" if enough else find_fix("", check),
+    )
+
+
+def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Finding:
+    """Nothing else on the host may use the subnet, nor the bridge's name."""
+    wanted = IPv4Network(subnet)
+    if facts.links is None:
+        fix = find_fix("no-ip", check)
+        return Finding(id=check, status="fail", evidence="cannot look: the command `ip` is missing or fails", fix=fix)
+    ours = bridge in facts.engine.own_networks
+    links = [link for link in facts.links if not (ours and link.interface == bridge)]
+    clashes = sorted((link for link in links if link.network.overlaps(wanted)), key=lambda link: link.address is None)
+    if not clashes:
+        state = f"{subnet} is {bridge}'s" if ours else f"{subnet} is free"
+        return Finding(id=check, status="ok", evidence=state)
+    worst = min(clashes, key=lambda link: not takes(link, wanted))
+    return Finding(
+        id=check,
+        status="fail" if takes(worst, wanted) else "warn",
+        evidence=f"{subnet} meets {worst.address or worst.network} on {worst.interface}",
+        fix=find_fix("", check),
+    )
+
+
+def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> Finding:
+    """Docker sets the policy of FORWARD to DROP, and then nodes lose the outside."""
+    if rules is None:
+        evidence = "the FORWARD policy can be read by root only"
+        return Finding(id="forward", status="info", evidence=evidence, fix=find_fix("not-root", "forward"))
+    if not any(rule.split() == ["-P", "FORWARD", "DROP"] for rule in rules):
+        return Finding(id="forward", status="ok", evidence="the FORWARD policy lets nodes out")
+    if all(any(f"{way} {bridge}" in rule and "-j ACCEPT" in rule for rule in rules) for way in ("-i", "-o")):
+        return Finding(
+            id="forward", status="ok", evidence=f"the FORWARD policy is DROP, with rules that accept {bridge}"
+        )
+    chain = "DOCKER-USER" if any("DOCKER-USER" in rule for rule in rules) else "FORWARD"
+    evidence = "the FORWARD policy is DROP (Docker sets it): nodes cannot reach the outside"
+    fix = find_fix("", "forward", chain=chain, bridge=bridge)
+    return Finding(id="forward", status="warn", evidence=evidence, fix=fix)
+
+
+def takes(link: Link, wanted: IPv4Network) -> bool:
+    """Whether it uses addresses of ours; a wider route, such as a VPN's, only loses those to the cluster."""
+    if link.address is not None and link.address.ip in wanted:
+        return True
+    return link.network.subnet_of(wanted)
+
+
+def _judge_room(check: str, free_bytes: int, where: str) -> Finding:
+    status: Status = "ok"
+    if free_bytes < ROOM_FOR_IMAGE_BYTES:
+        status = "fail" if free_bytes < ROOM_LEAST_BYTES else "warn"
+    return Finding(
+        id=check,
+        status=status,
+        evidence=f"{free_bytes / GIB:.1f} GiB free in {where}",
+        fix="" if status == "ok" else find_fix("", check),
+    )

@@ -1,0 +1,24 @@
+"""What a module of Ansible's hands back: what changed, and the thing before and after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gpuprov.planes.rows import NodeRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ensured:
+    """The result of bringing nodes to a state, or of saying what that would change.
+
+    Attributes:
+        changed: One line for each change.
+        before: The nodes as they were.
+        after: The nodes as they are; as they were, where nothing was changed.
+    """
+
+    changed: tuple[str, ...] = ()
+    before: tuple[NodeRow, ...] = field(default=())
+    after: tuple[NodeRow, ...] = field(default=())

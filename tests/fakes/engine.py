@@ -1,0 +1,165 @@
+"""The state of a fake engine: what several drivers share, and what outlives a killed one."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.drivers.base import (
+    LABEL_ROLE,
+    ROLE_BUILDER,
+    ExecResult,
+    ImageState,
+    NetworkState,
+    NodeState,
+    Setting,
+)
+from tests.fakes.faults import Faults
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.drivers.base import Attachment, Exposure, File, Settings, Status
+    from gpuprov.spec.devices import CharDevice, Mount
+
+_GIB = 1024**3
+
+
+@dataclass(kw_only=True)
+class FakeNode:
+    """An instance; one without the label gpuprov.cluster is foreign, and a `job` goes when its command ends."""
+
+    name: str
+    status: Status = "stopped"
+    labels: dict[str, str] = field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
+    devices: tuple[CharDevice, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    files: dict[str, File] = field(default_factory=dict)
+    exposed: tuple[Exposure, ...] = ()
+    snapshots: dict[str, dict[str, Any]] = field(default_factory=dict)
+    privileged: bool = False
+    cpus: int | None = None
+    memory_bytes: int | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+    job: bool = False
+
+    @property
+    def builder(self) -> bool:
+        """Whether an image is being made in it."""
+        return self.labels.get(LABEL_ROLE) == ROLE_BUILDER
+
+    def state(self) -> NodeState:
+        """As a driver shows it."""
+        return NodeState(
+            name=self.name,
+            status=self.status,
+            labels={key: value for key, value in self.labels.items() if value},
+            addresses={attachment.interface: attachment.address for attachment in self.attachments},
+            devices=self.devices,
+            mounts=self.mounts,
+            exposed=self.exposed,
+            snapshots=tuple(self.snapshots),
+            privileged=self.privileged,
+            environment=self.environment,
+            settings=describe_settings(
+                self.attachments, privileged=self.privileged, cpus=self.cpus, memory_bytes=self.memory_bytes
+            ),
+        )
+
+
+def describe_settings(
+    attachments: tuple[Attachment, ...], *, privileged: bool, cpus: int | None, memory_bytes: int | None
+) -> Settings:
+    """A node's settings; limits are live, the rest needs a restart."""
+    shown = {
+        attachment.interface: Setting(value=f"{attachment.kind} on {attachment.network}, {attachment.mac}", live=False)
+        for attachment in attachments
+    }
+    addresses = ",".join(attachment.address for attachment in attachments)
+    shown["addresses"] = Setting(value=addresses, live=False)
+    shown["privileged"] = Setting(value=str(privileged), live=False)
+    shown |= {"cpus": Setting(value=str(cpus))} if cpus else {}
+    return shown | ({"memory": Setting(value=str(memory_bytes))} if memory_bytes else {})
+
+
+@dataclass(kw_only=True)
+class FakeImage:
+    """An image; `ours` where gpuprov made it, `base` where it is an imported root file system."""
+
+    id: str
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, File] = field(default_factory=dict)
+    ours: bool = True
+    base: bool = False
+
+    def state(self) -> ImageState:
+        """As a driver shows it."""
+        return ImageState(id=self.id, name=self.name, labels=dict(self.labels))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """A command to answer, and the node as it was when the command came."""
+
+    node: FakeNode
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    cwd: str | None
+    timeout_s: float | None
+    stdin: bytes = b""
+
+
+def succeed(_command: Command) -> ExecResult:
+    """Any command ends well and says nothing."""
+    return ExecResult(exit_code=0, stdout="", stderr="")
+
+
+@dataclass(kw_only=True)
+class FakeEngine:
+    """Everything a fake engine holds.
+
+    Attributes:
+        answer: What commands in nodes say; may be called from several threads at once.
+        faults: What goes wrong, and where.
+        gone: Paths that the host has not got (any more): nothing that mounts one starts.
+        lock: Held while the state changes.
+    """
+
+    nodes: dict[str, FakeNode] = field(default_factory=dict)
+    networks: dict[str, NetworkState] = field(default_factory=dict)
+    images: dict[str, FakeImage] = field(default_factory=dict)
+    cpus: int = 8
+    memory_bytes: int = 32 * _GIB
+    free_bytes: int | None = 100 * _GIB
+    answer: Callable[[Command], ExecResult] = succeed
+    faults: Faults = field(default_factory=Faults)
+    gone: set[str] = field(default_factory=set)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def dump(self) -> dict[str, Any]:
+        """A copy of all state, to compare before with after."""
+        with self.lock:
+            return copy.deepcopy(
+                {
+                    "nodes": {name: asdict(node) for name, node in sorted(self.nodes.items())},
+                    "networks": {name: asdict(network) for name, network in sorted(self.networks.items())},
+                    "images": {key: asdict(image) for key, image in sorted(self.images.items())},
+                }
+            )
+
+    def end_jobs(self) -> None:
+        """Let the commands end whose callers were killed, and their nodes go."""
+        with self.lock:
+            self.nodes = {name: node for name, node in self.nodes.items() if not node.job}
+
+    def add_foreign_node(self, name: str, *, status: Status = "stopped") -> None:
+        """An instance that gpuprov did not make."""
+        self.nodes[name] = FakeNode(name=name, status=status)
+
+    def add_foreign_network(self, name: str, *, address: str | None = None, managed: bool = True) -> None:
+        """A network that gpuprov did not make."""
+        self.networks[name] = NetworkState(name=name, managed=managed, address=address)

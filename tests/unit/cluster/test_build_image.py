@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import pytest
+
+from gpuprov.cluster.build_image import (
+    BUILDER,
+    PAYLOAD,
+    BuildSite,
+    BuildTools,
+    EnsuredImage,
+    ensure_image,
+    remove_image,
+)
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
+from gpuprov.core.fingerprint import short
+from gpuprov.core.reporter import Silent
+from gpuprov.drivers.base import LABEL_FINGERPRINT, Attachment, ExecResult, File, NodeRequest
+from gpuprov.provision.playbook import Play, PlayResult
+from gpuprov.provision.recipe import Recipe
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import Command, FakeEngine, FakeImage
+from tests.fakes.faults import Killed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from gpuprov.drivers.base import ImageState
+    from tests.conftest import Ledger
+
+EPHEMERAL = Attachment(network="gpbr0", interface="eth0", kind="veth", address="10.0.3.254/24", mac="00:16:3e:00:00:01")
+
+
+@dataclass
+class Workshop:
+    """A fake engine, and what a build uses beside it; `done` lists what was used, in order."""
+
+    engine: FakeEngine
+    folder: Path
+    recipe: Recipe
+    done: list[str] = field(default_factory=list)
+    plays: list[Play] = field(default_factory=list)
+    during_play: Callable[[], object] = lambda: None
+
+    def rootfs(self, suite: str, _packages: object, *, cache: Path) -> Path:
+        self.done.append(f"rootfs {suite}")
+        cache.mkdir(exist_ok=True)
+        (cache / f"rootfs-{suite}.tar").touch()
+        return cache / f"rootfs-{suite}.tar"
+
+    def wheels(self, _requirements: object, *, python: str, cache: Path) -> list[Path]:
+        self.done.append(f"wheels {python}")
+        cache.mkdir(exist_ok=True)
+        (cache / "numpy.whl").write_bytes(b"wheel")
+        return [cache / "numpy.whl"]
+
+    def play(self, play: Play, *, reporter: object) -> PlayResult:  # noqa: ARG002 - the tool's signature
+        self.done.append("play")
+        self.plays.append(play)
+        self.during_play()
+        return PlayResult(changed=(), ok=1)
+
+    def build(self, driver: FakeDriver | None = None) -> EnsuredImage:
+        return ensure_image(
+            driver or FakeDriver(self.engine),
+            self.recipe,
+            site=BuildSite(attachments=(EPHEMERAL,), files=(), cache=self.folder / "cache"),
+            reporter=Silent(),
+            tools=BuildTools(rootfs=self.rootfs, wheels=self.wheels, play=self.play),
+        )
+
+
+def answer(command: Command) -> ExecResult:
+    line = command.argv[-1]
+    said = {"is-system-running": "running", "stat -c %u:%g /etc/munge": "102:103"}.get(line)
+    if said is None:
+        said = "3.11" if "python3" in line else "64030:64030"
+    return ExecResult(exit_code=0, stdout=said + "\n", stderr="")
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Workshop:
+    for folder in ("roles/base", "roles/cuda", "roles/slurm", "kernels/data"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "kernels" / "__main__.py").write_text("main\n")
+    (tmp_path / "kernels" / "data" / "golden.json").write_text("{}\n")
+    recipe = Recipe(
+        base="bookworm",
+        packages=("git",),
+        roles=("base", "cuda", "slurm"),
+        requirements=("numpy",),
+        roles_path=tmp_path / "roles",
+        smoke_kernels=tmp_path / "kernels",
+    )
+    engine = FakeEngine(answer=answer)
+    engine.add_foreign_network("gpbr0", address="10.0.3.1/24")
+    return Workshop(engine=engine, folder=tmp_path, recipe=recipe)
+
+
+def test_a_build_leaves_one_image_with_its_labels_and_no_builder(workshop: Workshop) -> None:
+    built = workshop.build()
+    assert built.built
+    assert built.image.labels[LABEL_FINGERPRINT] == workshop.recipe.fingerprint
+    assert built.image.labels["gpuprov.munge-owner"] == "102:103"
+    assert built.image.labels["gpuprov.slurm-owner"] == "64030:64030"
+    assert built.image.labels["gpuprov.python"] == "3.11"
+    assert workshop.recipe.fingerprint[:12] in built.image.name
+    assert workshop.engine.nodes == {}
+    assert workshop.done == ["rootfs bookworm", "wheels 3.11", "play"]
+
+
+def test_the_second_build_does_nothing(workshop: Workshop) -> None:
+    first = workshop.build()
+    before = workshop.engine.dump()
+    workshop.done.clear()
+    second = workshop.build()
+    assert (second.image, second.built) == (first.image, False)
+    assert workshop.done == []
+    assert workshop.engine.dump() == before
+
+
+def test_a_changed_recipe_makes_another_image(workshop: Workshop) -> None:
+    first = workshop.build()
+    workshop.recipe = replace(workshop.recipe, packages=("git", "vim"))
+    second = workshop.build()
+    assert second.built
+    assert second.image.id != first.image.id
+
+
+def test_a_recipe_that_changes_during_the_build_is_not_taken_for_built(workshop: Workshop) -> None:
+    edited = workshop.recipe.roles_path / "base" / "new.yml"
+    workshop.during_play = lambda: edited.write_text("new\n")
+    workshop.build()
+    assert workshop.build().built
+
+
+def test_the_play_gets_the_packages_and_cleans_up_last(workshop: Workshop) -> None:
+    workshop.build()
+    (play,) = workshop.plays
+    assert [(use.name, use.tasks) for use in play.roles] == [
+        ("base", "main"),
+        ("cuda", "main"),
+        ("slurm", "main"),
+        ("base", "clean"),
+    ]
+    assert play.roles[0].variables["base_extra_packages"] == ["git"]
+    assert [(target.name, target.engine) for target in play.targets] == [(BUILDER, "fake")]
+
+
+def test_wheels_and_kernels_are_in_the_builder_before_the_roles(workshop: Workshop) -> None:
+    pushed: dict[str, File] = {}
+    workshop.during_play = lambda: pushed.update(workshop.engine.nodes[BUILDER].files)
+    workshop.build()
+    assert pushed[f"{PAYLOAD}/wheels/numpy.whl"].content == b"wheel"
+    assert pushed[f"{PAYLOAD}/smoke_kernels/__main__.py"].content == b"main\n"
+    assert pushed[f"{PAYLOAD}/smoke_kernels/data/golden.json"].content == b"{}\n"
+
+
+def test_a_failed_role_leaves_neither_builder_nor_image(workshop: Workshop) -> None:
+    def fail() -> None:
+        raise PlaybookError("role failed", evidence="why", fix="do")
+
+    workshop.during_play = fail
+    with pytest.raises(PlaybookError, match="role failed"):
+        workshop.build()
+    assert workshop.engine.nodes == {}
+    assert FakeDriver(workshop.engine).list_images() == []
+
+
+STEPS = ["create_node:made", "start_node", "push", "run", "publish_image", "import_rootfs:done"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_an_engine_that_fails_leaves_neither_builder_nor_image(workshop: Workshop, step: str) -> None:
+    workshop.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), step)
+    with pytest.raises(EngineError, match="broke"):
+        workshop.build()
+    assert workshop.engine.nodes == {}
+    assert FakeDriver(workshop.engine).list_images() == []
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_killed_build_is_not_used_and_the_next_one_ends_well(workshop: Workshop, step: str) -> None:
+    workshop.engine.faults.raise_at(Killed(), step)
+    with pytest.raises(Killed):
+        workshop.build()
+    assert FakeDriver(workshop.engine).list_images() == []
+    workshop.engine.faults.clear()
+    assert workshop.build().built
+    assert workshop.engine.nodes == {}
+
+
+def killed(workshop: Workshop, step: int) -> bool:
+    """Kill a build at this step, counted from 1; whether it came so far."""
+    workshop.engine.faults.clear()
+    workshop.engine.faults.raise_at(Killed(), nth=step)
+    try:
+        workshop.build()
+    except Killed:
+        return True
+    finally:
+        workshop.engine.faults.clear()
+    return False
+
+
+def ends_well(workshop: Workshop, wanted: dict[str, object]) -> None:
+    workshop.build()
+    assert workshop.engine.dump() == wanted
+    assert not workshop.build().built
+    workshop.engine.images.clear()
+
+
+def test_a_build_killed_at_every_step_and_pair_of_steps(workshop: Workshop, ledger: Ledger) -> None:
+    workshop.build()
+    wanted = workshop.engine.dump()
+    workshop.engine.images.clear()
+    steps = pairs = 0
+    for first in count(1):
+        if not killed(workshop, first):
+            break
+        ends_well(workshop, wanted)
+        steps += 1
+        for second in count(1):
+            killed(workshop, first)
+            if not killed(workshop, second):
+                break
+            ends_well(workshop, wanted)
+            pairs += 1
+        workshop.engine.images.clear()
+    assert steps > 10
+    assert pairs > 100
+    ledger.add("fake", verb="image build", steps=steps, pairs=pairs)
+
+
+def test_an_interrupt_waits_for_the_image_that_the_engine_still_publishes(workshop: Workshop) -> None:
+    """The engine goes on with a builder that an undo would find busy, or gone; a published image stays."""
+    driver = FakeDriver(workshop.engine)
+    publish, delete = driver.publish_image, driver.delete_node
+    heard: list[str] = []
+
+    def slow_publish(builder: str, name: str, labels: Mapping[str, str]) -> ImageState:
+        heard.append("publish")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        threading.Event().wait(0.05)
+        image = publish(builder, name, labels)
+        heard.append("published")
+        return image
+
+    def heard_delete(name: str) -> None:
+        heard.append(f"delete {name}")
+        delete(name)
+
+    with (
+        patch.object(driver, "publish_image", slow_publish),
+        patch.object(driver, "delete_node", heard_delete),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        workshop.build(driver)
+    assert heard == [f"delete {BUILDER}", "publish", "published", f"delete {BUILDER}"]
+    assert workshop.engine.nodes == {}
+    assert not workshop.build().built
+
+
+@pytest.mark.parametrize("name", [BUILDER, "gpuprov-image-{image}"])
+def test_a_foreign_instance_of_a_name_that_is_needed_is_told_first(workshop: Workshop, name: str) -> None:
+    name = name.format(image=short(workshop.recipe.fingerprint))
+    workshop.engine.add_foreign_node(name, status="running")
+    before = workshop.engine.dump()
+    with pytest.raises(NotOurs, match=name):
+        workshop.build()
+    assert workshop.engine.dump() == before
+    assert workshop.done == []
+
+
+def test_too_little_room_in_the_engine_is_said_before_anything_is_made(workshop: Workshop) -> None:
+    workshop.engine.free_bytes = 1 << 30
+    before = workshop.engine.dump()
+    with pytest.raises(HostNotReady, match="room") as caught:
+        workshop.build()
+    assert "1.0 GiB free" in caught.value.evidence
+    assert (workshop.engine.dump(), workshop.done) == (before, [])
+
+
+def test_too_little_room_for_the_cache_is_said_before_anything_is_made(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: shutil._ntuple_diskusage(9, 8, 1))
+    before = workshop.engine.dump()
+    with pytest.raises(HostNotReady, match="room on the disk") as caught:
+        workshop.build()
+    assert str(workshop.folder) in caught.value.evidence
+    assert (workshop.engine.dump(), workshop.done) == (before, [])
+
+
+def test_an_image_of_the_engine_can_be_the_base(workshop: Workshop) -> None:
+    workshop.engine.images["image:mine"] = FakeImage(id="image:mine", name="mine", ours=False)
+    workshop.recipe = replace(workshop.recipe, base="image:mine")
+    assert workshop.build().built
+    assert workshop.done == ["wheels 3.11", "play"]
+
+
+def test_a_base_that_the_engine_lacks_is_named(workshop: Workshop) -> None:
+    workshop.recipe = replace(workshop.recipe, base="image:mine")
+    with pytest.raises(EngineError, match="'mine'"):
+        workshop.build()
+    assert workshop.engine.nodes == {}
+
+
+def test_a_base_without_python_is_named(workshop: Workshop) -> None:
+    def silent(command: Command) -> ExecResult:
+        if "python3" in command.argv[-1]:
+            return ExecResult(exit_code=127, stdout="", stderr="python3: not found")
+        return answer(command)
+
+    workshop.engine.answer = silent
+    with pytest.raises(EngineError, match="does not hold") as caught:
+        workshop.build()
+    assert "python3: not found" in caught.value.evidence
+    assert workshop.engine.nodes == {}
+
+
+def test_an_image_is_removed_by_name_or_fingerprint_and_its_nodes_stay(workshop: Workshop) -> None:
+    driver = FakeDriver(workshop.engine)
+    for name in ("name", "fingerprint"):
+        image = workshop.build().image
+        driver.create_node(NodeRequest(name=f"from-{name}", image=image.id, labels={"gpuprov.cluster": "lab"}))
+        removed = remove_image(driver, image.name if name == "name" else workshop.recipe.fingerprint[:8])
+        assert removed.id == image.id
+        assert driver.list_images() == []
+    assert sorted(workshop.engine.nodes) == ["from-fingerprint", "from-name"]
+
+
+@pytest.mark.parametrize("name", ["", "nothing", "gpuprov-image-"])
+def test_a_name_that_is_no_image_removes_nothing(workshop: Workshop, name: str) -> None:
+    image = workshop.build().image
+    before = workshop.engine.dump()
+    with pytest.raises(GpuprovError) as caught:
+        remove_image(FakeDriver(workshop.engine), name)
+    assert image.name in caught.value.evidence
+    assert workshop.engine.dump() == before

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cluster.find_engine import (
+    engine_of_cluster,
+    engine_of_image,
+    engine_of_nodes,
+    find_elsewhere,
+    open_answering,
+)
+from gpuprov.cluster.leases import EngineAccess
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.drivers.base import NetworkRequest, NodeRequest
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeEngine, FakeImage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.drivers.base import Driver
+
+
+def engine(name: str, *nodes: str, foreign: str = "", network: str = "") -> FakeDriver:
+    made = FakeEngine()
+    made.images["i"] = FakeImage(id="i", name="i", ours=False)
+    driver = FakeDriver(made)
+    for node in nodes:
+        driver.create_node(NodeRequest(name=node, image="i", labels={"gpuprov.cluster": "lab"}))
+    if foreign:
+        made.add_foreign_node(foreign)
+    if network:
+        driver.create_network(NetworkRequest(name="gpbr0", labels={"gpuprov.cluster": network}, address="10.0.3.1/24"))
+    driver.name = name
+    return driver
+
+
+def opening(*drivers: FakeDriver) -> Callable[[str], Driver]:
+    """These engines run on the machine and no others."""
+
+    def open_engine(name: str) -> Driver:
+        for driver in drivers:
+            if driver.name == name:
+                return driver
+        raise HostNotReady(f"{name} is not running on this machine", evidence="no socket", fix="gpuprov host prepare")
+
+    return open_engine
+
+
+LXD_AND_DOCKER = ("lxd", "docker").__contains__
+DOCKER_ONLY = ("docker",).__contains__
+
+
+def test_a_node_is_found_on_the_engine_that_has_it() -> None:
+    machine = opening(engine("lxd", "c000"), engine("docker", "w0", "w1"))
+    assert engine_of_nodes(["c000"], machine).name == "lxd"
+    assert engine_of_nodes(["w0", "w1"], machine).name == "docker"
+
+
+def test_a_name_on_both_engines_is_refused_and_both_are_named() -> None:
+    machine = opening(engine("lxd", "c000"), engine("docker", "c000"))
+    with pytest.raises(UsageError, match="more than one engine has node c000") as caught:
+        engine_of_nodes(["c000"], machine)
+    assert caught.value.evidence == "lxd has c000; docker has c000"
+    assert caught.value.fix == "say which: --engine lxd or --engine docker"
+
+
+def test_nodes_of_two_engines_are_not_for_one_verb() -> None:
+    with pytest.raises(UsageError, match="more than one"):
+        engine_of_nodes(["c000", "w0"], opening(engine("lxd", "c000"), engine("docker", "w0")))
+
+
+def test_what_is_foreign_counts_only_where_nothing_is_ours() -> None:
+    machine = opening(engine("lxd", foreign="w0"), engine("docker", "w0", foreign="db"))
+    assert engine_of_nodes(["w0"], machine).name == "docker"
+    assert engine_of_nodes(["db"], machine).name == "docker"  # where the verb refuses it, by its name
+
+
+def test_a_node_that_nobody_has_is_the_default_engines_to_refuse() -> None:
+    assert engine_of_nodes(["c009"], opening(engine("lxd"), engine("docker"))).name == "lxd"
+
+
+def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
+    with pytest.raises(UsageError, match="there is no node c000 on the engines that answer") as caught:
+        engine_of_nodes(["c000"], opening(engine("docker", "w0")), LXD_AND_DOCKER)
+    assert caught.value.evidence == "lxd: lxd is not running on this machine; docker"
+    for find, what in ((engine_of_cluster, "cluster lab"), (engine_of_image, "image slurm")):
+        with pytest.raises(UsageError, match=f"there is no {what} on the engines that answer"):
+            find(what.partition(" ")[2], opening(engine("docker")), LXD_AND_DOCKER)
+
+
+def test_what_is_gone_is_looked_for_on_the_one_engine_that_is_installed() -> None:
+    machine = opening(engine("docker", "w0"))
+    assert engine_of_nodes(["c000"], machine, DOCKER_ONLY).name == "docker"
+    assert engine_of_cluster("lost", machine, DOCKER_ONLY).name == "docker"
+    assert engine_of_image("slurm", machine, DOCKER_ONLY).name == "docker"
+
+
+def test_of_several_that_are_installed_none_that_is_silent_is_passed_over() -> None:
+    docker_and_incus = ("docker", "incus").__contains__
+    assert engine_of_nodes(["c000"], opening(engine("docker"), engine("incus")), docker_and_incus).name == "incus"
+    with pytest.raises(UsageError, match="on the engines that answer"):
+        engine_of_nodes(["c000"], opening(engine("docker")), docker_and_incus)
+
+
+def test_the_one_engine_that_is_installed_says_why_it_does_not_answer() -> None:
+    with pytest.raises(HostNotReady, match="docker is not running"):
+        engine_of_cluster("lab", opening(), DOCKER_ONLY)
+
+
+def test_a_cluster_is_known_by_its_nodes_or_its_network() -> None:
+    machine = opening(engine("lxd", "c000"), engine("docker", network="train"))
+    assert engine_of_cluster("lab", machine).name == "lxd"
+    assert engine_of_cluster("train", machine).name == "docker"
+    with pytest.raises(UsageError, match="more than one engine has cluster lab"):
+        engine_of_cluster("lab", opening(engine("lxd", "c000"), engine("docker", network="lab")))
+
+
+def test_a_new_cluster_is_for_the_default_engine_even_if_another_answers_alone() -> None:
+    with pytest.raises(HostNotReady, match="lxd is not running"):
+        engine_of_cluster("new", opening(engine("docker")), creates=True)
+    assert engine_of_cluster("new", opening(engine("lxd"), engine("docker")), creates=True).name == "lxd"
+
+
+def test_without_any_engine_the_default_one_says_why() -> None:
+    with pytest.raises(HostNotReady, match="lxd is not running"):
+        engine_of_nodes(["c000"], opening(), LXD_AND_DOCKER)
+    with pytest.raises(HostNotReady, match="lxd is not running"):
+        engine_of_nodes(["c000"], opening(), ().__contains__)
+    assert open_answering(opening())[0] == {}
+
+
+def test_a_cluster_of_the_same_name_elsewhere_is_found_and_a_silent_engine_is_not_taken_for_an_empty_one() -> None:
+    machine = opening(engine("lxd", "c000"), engine("docker", network="lab"))
+
+    def find(name: str, *, without: str, installed: Callable[[str], bool]) -> tuple[str, ...]:
+        engines = [
+            EngineAccess(name=name, open=partial(machine, name), installed=partial(installed, name))
+            for name in ("lxd", "incus", "docker")
+        ]
+        return find_elsewhere(name, engines, without=without)
+
+    assert find("lab", without="lxd", installed=LXD_AND_DOCKER) == ("docker has a cluster lab too",)
+    assert find("lab", without="docker", installed=LXD_AND_DOCKER) == ("lxd has a cluster lab too",)
+    assert find("train", without="lxd", installed=LXD_AND_DOCKER) == ()
+    assert find("train", without="lxd", installed=lambda _: True) == (
+        "incus may have a cluster train too, and cannot be asked: incus is not running on this machine",
+    )

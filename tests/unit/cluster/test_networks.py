@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import signal
+import threading
+from ipaddress import IPv4Interface
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import pytest
+
+from gpuprov.cluster.networks import attach, ensure_networks, plan_networks, record_spec
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import EngineError
+from gpuprov.core.rollback import Rollback
+from gpuprov.drivers.base import LABEL_SPEC, Attachment
+from gpuprov.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import NetworkRequest
+    from tests.fakes.world import World
+
+
+def test_only_what_is_missing_is_planned(world: World) -> None:
+    spec = world.spec()
+    first = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
+    assert [(request.name, request.address) for request in first] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
+    with Rollback(world.reporter) as rollback:
+        ensure_networks(world.driver, first[:1], rollback)
+    left = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
+    assert [request.name for request in left] == ["gpbr1"]
+
+
+def test_networks_are_taken_back_when_the_run_fails(world: World) -> None:
+    requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
+    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "create_network:done", subject="gpbr1")
+    with pytest.raises(EngineError), Rollback(world.reporter) as rollback:
+        ensure_networks(world.driver, requests, rollback)
+    assert world.engine.networks == {}
+
+
+def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: World) -> None:
+    """The engine goes on though the sender of the request is gone: undone at once, the network came afterwards."""
+    requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
+    driver = world.driver
+    make = driver.create_network
+    asked: list[threading.Thread] = []
+
+    def create(request: NetworkRequest) -> None:
+        def work() -> None:
+            threading.Event().wait(0.05)
+            make(request)
+
+        asked.append(threading.Thread(target=work))
+        asked[-1].start()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        asked[-1].join()
+
+    with (
+        patch.object(driver, "create_network", create),
+        pytest.raises(KeyboardInterrupt),
+        Rollback(world.reporter) as rollback,
+    ):
+        ensure_networks(driver, requests, rollback)
+    asked[0].join()
+    assert world.engine.networks == {}
+
+
+def test_a_spec_is_recorded_when_it_differs(world: World) -> None:
+    world.up(1)
+    state = observe_cluster(world.driver, "lab")
+    world.engine.faults.clear()
+    record_spec(world.driver, world.spec(1), world.engine.networks["gpbr0"].labels[LABEL_SPEC], state)
+    assert world.steps() == []
+    record_spec(world.driver, world.spec(1), "other", state)
+    assert world.engine.networks["gpbr0"].labels[LABEL_SPEC] == "other"
+
+
+def test_two_interfaces_with_macs_that_stay() -> None:
+    spec = ClusterSpec()
+    public, private = IPv4Interface("10.0.3.2/24"), IPv4Interface("10.0.5.1/24")
+    assert [nic.interface for nic in attach(spec, "c000", {"eth1": private})] == ["eth1"]
+    eth0, eth1 = attach(spec, "c000", {"eth0": public, "eth1": private})
+    assert eth0 == Attachment(
+        network="gpbr0", interface="eth0", kind="veth", address="10.0.3.2/24", mac=eth0.mac, gateway="10.0.3.1"
+    )
+    assert eth1 == Attachment(network="gpbr1", interface="eth1", kind="macvlan", address="10.0.5.1/24", mac=eth1.mac)
+    assert eth0.mac != eth1.mac
+    assert attach(spec, "c000", {"eth0": public, "eth1": private}) == (eth0, eth1)

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cluster.plan import Plan, plan_cluster
+from gpuprov.cluster.state import ClusterState, observe_cluster
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_GPUS
+from gpuprov.gpu.allocate import Claims
+from gpuprov.spec.models import NodesSpec
+
+if TYPE_CHECKING:
+    from gpuprov.spec.models import ClusterSpec
+    from tests.fakes.world import World
+
+
+def plan(world: World, spec: ClusterSpec, state: ClusterState | None = None) -> Plan:
+    return plan_cluster(
+        spec,
+        state or observe_cluster(world.driver, "lab"),
+        world.host,
+        claims=Claims(),
+        version="1",
+        expect=world.driver,
+    )
+
+
+def names(plan: Plan) -> dict[str, list[str]]:
+    """What is to be done to which node, without what is empty."""
+    found = {
+        "remove": list(plan.remove),
+        "create": [design.name for design in plan.create],
+        "repair": [design.name for design in plan.repair],
+        "start": list(plan.start),
+        "keep": [design.name for design in plan.keep],
+    }
+    return {act: nodes for act, nodes in found.items() if nodes}
+
+
+def test_nothing_is_there(world: World) -> None:
+    planned = plan(world, world.spec(2))
+    assert names(planned) == {"create": ["c000", "c001"]}
+    assert planned.lines() == (
+        "create network gpbr0 10.0.3.1/24",
+        "create network gpbr1 (nodes only)",
+        "create node c000 10.0.3.2 role slurm, 1 GPU shared (simulated)",
+        "create node c001 10.0.3.3 role slurm, 1 GPU shared (simulated)",
+    )
+
+
+def test_all_is_there(world: World) -> None:
+    world.up(2)
+    planned = plan(world, world.spec(2))
+    assert names(planned) == {"keep": ["c000", "c001"]}
+    assert planned.lines() == ()
+
+
+def test_some_of_everything(world: World) -> None:
+    world.up(5)
+    world.create("web", role="plain")
+    state = observe_cluster(world.driver, "lab")
+    nodes = {node.name: node for node in state.nodes}
+    nodes["c001"] = replace(nodes["c001"], devices=())
+    nodes["c002"] = replace(nodes["c002"], status="stopped")
+    labels = {key: value for key, value in nodes["c003"].labels.items() if key != LABEL_FINGERPRINT}
+    nodes["c003"] = replace(nodes["c003"], labels=labels)
+    planned = plan(world, world.spec(4), replace(state, nodes=tuple(nodes.values())))
+    assert names(planned) == {
+        "remove": ["c003", "c004"],
+        "create": ["c003"],
+        "repair": ["c001"],
+        "start": ["c002"],
+        "keep": ["c000", "c002", "web"],
+    }
+    assert [design.name for design in planned.members] == ["c000", "c001", "c002", "c003", "web"]
+
+
+def test_a_changed_lease_is_a_repair(world: World) -> None:
+    world.up(2)
+    planned = plan(world, world.spec(2, per_node=2))
+    assert names(planned) == {"repair": ["c000", "c001"]}
+    assert "devices" in planned.drift["c000"].words
+    assert LABEL_GPUS in planned.drift["c000"].words
+
+
+def test_kept_nodes_keep_their_gpus(world: World) -> None:
+    world.up(4)
+    before = {node.name: node.labels[LABEL_GPUS] for node in observe_cluster(world.driver, "lab").nodes}
+    planned = plan(world, world.spec(8))
+    after = {design.name: ",".join(design.gpus) for design in planned.members}
+    assert {name: after[name] for name in before} == before
+
+
+def test_a_gpu_that_has_gone_is_an_error_of_the_host(world: World) -> None:
+    world.up(4)
+    gone = replace(world.host, gpus=world.host.gpus[:3])
+    with pytest.raises(HostNotReady, match="c003"):
+        plan_cluster(
+            world.spec(4), observe_cluster(world.driver, "lab"), gone, claims=Claims(), version="1", expect=world.driver
+        )
+
+
+def test_a_host_without_gpus_serves_nodes_without(world: World) -> None:
+    none = replace(world.host, gpus=())
+    planned = plan_cluster(
+        world.spec(2, per_node=0),
+        observe_cluster(world.driver, "lab"),
+        none,
+        claims=Claims(),
+        version="1",
+        expect=world.driver,
+    )
+    assert [design.access for design in planned.create] == ["none", "none"]
+    with pytest.raises(UsageError):
+        plan_cluster(
+            world.spec(2), observe_cluster(world.driver, "lab"), none, claims=Claims(), version="1", expect=world.driver
+        )
+
+
+def test_another_prefix_is_another_set_of_nodes(world: World) -> None:
+    world.up(2)
+    spec = world.spec(2, nodes=NodesSpec(count=2, prefix="g"))
+    with pytest.raises(UsageError, match=r"10\.0\.3\.2 of g000 is in use"):
+        plan(world, spec)
+
+
+def test_a_changed_role_of_the_spec_leaves_nodes_as_they_are(world: World) -> None:
+    world.up(2)
+    planned = plan(world, world.spec(3, nodes=NodesSpec(count=3, role="plain")))
+    assert {design.name: design.role for design in planned.members} == {
+        "c000": "slurm",
+        "c001": "slurm",
+        "c002": "plain",
+    }

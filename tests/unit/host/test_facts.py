@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import json
+from ipaddress import IPv4Interface, IPv4Network
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.host.facts import Link, gather_facts, parse_cgroup, parse_links
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+V2 = "31 24 0:27 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+V1 = (
+    "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n"
+    "36 31 0:33 / /sys/fs/cgroup/devices rw,relatime - cgroup cgroup rw,devices\n"
+)
+UNIFIED = "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
+
+
+@pytest.mark.parametrize(
+    ("mountinfo", "version"),
+    [(V2, "v2"), (V1, "v1"), (V1 + UNIFIED, "hybrid"), ("22 1 0:20 / /proc rw - proc proc rw\n", "none"), ("", "none")],
+)
+def test_cgroup_version(mountinfo: str, version: str) -> None:
+    assert parse_cgroup(mountinfo) == version
+
+
+def test_links_are_addresses_and_routes_without_the_default_one() -> None:
+    addresses = [
+        {"ifname": "lo", "addr_info": [{"family": "inet", "local": "127.0.0.1", "prefixlen": 8}]},
+        {"ifname": "lxcbr0", "addr_info": [{"family": "inet", "local": "10.0.3.1", "prefixlen": 24}]},
+        {"ifname": "ifb0", "addr_info": []},
+        {"ifname": "eth0", "addr_info": [{"family": "inet6", "local": "fd00::2", "prefixlen": 64}]},
+    ]
+    routes = [
+        {"dst": "default", "gateway": "192.0.2.1", "dev": "eth0"},
+        {"dst": "10.8.0.0/16", "dev": "tun0"},
+        {"dst": "192.0.2.7", "dev": "eth0"},
+        {"type": "blackhole", "dst": "10.244.0.0/24"},
+    ]
+    assert parse_links(json.dumps(addresses), json.dumps(routes)) == (
+        Link(interface="lo", network=IPv4Network("127.0.0.0/8"), address=IPv4Interface("127.0.0.1/8")),
+        Link(interface="lxcbr0", network=IPv4Network("10.0.3.0/24"), address=IPv4Interface("10.0.3.1/24")),
+        Link(interface="tun0", network=IPv4Network("10.8.0.0/16")),
+        Link(interface="eth0", network=IPv4Network("192.0.2.7/32")),
+        Link(interface="no interface", network=IPv4Network("10.244.0.0/24")),
+    )
+
+
+def test_no_links() -> None:
+    assert parse_links("", "") == ()
+
+
+def test_an_empty_host_and_no_engine_are_facts_too(tmp_path: Path) -> None:
+    def refuse() -> NoReturn:
+        raise HostNotReady("lxd is not running", evidence="no socket", fix="sudo gpuprov host prepare")
+
+    (tmp_path / "var").mkdir()
+    facts = gather_facts(refuse, gpu_mode="auto", root=tmp_path)
+    assert facts.cgroup == "none"
+    assert facts.engine.facts is None
+    assert facts.engine.error is not None
+    assert set(facts.limits.values()) == {None}
+    assert facts.subuid is None
+    assert facts.gpus is not None
+    assert facts.gpus.simulated
+    assert facts.gpu_nodes == {}
+    assert facts.disk_free_bytes > 0
+
+
+def test_a_gpu_that_is_asked_for_and_missing_is_a_fact(tmp_path: Path) -> None:
+    def refuse() -> NoReturn:
+        raise HostNotReady("lxd is not running")
+
+    (tmp_path / "var").mkdir()
+    facts = gather_facts(refuse, gpu_mode="real", root=tmp_path)
+    assert facts.gpus is None
+    assert facts.gpu_error is not None

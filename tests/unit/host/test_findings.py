@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from ipaddress import IPv4Interface, IPv4Network
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.drivers.base import EngineFacts
+from gpuprov.host.facts import EngineView, HostFacts, Link
+from gpuprov.host.findings import (
+    judge_disk,
+    judge_engine,
+    judge_forward,
+    judge_host,
+    judge_kernel,
+    judge_limit,
+    judge_subnet,
+    judge_subuid,
+)
+from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from gpuprov.host.finding import Finding
+
+GIB = 1 << 30
+LXD = EngineFacts(
+    name="lxd",
+    version="5.0.2",
+    api="1.0",
+    storage="default (btrfs)",
+    copy_on_write=True,
+    cpus=2,
+    memory_bytes=24 * GIB,
+    free_bytes=14 * GIB,
+)
+GOOD = HostFacts(
+    kernel="6.1.0-30-amd64",
+    cgroup="v2",
+    uid=0,
+    engine=EngineView(facts=LXD),
+    limits={"inotify": 1024, "keys": 2000, "neighbours": 65536},
+    disk_free_bytes=50 * GIB,
+)
+
+
+def address(interface: str, text: str) -> Link:
+    found = IPv4Interface(text)
+    return Link(interface=interface, network=found.network, address=found)
+
+
+def route(interface: str, text: str) -> Link:
+    return Link(interface=interface, network=IPv4Network(text))
+
+
+def subnet(*links: Link, own: tuple[str, ...] = ()) -> Finding:
+    facts = replace(GOOD, links=links, engine=EngineView(facts=LXD, own_networks=own))
+    return judge_subnet(facts, "subnet", "gpbr0", "10.0.3.0/24")
+
+
+def test_a_good_host() -> None:
+    findings = judge_host(GOOD, ClusterSpec())
+    assert {finding.status for finding in findings} == {"ok"}
+    assert len({finding.id for finding in findings}) == len(findings)
+
+
+def test_what_is_not_good_says_what_to_type() -> None:
+    bad = HostFacts(
+        kernel="4.19.0",
+        cgroup="none",
+        uid=1000,
+        engine=EngineView(
+            error=HostNotReady("lxd is not running", evidence="no socket", fix="sudo gpuprov host prepare")
+        ),
+        links=(address("lxcbr0", "10.0.3.1/24"), address("eth1", "10.0.5.9/24")),
+        forward_rules=("-P FORWARD DROP",),
+        limits={"inotify": 128, "keys": 200, "neighbours": 1024},
+        subuid=("ada:100000:65536",),
+        missing_packages=("openssh-client",),
+        gpu_error=HostNotReady("NVML does not work", evidence="code 18", fix="reboot"),
+    )
+    findings = judge_host(bad, ClusterSpec())
+    assert {finding.id for finding in findings if finding.status in {"warn", "fail"}} == {
+        "kernel",
+        "cgroup",
+        "engine",
+        "disk-room",
+        "programs",
+        "subuid",
+        "inotify",
+        "keys",
+        "neighbours",
+        "subnet",
+        "private-subnet",
+        "forward",
+        "nvidia-driver",
+    }
+    assert all(finding.fix and finding.evidence for finding in findings if finding.status in {"warn", "fail"})
+
+
+@pytest.mark.parametrize(
+    ("release", "status"),
+    [("6.1.0-30-amd64", "ok"), ("5.4.0", "ok"), ("5.3.18", "fail"), ("4.19.0", "fail"), ("strange", "ok")],
+)
+def test_kernel(release: str, status: str) -> None:
+    assert judge_kernel(release).status == status
+
+
+def test_an_engine_that_cannot_be_reached_keeps_its_three_parts() -> None:
+    error = HostNotReady("this user may not talk to lxd", evidence="group lxd", fix="sudo usermod -aG lxd $USER")
+    (finding,) = judge_engine(replace(GOOD, engine=EngineView(error=error)))
+    assert (finding.status, finding.fix) == ("fail", error.fix)
+    assert finding.evidence == "this user may not talk to lxd: group lxd"
+
+
+def test_an_engine_without_copy_on_write_or_room() -> None:
+    poor = replace(LXD, storage="default (dir)", copy_on_write=False, free_bytes=GIB // 2)
+    found = {finding.id: finding for finding in judge_engine(replace(GOOD, engine=EngineView(facts=poor)))}
+    assert {name: finding.status for name, finding in found.items()} == {
+        "engine": "ok",
+        "permission": "ok",
+        "storage": "warn",
+        "storage-room": "fail",
+    }
+    assert "0.5 GiB" in found["storage-room"].evidence
+
+
+@pytest.mark.parametrize(("free_bytes", "status"), [(50 * GIB, "ok"), (3 * GIB, "warn"), (GIB // 2, "fail")])
+def test_room_on_the_disk(free_bytes: int, status: str) -> None:
+    assert judge_disk(free_bytes).status == status
+
+
+@pytest.mark.parametrize(
+    ("lines", "status"),
+    [
+        (None, "ok"),
+        (("root:100000:65536",), "ok"),
+        (("ada:1:65536", "_lxd:100000:10000001"), "ok"),
+        (("root:100000:1000",), "fail"),
+        (("ada:100000:65536",), "fail"),
+        (("root",), "fail"),
+        ((), "fail"),
+    ],
+)
+def test_subordinate_ids(lines: tuple[str, ...] | None, status: str) -> None:
+    assert judge_subuid(lines).status == status
+
+
+@pytest.mark.parametrize("check", LIMITS)
+@pytest.mark.parametrize(("present", "status"), [(65536, "ok"), (128, "warn"), (None, "info")])
+def test_limits_of_the_kernel(check: str, present: int | None, status: str) -> None:
+    finding = judge_limit(replace(GOOD, limits={check: present}), check)
+    assert (finding.id, finding.status) == (check, status)
+    assert bool(finding.fix) == (status == "warn")
+
+
+def test_a_subnet_that_nobody_uses_is_free() -> None:
+    finding = subnet(address("lo", "127.0.0.1/8"), address("eth0", "192.168.1.5/24"), route("eth0", "192.168.1.0/24"))
+    assert (finding.status, finding.evidence) == ("ok", "10.0.3.0/24 is free")
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        address("lxcbr0", "10.0.3.1/24"),
+        address("eth0", "10.0.3.77/8"),
+        route("eth0", "10.0.3.0/24"),
+        route("eth0", "10.0.3.128/25"),
+    ],
+)
+def test_a_subnet_in_use_is_refused_and_its_holder_named(link: Link) -> None:
+    finding = subnet(address("lo", "127.0.0.1/8"), link)
+    assert finding.status == "fail"
+    assert link.interface in finding.evidence
+    assert "network.subnet in a spec" in finding.fix
+
+
+@pytest.mark.parametrize("link", [route("tun0", "10.0.0.0/8"), address("eth0", "10.9.9.9/8")])
+def test_a_wider_network_is_only_a_warning(link: Link) -> None:
+    assert subnet(link).status == "warn"
+
+
+def test_the_worst_clash_is_the_one_shown() -> None:
+    finding = subnet(route("tun0", "10.0.0.0/8"), address("lxcbr0", "10.0.3.1/24"))
+    assert (finding.status, "lxcbr0" in finding.evidence) == ("fail", True)
+
+
+def test_our_own_bridge_is_no_clash_but_a_foreign_one_of_that_name_is() -> None:
+    ours = (address("gpbr0", "10.0.3.1/24"), route("gpbr0", "10.0.3.0/24"))
+    assert subnet(*ours, own=("gpbr0",)).status == "ok"
+    assert subnet(*ours).status == "fail"
+
+
+def test_without_the_ip_command_nothing_is_taken_for_free() -> None:
+    assert judge_subnet(replace(GOOD, links=None), "subnet", "gpbr0", "10.0.3.0/24").status == "fail"
+
+
+def test_docker_s_drop_is_seen_and_its_own_chain_is_used_for_the_cure() -> None:
+    docker = ("-P FORWARD DROP", "-A FORWARD -j DOCKER-USER", "-N DOCKER-USER")
+    finding = judge_forward(docker, "gpbr0")
+    assert finding.status == "warn"
+    assert finding.fix == (
+        "sudo iptables -I DOCKER-USER -i gpbr0 -j ACCEPT && sudo iptables -I DOCKER-USER -o gpbr0 -j ACCEPT"
+    )
+
+
+def test_drop_with_rules_for_our_bridge_is_good() -> None:
+    one = ("-P FORWARD DROP", "-A DOCKER-USER -i gpbr0 -j ACCEPT")
+    assert judge_forward(one, "gpbr0").status == "warn"
+    both = (*one, "-A DOCKER-USER -o gpbr0 -m comment --comment gpuprov -j ACCEPT")
+    assert judge_forward(both, "gpbr0").status == "ok"
+    assert judge_forward(both, "gpbr01").status == "warn"
+
+
+def test_rules_that_only_root_can_read_are_said_to_be_unknown() -> None:
+    assert judge_forward(None, "gpbr0").status == "info"
+    assert judge_forward((), "gpbr0").status == "ok"
