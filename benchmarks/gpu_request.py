@@ -20,13 +20,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.cluster.leases import host_neighbours
-from gpuprov.cluster.waiting_for_gpus import Patience
+from gpuprov.cluster.leases import Neighbours
+from gpuprov.cluster.waiting_for_gpus import AT_ONCE
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeRequest
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
-from gpuprov.gpu.inventory import SIMULATED_MAX, observe
+from gpuprov.gpu.inventory import SIMULATED_MAX
+from gpuprov.host.local import COUNT_VARIABLE, LocalHost
 from gpuprov.workflows.run_job import JobOrder, run_job
 
 if TYPE_CHECKING:
@@ -76,18 +77,18 @@ def timed(act: Callable[[], object]) -> float:
     return (time.perf_counter() - started) * MS
 
 
-def measure(driver: DockerDriver, host: HostGpus, rounds: int) -> dict[str, list[float]]:
+def measure(driver: DockerDriver, host: LocalHost, rounds: int) -> dict[str, list[float]]:
     """Each of the things to compare, in turn."""
-    patience = Patience(neighbours=host_neighbours())
-    order = JobOrder(argv=("true",), gpus="1", sharing="shared", image=IMAGE)
+    neighbours = Neighbours(host)
+    order = JobOrder(argv=("true",), gpus="1", sharing="shared", image=IMAGE, gpu_mode="simulated")
     client: Any = driver._api.client  # noqa: SLF001 - as above
 
     def ask() -> None:
-        run_job(driver, order, host, patience=patience, write=lambda *_: None, reporter=Silent())
+        run_job(driver, order, host, patience=AT_ONCE, write=lambda *_: None, reporter=Silent())
 
     acts: dict[str, Callable[[], object]] = {
         "a request for one GPU, decided": ask,
-        "of that: the leases of the other engines": lambda: patience.neighbours.survey(without="docker"),
+        "of that: the leases of the other engines": lambda: neighbours.survey(without="docker"),
         "the docker SDK's bare list": lambda: client.containers(all=True),
     }
     for act in acts.values():
@@ -120,11 +121,11 @@ def main() -> None:
     wanted = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what ends it leaves nothing either
     driver = Deciding(connect("docker")._api)  # noqa: SLF001 - as above
-    host = observe(mode="simulated", simulated_count=SIMULATED_MAX)
+    host = LocalHost(environment={COUNT_VARIABLE: str(SIMULATED_MAX)})
     remove(driver)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            make(driver, host, wanted.containers, Path(folder))
+            make(driver, host.gpus("simulated"), wanted.containers, Path(folder))
         times = measure(driver, host, wanted.rounds)
         sys.stdout.write(f"{render(times, len(driver.list_nodes()))}\n")
     finally:

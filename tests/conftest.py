@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from gpuprov.gpu.simulate import SEED
+from gpuprov.host.local import SEED_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     # Who is started in the background by a shell ignores Ctrl-C, and so would every command that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.setdefault(SEED_VARIABLE, SEED)  # simulated GPUs have the same UUIDs on every machine that runs tests
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

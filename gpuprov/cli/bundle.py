@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprov.cli.engine import engine_option, observe_gpus
+from gpuprov.cli.engine import engine_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -30,15 +29,14 @@ def command(session: Session, file: str | None, engine: str | None) -> None:
     from gpuprov.cli.runlog import log_folder
     from gpuprov.cluster.find_engine import DEFAULT, ENGINES
     from gpuprov.core.report_file import ReportFile
-    from gpuprov.drivers.registry import is_installed, open_driver
+    from gpuprov.drivers.registry import is_installed
     from gpuprov.workflows.bundle import Sources, make_bundle
 
     path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
     sources = Sources(
         engines=(cast("Engine", engine),) if engine else tuple(filter(is_installed, ENGINES)) or (DEFAULT,),
-        open_engine=open_driver,
-        observe_gpus=observe_gpus,
-        root=Path("/"),
+        host=session.host,
+        root=session.host.root,
         run_logs=log_folder(os.environ, uid=os.getuid()),
         environment=os.environ,
     )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprov.cli.engine import engine_option, gpu_mode_option, host_gpus, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import engine_option, gpu_mode_option, open_engine_of_nodes, show_outcome
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.spec.models import GpuMode
 
 
 @click.command()
@@ -24,8 +25,8 @@ def command(
     session: Session, source: str, name: str, addr: str | None, gpu_mode: str | None, engine: str | None
 ) -> None:
     """Copy a stopped node into a new one, with an address, a host key and a GPU lease of its own."""
-    from gpuprov.workflows.clone_node import clone_node
+    from gpuprov.workflows.clone_node import CloneOrder, clone_node
 
     driver = open_engine_of_nodes(engine, source)
-    host = host_gpus(session, gpu_mode)
-    show_outcome(session, clone_node(driver, source, name, host, address=addr, reporter=session.reporter))
+    order = CloneOrder(source=source, name=name, address=addr, gpu_mode=cast("GpuMode", gpu_mode or "auto"))
+    show_outcome(session, clone_node(driver, order, session.host, reporter=session.reporter))

@@ -20,4 +20,6 @@ def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a cluster: its nodes with all their data, its networks and NAT rules, its keys. Images stay."""
     from gpuprov.workflows.cluster_down import cluster_down
 
-    show_outcome(session, cluster_down(open_engine_of_cluster(engine, name), name, reporter=session.reporter))
+    show_outcome(
+        session, cluster_down(open_engine_of_cluster(engine, name), name, session.host, reporter=session.reporter)
+    )

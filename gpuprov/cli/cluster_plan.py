@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import spec_options, wanted_spec
-from gpuprov.cli.engine import host_gpus
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -21,5 +20,5 @@ def command(session: Session, /, **wanted: object) -> None:
     from gpuprov.workflows.cluster_up import plan_up
 
     driver, spec = wanted_spec(wanted)
-    lines = plan_up(driver, spec, host_gpus(session, spec.gpus.mode))
+    lines = plan_up(driver, spec, session.host, reporter=session.reporter)
     session.show({"plan": list(lines)}, "\n".join(lines) or "nothing to do: the cluster is as asked")

@@ -13,6 +13,7 @@ from gpuprov.cli.engine import (
     gpu_mode_option,
 )
 from gpuprov.cli.parameters import checked_cluster
+from gpuprov.cli.roles import role_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--name", callback=checked_cluster, help=f"The cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]"
             ),
-            click.option("--role", type=click.Choice(["plain", "slurm"]), help="What new nodes are for."),
+            role_option("What new nodes are for."),
             click.option("--gpus-per-node", type=int, metavar="N", help="GPUs that each node holds."),
             click.option(
                 "--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold a node's GPUs."
@@ -47,7 +48,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def wanted_spec(wanted: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
     """The spec that these options ask for, and its engine."""
-    from gpuprov.cluster import order as workflow
+    from gpuprov.planes import cluster_order as workflow
 
     wishes = workflow.Wishes(
         file=cast("Path | None", wanted["file"]),

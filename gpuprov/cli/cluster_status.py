@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> None:
-    """Show a cluster's nodes: address, GPU, sharing, role, Slurm's state and health."""
+    """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_nodes
-    from gpuprov.planes.rows import cluster_status
+    from gpuprov.planes.rows import cluster_rows
 
-    rows = cluster_status(open_engine_of_cluster(engine, name), name)
+    rows = cluster_rows(open_engine_of_cluster(engine, name), name)
     text = (
         render_nodes(rows, colour=session.colour)
         if rows

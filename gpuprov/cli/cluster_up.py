@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import spec_options, wanted_spec
-from gpuprov.cli.engine import host_gpus, observe_gpus
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -25,30 +24,22 @@ def command(session: Session, /, **wanted: object) -> int:
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
-    from gpuprov.planes.rows import cluster_status
-    from gpuprov.workflows.cluster_up import Request, cluster_up
+    from gpuprov.planes.rows import cluster_rows
+    from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
     driver, spec = wanted_spec(wanted)
-    host = host_gpus(session, spec.gpus.mode)
-    outcome = cluster_up(
-        driver, Request(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"])), host, reporter=session.reporter
-    )
-    document: dict[str, object] = {"changed": list(outcome.changed), "unchanged": outcome.unchanged}
-    text = ["\n".join(outcome.changed) or "unchanged"]
-    passed = True
-    if wanted["verify"] and not outcome.unchanged:
+    order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
+    result = cluster_up(driver, order, session.host, reporter=session.reporter)
+    rows = cluster_rows(driver, spec.name)
+    document: dict[str, object] = {"changed": list(result.changed), "unchanged": result.unchanged}
+    text = ["\n".join(result.changed) or "unchanged"]
+    if result.report is not None:
         from gpuprov.cli.verify_table import render_report
         from gpuprov.verify.report import to_document
-        from gpuprov.workflows.verify import HostSight, verify_cluster
 
-        report = verify_cluster(
-            driver, spec.name, host=HostSight(observe_gpus=observe_gpus), nodes=None, reporter=session.reporter
-        )
-        document["verify"] = to_document(report)
-        text += ["", render_report(report, colour=session.colour)]
-        passed = report.passed
-    rows = cluster_status(driver, spec.name)
+        document["verify"] = to_document(result.report)
+        text += ["", render_report(result.report, colour=session.colour)]
     document["nodes"] = [vars(row) for row in rows]
     text += ["", render_nodes(rows, colour=session.colour), "", next_steps(spec, rows)]
     session.show(document, "\n".join(text))
-    return 0 if passed else 1
+    return 0 if result.passed else 1

@@ -10,25 +10,23 @@ from gpuprov.cli.engine import (
     cluster_option,
     engine_option,
     gpu_mode_option,
-    host_gpus,
     open_engine_of_cluster,
     show_outcome,
 )
 from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
 from gpuprov.cli.parameters import node_argument
+from gpuprov.cli.roles import role_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cluster.node_order import Network
-    from gpuprov.spec.models import Role, Sharing
+    from gpuprov.spec.models import GpuMode, Sharing
 
 
 @click.command()
 @node_argument("name", new=True)
 @click.option("--addr", metavar="ADDRESS", help="Address on the NAT bridge.  [default: by the node's number]")
-@click.option(
-    "--role", type=click.Choice(["plain", "slurm"]), help="What it is for.  [default: the cluster's, or plain]"
-)
+@role_option("What it is for.  [default: the cluster's, or plain]")
 @gpu_options
 @click.option("--image", metavar="NAME", help="An image of gpuprov's or of the engine's.  [default: the role's]")
 @mount_option
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 def command(
     session: Session, /, name: str, cluster: str, engine: str | None, gpu_mode: str | None, **wanted: object
 ) -> None:
-    """Make one more node, with its addresses, its GPUs and its place in Slurm."""
+    """Make one more node, with its addresses, its GPUs and its place among the others."""
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.create_node import create_node
@@ -50,7 +48,7 @@ def command(
         name=name,
         cluster=cluster,
         address=cast("str | None", wanted["addr"]),
-        role=cast("Role | None", wanted["role"]),
+        role=cast("str | None", wanted["role"]),
         gpus=cast("str | None", wanted["gpus"]),
         sharing=cast("Sharing | None", wanted["sharing"]),
         memory_bytes=memory_bytes(cast("str | None", wanted["gpu_memory"])),
@@ -60,8 +58,8 @@ def command(
         mounts=tuple(parse_mount(text) for text in cast("tuple[str, ...]", wanted["mounts"])),
         network=cast("Network", wanted["network"]),
         privileged=bool(wanted["privileged"]),
+        gpu_mode=cast("GpuMode", gpu_mode or "auto"),
     )
     driver = open_engine_of_cluster(engine, cluster, creates=True)
-    host = host_gpus(session, gpu_mode)
     waiting = patience(cast("float | None", wanted["wait"]))
-    show_outcome(session, create_node(driver, order, host, patience=waiting, reporter=session.reporter))
+    show_outcome(session, create_node(driver, order, session.host, patience=waiting, reporter=session.reporter))

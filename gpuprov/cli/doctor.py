@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     type=click.Choice(["lxd", "incus", "docker"]),
     default="lxd",
     show_default=True,
-    help="The engine that nodes shall live in.",
+    help="The engine that is to run the nodes.",
 )
 @click.pass_obj
 def command(session: Session, engine: Engine) -> int:
@@ -34,7 +34,7 @@ def command(session: Session, engine: Engine) -> int:
     from gpuprov.host.examine import examine_host
     from gpuprov.spec.models import ClusterSpec
 
-    seen = examine_host(session.reporter, spec=ClusterSpec(engine=engine))
+    seen = examine_host(session.host, session.reporter, spec=ClusterSpec(engine=engine))
     rows = [(finding.status, finding.id, finding.evidence) for finding in seen.findings]
     parts = [render_table(("STATUS", "CHECK", "EVIDENCE"), rows, colour=session.colour)]
     if seen.needs:

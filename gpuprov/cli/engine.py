@@ -1,8 +1,8 @@
-"""What verbs that touch an engine share: its option, the host's GPUs, and how an Outcome is shown."""
+"""What verbs that touch an engine share: its option, the way to it, and how an Outcome is shown."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
-    from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import GpuMode
 
 DEFAULT_CLUSTER = "lab"
 
@@ -88,21 +86,6 @@ def open_engines(session: Session, engine: str | None) -> list[Driver]:
             raise errors[DEFAULT]
         session.reporter.note(f"without {DEFAULT}: {errors[DEFAULT].what}")
     return list(drivers.values())
-
-
-def observe_gpus(mode: GpuMode) -> HostGpus:
-    """The host's GPUs; GPUPROV_SIMULATED_GPUS says how many there are where they are simulated."""
-    from gpuprov.host import gpus as host_gpus
-
-    return host_gpus.observe_gpus(mode)
-
-
-def host_gpus(session: Session, mode: str | None) -> HostGpus:
-    """The host's GPUs; simulated ones are announced, never silent."""
-    host = observe_gpus(cast("GpuMode", mode or "auto"))
-    if host.simulated:
-        session.reporter.warn(f"GPUs are SIMULATED: {host.reason}")
-    return host
 
 
 def show_outcome(session: Session, outcome: Outcome) -> None:

@@ -28,4 +28,6 @@ def command(
     from gpuprov.workflows.node_verbs import expose
 
     exposure = Exposure(host_port=node_port if port is None else port, node_port=node_port, listen=listen or EVERYWHERE)
-    show_outcome(session, expose(open_engine_of_nodes(engine, node), node, exposure, reporter=session.reporter))
+    show_outcome(
+        session, expose(open_engine_of_nodes(engine, node), node, exposure, session.host, reporter=session.reporter)
+    )

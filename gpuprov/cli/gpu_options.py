@@ -73,7 +73,6 @@ def memory_bytes(text: str | None) -> int | None:
 
 def patience(wait_s: float | None) -> Patience:
     """How long `--wait` says."""
-    from gpuprov.cluster.leases import host_neighbours
     from gpuprov.cluster.waiting_for_gpus import Patience
 
-    return Patience(neighbours=host_neighbours(), wait_s=wait_s)
+    return Patience(wait_s=wait_s)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from gpuprov.cli.engine import gpu_mode_option, host_gpus, observe_gpus
+from gpuprov.cli.engine import gpu_mode_option
 from gpuprov.cli.parameters import seconds_up_to
 
 if TYPE_CHECKING:
@@ -40,16 +40,17 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     """Show this host's GPUs and who holds them, on every engine; changes nothing."""
     from gpuprov.cli.gpu_table import board_document, render_board
     from gpuprov.cluster.gpu_board import look_at_gpus
-    from gpuprov.cluster.leases import host_neighbours
+    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.leases import Neighbours
 
-    neighbours = host_neighbours()
-    host = host_gpus(session, gpu_mode)
+    neighbours = Neighbours(session.host)
+    mode = cast("GpuMode", gpu_mode or "auto")
+    gpus = find_gpus(session.host, mode, reporter=session.reporter)
     if interval_s is None:
-        board = look_at_gpus(host, neighbours)
+        board = look_at_gpus(gpus, neighbours)
         session.show(board_document(board), render_board(board, colour=session.colour))
         return
-    mode = cast("GpuMode", gpu_mode or "auto")
-    _watch(session, interval_s, lambda: look_at_gpus(observe_gpus(mode), neighbours))
+    _watch(session, interval_s, lambda: look_at_gpus(session.host.gpus(mode), neighbours))
 
 
 def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) -> None:

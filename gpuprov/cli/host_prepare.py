@@ -40,4 +40,4 @@ def command(session: Session, engine: HostEngine, pool_size: int) -> None:
         pool_size_gib=pool_size,
         variables=variables_for(engine, os.environ),
     )
-    show_outcome(session, prepare_host(request, reporter=session.reporter))
+    show_outcome(session, prepare_host(request, session.host, reporter=session.reporter))

@@ -23,4 +23,4 @@ def command(session: Session, engine: HostEngine) -> None:
     from gpuprov.workflows.prepare_host import HostRequest, undo_host, variables_for
 
     request = HostRequest(roles_path=find_asset("roles"), engine=engine, variables=variables_for(engine, os.environ))
-    show_outcome(session, undo_host(request, reporter=session.reporter))
+    show_outcome(session, undo_host(request, session.host, reporter=session.reporter))

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprov.cli.engine import engine_option, gpu_mode_option, host_gpus, open_engine, show_outcome
+from gpuprov.cli.engine import engine_option, gpu_mode_option, open_engine, show_outcome
+from gpuprov.cli.roles import role_option
+from gpuprov.spec.models import NodesSpec
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.spec.models import Role
+    from gpuprov.spec.models import GpuMode
 
 
 @click.command()
 @click.option("--base", default="bookworm", show_default=True, help="A suite to build from, or image:NAME.")
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; may be repeated.")
-@click.option(
-    "--role", type=click.Choice(["plain", "slurm"]), default="slurm", show_default=True, help="What nodes are for."
-)
+@role_option("What nodes are for.", default=NodesSpec().role)
 @gpu_mode_option
 @engine_option
 @click.pass_obj
@@ -26,11 +26,12 @@ def command(
     session: Session, base: str, packages: tuple[str, ...], role: str, gpu_mode: str | None, engine: str | None
 ) -> None:
     """Build the node image, unless the engine has it already."""
+    from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.core.outcome import Outcome
-    from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
+    from gpuprov.spec.models import ClusterSpec, ImageSpec
     from gpuprov.workflows.image_verbs import build_image
 
-    spec = ClusterSpec(image=ImageSpec(base=base, packages=packages), nodes=NodesSpec(role=cast("Role", role)))
-    host = host_gpus(session, gpu_mode)
-    ensured = build_image(open_engine(engine), spec, host, reporter=session.reporter)
+    spec = ClusterSpec(image=ImageSpec(base=base, packages=packages), nodes=NodesSpec(role=role))
+    gpus = find_gpus(session.host, cast("GpuMode", gpu_mode or "auto"), reporter=session.reporter)
+    ensured = build_image(open_engine(engine), spec, session.host, gpus, reporter=session.reporter)
     show_outcome(session, Outcome(changed=(f"built image {ensured.image.name}",) if ensured.built else ()))

@@ -20,4 +20,4 @@ def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a node image, by name or by the first digits of its fingerprint; nodes made from it stay."""
     from gpuprov.workflows.image_verbs import remove
 
-    show_outcome(session, remove(open_engine_of_image(engine, name), name, reporter=session.reporter))
+    show_outcome(session, remove(open_engine_of_image(engine, name), name, session.host, reporter=session.reporter))

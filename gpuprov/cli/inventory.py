@@ -24,7 +24,7 @@ def command(session: Session, wanted: str, host: str | None) -> None:
     """Show the nodes of every engine as an inventory of Ansible's; it is an inventory script as well."""
     from gpuprov.documents.inventory import read_inventory, render_graph, render_script
 
-    inventory = read_inventory(open_engines(session, None))
+    inventory = read_inventory(open_engines(session, None), session.host)
     for warning in inventory.warnings:
         session.reporter.warn(warning)
     if host is not None:

@@ -17,28 +17,30 @@ from gpuprov.core.exhaustion import explain_exhaustion
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.host.base import Host
+
 EXIT_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h: none of the codes that mean something here
 EXIT_INTERRUPTED = 130
 _MOMENT_S = 0.01
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run gpuprov with `arguments` (the process's own where None) and return the exit code."""
+def main(arguments: Sequence[str] | None = None, *, host: Host | None = None) -> int:
+    """Run gpuprov with `arguments` (the process's own where None) on a host (this one) and return the exit code."""
     if arguments is not None:
-        return _run(list(arguments))
+        return _run(list(arguments), host)
     # The process is ours: being ended from outside undoes what was begun, as Ctrl-C does.
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) is signal.SIG_DFL:  # nohup ignores the second
             signal.signal(ending, signal.default_int_handler)
     sys.unraisablehook = _interrupt_again
-    code = _run(sys.argv[1:])
+    code = _run(sys.argv[1:], host)
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):  # all is done and said
         signal.signal(ending, signal.SIG_IGN)
     return code
 
 
-def _run(given: Sequence[str]) -> int:
-    session = Session()
+def _run(given: Sequence[str], host: Host | None) -> int:
+    session = Session(host)
     # Known before parsing, so that a program that asked for JSON gets JSON about its bad arguments too.
     session.as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     try:

@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import render_table
+from gpuprov.planes.registry import plane_of, planes_of
+from gpuprov.spec.models import NodesSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.planes.rows import NodeRow
 
-_HEADERS = ("NODE", "STATUS", "ADDRESS", "PRIVATE", "GPU", "SHARING", "ROLE", "SLURM", "HEALTH")
-
 
 def render_nodes(rows: Sequence[NodeRow], *, colour: bool) -> str:
     """One line for each node; a simulated GPU says so in its own cell."""
+    planes = planes_of(row.role for row in rows if row.work) or (plane_of(NodesSpec().role),)
+    work = "/".join(plane.title.upper() for plane in planes)
     return render_table(
-        _HEADERS,
+        ("NODE", "STATUS", "ADDRESS", "PRIVATE", "GPU", "SHARING", "ROLE", work, "HEALTH"),
         [
             (
                 row.name,
@@ -27,7 +29,7 @@ def render_nodes(rows: Sequence[NodeRow], *, colour: bool) -> str:
                 _gpus(row),
                 row.sharing,
                 row.role,
-                row.slurm,
+                row.work,
                 row.health,
             )
             for row in rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -22,5 +21,5 @@ def command(session: Session) -> None:
     """
     from gpuprov.host.record import take_record
 
-    record = take_record(Path("/"))
+    record = take_record(session.host.root)
     session.show(record, json.dumps(record, indent=2, ensure_ascii=False))

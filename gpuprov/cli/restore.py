@@ -22,4 +22,6 @@ def command(session: Session, node: str, label: str, engine: str | None) -> None
     """Bring a node back to a snapshot; what came after it is lost."""
     from gpuprov.workflows.node_verbs import restore
 
-    show_outcome(session, restore(open_engine_of_nodes(engine, node), node, label, reporter=session.reporter))
+    show_outcome(
+        session, restore(open_engine_of_nodes(engine, node), node, label, session.host, reporter=session.reporter)
+    )

@@ -21,4 +21,4 @@ def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> Non
     """Remove nodes with all their data, running or not; a node with a running Slurm job is refused."""
     from gpuprov.workflows.node_verbs import remove
 
-    show_outcome(session, remove(open_engine_of_nodes(engine, *nodes), nodes, reporter=session.reporter))
+    show_outcome(session, remove(open_engine_of_nodes(engine, *nodes), nodes, session.host, reporter=session.reporter))

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
-from gpuprov.cli.engine import gpu_mode_option, host_gpus, open_engine
+from gpuprov.cli.engine import gpu_mode_option, open_engine
 from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
 from gpuprov.cli.parameters import given_command
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Stream
-    from gpuprov.spec.models import Sharing
+    from gpuprov.spec.models import GpuMode, Sharing
 
 _DESCRIPTORS: Final[dict[Stream, int]] = {"stdout": 1, "stderr": 2}
 _BROKEN_PIPE = 128 + 13  # what a shell says of a command that nobody reads any more
@@ -51,12 +51,12 @@ def command(session: Session, /, argv: tuple[str, ...], engine: str, gpu_mode: s
         image=cast("str | None", wanted["image"]),
         environment=cast("tuple[str, ...]", wanted["variables"]),
         mounts=tuple(parse_mount(text) for text in cast("tuple[str, ...]", wanted["mounts"])),
+        gpu_mode=cast("GpuMode", gpu_mode or "auto"),
     )
     waiting = patience(cast("float | None", wanted["wait"]))
     driver = open_engine(engine)
-    host = host_gpus(session, gpu_mode)
     try:
-        return run_job(driver, order, host, patience=waiting, write=_write, reporter=session.reporter)
+        return run_job(driver, order, session.host, patience=waiting, write=_write, reporter=session.reporter)
     except BrokenPipeError:
         return _BROKEN_PIPE
 

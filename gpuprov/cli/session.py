@@ -17,13 +17,20 @@ from gpuprov.core.reporter import Stopwatch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.host.base import Host
+
 DOCUMENT_VERSION = 1
 
 
 class Session:
-    """Options as given, the reporter made from them, and the way to stdout."""
+    """Options as given, the reporter made from them, and the way to stdout.
 
-    def __init__(self) -> None:
+    Args:
+        host: The machine that verbs are about; this one where None.
+    """
+
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host
         self.quiet = False
         self.verbose = False
         self.as_json = False
@@ -39,6 +46,13 @@ class Session:
         if can_show(sys.stderr, os.environ) and not (self.quiet or self.verbose):
             return Stopwatch(Both(Live(sys.stderr), self.log))
         return Stopwatch(Both(Plain(sys.stderr, quiet=self.quiet, verbose=self.verbose), self.log))
+
+    @cached_property
+    def host(self) -> Host:
+        """The machine that verbs are about."""
+        from gpuprov.host.local import LocalHost
+
+        return self._host or LocalHost()
 
     @property
     def colour(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, host_gpus, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
@@ -37,6 +37,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
     With --local it runs here, with the Python that runs gpuprov, which then needs numba-cuda.
     """
+    from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.verify.smoke_result import Wanted
     from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 
@@ -45,7 +46,9 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     wanted = Wanted(kernel=kernel, size=given["size"], seconds=given["seconds"])
     results: tuple[SmokeResult, ...]
     if given["local"]:
-        results = (smoke_local(wanted, host_gpus(session, given["gpu_mode"])),)
+        results = (
+            smoke_local(wanted, find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),
+        )
     else:
         nodes = expand(",".join(given["nodes"])) if given["nodes"] else None
         driver = open_engine_of_cluster(given["engine"], given["cluster"])

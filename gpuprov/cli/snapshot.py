@@ -22,4 +22,6 @@ def command(session: Session, node: str, label: str, engine: str | None) -> None
     """Keep a node's present state under a name."""
     from gpuprov.workflows.node_verbs import snapshot
 
-    show_outcome(session, snapshot(open_engine_of_nodes(engine, node), node, label, reporter=session.reporter))
+    show_outcome(
+        session, snapshot(open_engine_of_nodes(engine, node), node, label, session.host, reporter=session.reporter)
+    )

@@ -22,4 +22,6 @@ def command(session: Session, node: str, port: int, engine: str | None) -> None:
     """Stop forwarding a port of the host to a node."""
     from gpuprov.workflows.node_verbs import unexpose
 
-    show_outcome(session, unexpose(open_engine_of_nodes(engine, node), node, port, reporter=session.reporter))
+    show_outcome(
+        session, unexpose(open_engine_of_nodes(engine, node), node, port, session.host, reporter=session.reporter)
+    )

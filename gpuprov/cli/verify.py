@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, observe_gpus, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes, seconds_up_to
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import expand
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
     from gpuprov.verify.models import Report
     from gpuprov.verify.request import Work
     from gpuprov.workflows.watch import Change
@@ -49,14 +50,14 @@ LONGEST_WORK_S = 3600.0
 @engine_option
 @click.pass_obj
 def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click's options
-    """Prove that nodes work: devices, NVML, kernels, networks, Slurm. Exits with 1 when something is wrong."""
+    """Prove that nodes work: devices, NVML, kernels, networks, batch system. Exits with 1 when something is wrong."""
     from gpuprov.verify.request import Work
 
     level, seconds, interval_s = wanted["level"], wanted["seconds"], wanted["interval_s"]
     if seconds is not None and level != "full":
         raise _refuse("--seconds is for the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
     files = _open_files(wanted)
-    verify = _verifier(wanted["cluster"], Work(level=level, seconds=seconds))
+    verify = _verifier(session.host, wanted["cluster"], Work(level=level, seconds=seconds))
     if interval_s is not None:
         _watch(session, wanted, verify, files)
         return 0
@@ -65,13 +66,11 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
     return _show(session, report, files)
 
 
-def _verifier(cluster: str, work: Work) -> Callable[[Driver, Sequence[str] | None, Reporter], Report]:
-    from gpuprov.workflows.verify import HostSight, verify_cluster
+def _verifier(host: Host, cluster: str, work: Work) -> Callable[[Driver, Sequence[str] | None, Reporter], Report]:
+    from gpuprov.workflows.verify import verify_cluster
 
     def verify(driver: Driver, nodes: Sequence[str] | None, reporter: Reporter) -> Report:
-        return verify_cluster(
-            driver, cluster, host=HostSight(observe_gpus=observe_gpus), nodes=nodes, reporter=reporter, work=work
-        )
+        return verify_cluster(driver, cluster, host=host, nodes=nodes, reporter=reporter, work=work)
 
     return verify
 

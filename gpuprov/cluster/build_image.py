@@ -14,6 +14,7 @@ from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
 from gpuprov.core.fingerprint import short
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import Rollback
+from gpuprov.core.units import GIB
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
@@ -47,10 +48,6 @@ if TYPE_CHECKING:
 BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
 PAYLOAD = "/var/cache/gpuprov"
-LABEL_PYTHON = "gpuprov.python"
-LABEL_MUNGE_OWNER = "gpuprov.munge-owner"
-LABEL_SLURM_OWNER = "gpuprov.slurm-owner"
-GIB = 1 << 30
 ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
 CACHE_ROOM_BYTES = 2 * GIB
 BOOT_TIMEOUT_S = 60.0
@@ -129,7 +126,7 @@ def ensure_image(
         with reporter.phase("roles"):
             tools.play(_play(driver, recipe), reporter=reporter)
         with reporter.phase("publish"):
-            labels = _labels(driver, recipe, fingerprint, python)
+            labels = _labels(driver, recipe, fingerprint)
             image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
     return EnsuredImage(image=image, built=True)
 
@@ -244,7 +241,7 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
             "cuda_requirements": list(recipe.requirements),
             "cuda_stamp": payload_stamp(recipe.requirements, recipe.smoke_kernels),
         },
-        "slurm": {"slurm_init": recipe.init},
+        **{role: dict(given) for role, given in recipe.plane.variables(recipe.init).items()},
     }
     roles = [RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles]
     return Play(
@@ -255,17 +252,13 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
     )
 
 
-def _labels(driver: Driver, recipe: Recipe, fingerprint: str, python: str) -> dict[str, str]:
-    labels = {
+def _labels(driver: Driver, recipe: Recipe, fingerprint: str) -> dict[str, str]:
+    return {
         LABEL_FINGERPRINT: fingerprint,
         LABEL_IMAGE: recipe.base,
         LABEL_VERSION: __version__,
-        LABEL_PYTHON: python,
+        **{label: _ask(driver, line) for label, line in recipe.plane.labels.items()},
     }
-    if "slurm" in recipe.roles:
-        labels[LABEL_MUNGE_OWNER] = _ask(driver, "stat -c %u:%g /etc/munge")
-        labels[LABEL_SLURM_OWNER] = _ask(driver, "stat -c %u:%g /var/lib/slurm/slurmctld")
-    return labels
 
 
 def _ask(driver: Driver, line: str) -> str:

@@ -1,12 +1,13 @@
-"""What one node shall be: everything but its image and its files, decided before anything is made."""
+"""The design of a node: everything but its image and its files, decided before anything is made."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.core.fingerprint import fingerprint
+from gpuprov.core.units import GIB
 from gpuprov.drivers.base import (
     LABEL_ACCESS,
     LABEL_ADDRESS,
@@ -32,19 +33,18 @@ from gpuprov.spec.variables import read_variables
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.drivers.base import Driver
+    from gpuprov.cluster.placement import Place
     from gpuprov.gpu.access import AccessKind
-    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.gpu.models import Gpu
     from gpuprov.spec.models import ClusterSpec, Role, Sharing
-
-_GIB = 1024**3
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeDesign:
-    """A node as it shall be.
+    """A node as it is to be.
 
     Attributes:
+        host: Name of the host that it is placed on.
         gpus: UUIDs of its leased GPUs.
         access: How they get in.
         access_reason: Why so; no part of what the node is.
@@ -67,6 +67,7 @@ class NodeDesign:
     memory_gib: int | None
     environment: Mapping[str, str] = field(default_factory=dict)
     access_reason: str = ""
+    host: str = ""
 
     @property
     def address(self) -> str:
@@ -94,7 +95,9 @@ class NodeDesign:
             LABEL_ADDRESS: self.address,
             LABEL_PRIVATE_ADDRESS: self.private_address,
             LABEL_VERSION: __version__,
-            LABEL_FINGERPRINT: fingerprint({k: v for k, v in asdict(self).items() if k != "access_reason"}),
+            LABEL_FINGERPRINT: fingerprint(
+                {k: v for k, v in asdict(self).items() if k not in ("access_reason", "host")}
+            ),
         }
 
     def request(
@@ -109,6 +112,7 @@ class NodeDesign:
         """
         return NodeRequest(
             name=self.name,
+            host=self.host,
             image=image,
             labels={**self.labels(), **(labels or {})},
             attachments=self.attachments,
@@ -117,7 +121,7 @@ class NodeDesign:
             files=files,
             privileged=self.privileged,
             cpus=self.cpus,
-            memory_bytes=self.memory_gib * _GIB if self.memory_gib else None,
+            memory_bytes=self.memory_gib * GIB if self.memory_gib else None,
             environment=self.environment,
             engine_gpus=engine_gpus(self.access, self.gpus),
         )
@@ -130,7 +134,7 @@ def design_node(
     attachments: tuple[Attachment, ...],
     gpus: tuple[Gpu, ...],
     sharing: Sharing,
-    host: HostGpus,
+    place: Place,
 ) -> NodeDesign:
     """Put a node together from its parts; how its GPUs get in follows from the host, and from what its engine offers.
 
@@ -139,7 +143,8 @@ def design_node(
     """
     nodes = spec.nodes
     variables = read_variables(nodes.environment)
-    access = decide_access(host, gpus, driver_files=parse_visible(variables.get(VISIBLE), host).driver)
+    there = place.gpus
+    access = decide_access(there, gpus, driver_files=parse_visible(variables.get(VISIBLE), there).driver)
     own = tuple(Mount(source=m.source, target=m.target, read_only=m.read_only) for m in nodes.mounts)
     return NodeDesign(
         cluster=spec.name,
@@ -150,19 +155,15 @@ def design_node(
         sharing=sharing,
         access=access.kind,
         access_reason=access.reason if gpus else "",
-        driver_version=host.driver_version if gpus else "",
+        driver_version=there.driver_version if gpus else "",
         devices=access.devices,
         mounts=access.mounts + own,
         privileged=nodes.privileged,
         cpus=nodes.cpus,
         memory_gib=nodes.memory_gib,
         environment=inner_environment(variables),
+        host=place.host,
     )
-
-
-def with_offers(driver: Driver, host: HostGpus) -> HostGpus:
-    """The host's GPUs, with the ways in that the engine has beside raw; it is not asked where they are simulated."""
-    return host if host.simulated else replace(host, offers=driver.facts().gpu_access)
 
 
 def engine_gpus(access: AccessKind, uuids: tuple[str, ...]) -> EngineGpus | None:

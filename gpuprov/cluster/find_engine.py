@@ -13,7 +13,7 @@ from gpuprov.spec.models import ClusterSpec, Engine
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-    from gpuprov.cluster.leases import EngineAccess
+    from gpuprov.host.survey import EngineDoor
 
     Open = Callable[[str], Driver]
     Installed = Callable[[str], bool]
@@ -101,7 +101,7 @@ def engine_of_image(name: str, open_engine: Open = open_driver, installed: Insta
     return drivers[engine] if engine in drivers else open_engine(engine)
 
 
-def find_elsewhere(name: str, engines: Iterable[EngineAccess], *, without: str) -> tuple[str, ...]:
+def find_elsewhere(name: str, engines: Iterable[EngineDoor], *, without: str) -> tuple[str, ...]:
     """In words, which other engines have a cluster of that name, or may have one: they are installed and silent.
 
     Args:

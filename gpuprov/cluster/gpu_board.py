@@ -71,7 +71,7 @@ def build_rows(host: HostGpus, leases: Iterable[Lease]) -> tuple[GpuRow, ...]:
     """Bring GPUs and leases together; a GPU that MIG has split into nothing is shown as well."""
     holders: dict[str, list[Lease]] = {}
     for lease in sorted(leases, key=lambda lease: (lease.engine, lease.node)):
-        for uuid in lease.gpus:
+        for uuid in map(host.current, lease.gpus):
             holders.setdefault(uuid, []).append(lease)
     unsplit = [gpu for gpu in host.gpus if gpu.mig_enabled and not gpu.mig]
     there = sorted((*host.units, *unsplit), key=lambda gpu: gpu.index)

@@ -13,31 +13,21 @@ from gpuprov.provision.recipe import CudaWheels, Init, Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.plan import Plan
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import ClusterSpec, Role
+    from gpuprov.provision.recipe import PlaneRecipe
+    from gpuprov.spec.models import ClusterSpec
 
 _CUDA_13 = 13000
 
 
-def images_for(
-    driver: Driver, spec: ClusterSpec, plan: Plan, host: HostGpus, *, reporter: Reporter
-) -> dict[Role, ImageState]:
-    """An image for each role among the nodes to create."""
-    return {
-        role: ensure_node_image(driver, spec, role, host, reporter=reporter)
-        for role in sorted({design.role for design in plan.create})
-    }
-
-
 def ensure_node_image(
-    driver: Driver, spec: ClusterSpec, role: Role, host: HostGpus, *, reporter: Reporter
+    driver: Driver, spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, reporter: Reporter
 ) -> ImageState:
-    """The image for nodes of a role; the cluster's networks must be there."""
+    """The image for nodes of a plane; the cluster's networks must be there."""
     with reporter.phase("image"):
-        recipe = node_recipe(spec, role, host, init=init_of(driver))
+        recipe = node_recipe(spec, plane, host, init=init_of(driver))
         site = build_site(spec, nameserver=driver.nameserver)
         return ensure_image(driver, recipe, site=site, reporter=reporter).image
 
@@ -59,11 +49,11 @@ def get_named_image(driver: Driver, name: str) -> ImageState:
     return image
 
 
-def node_recipe(spec: ClusterSpec, role: Role, host: HostGpus, *, init: Init) -> Recipe:
+def node_recipe(spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, init: Init) -> Recipe:
     """What goes into the image."""
     return image_recipe(
         spec.image,
-        role=role,
+        plane=plane,
         wheels=cuda_wheels(host),
         init=init,
         roles_path=find_asset("roles"),

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.lock import describe_process
 from gpuprov.core.process import is_gone
-from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING, ROLE_JOB
-from gpuprov.drivers.registry import ENGINES, is_installed, open_driver
 from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest, Silent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     from gpuprov.core.queue import Ticket
     from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.host.base import Host
+    from gpuprov.host.survey import EngineDoor
     from gpuprov.spec.models import Sharing
 
     _Answer = tuple[Lease, ...] | GpuprovError | None
@@ -44,6 +44,7 @@ def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]
     return tuple(
         Lease(
             node=node.name,
+            host=node.host,
             gpus=leased_uuids(node),
             sharing=cast("Sharing", node.labels.get(LABEL_SHARING, "shared")),
             engine=engine,
@@ -61,19 +62,6 @@ def is_orphan(node: NodeState) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineAccess:
-    """How an engine of this host is reached.
-
-    Attributes:
-        installed: Whether it is there at all, so that its silence means something.
-    """
-
-    name: str
-    open: Callable[[], Driver]
-    installed: Callable[[], bool]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Survey:
     """What all engines say: their leases, and which ones say nothing."""
 
@@ -82,25 +70,12 @@ class Survey:
     silent: tuple[Silent, ...]
 
 
-def host_engines() -> tuple[EngineAccess, ...]:
-    """Every engine that gpuprov drives."""
-    return tuple(
-        EngineAccess(name=name, open=partial(open_driver, name), installed=partial(is_installed, name))
-        for name in ENGINES
-    )
-
-
-def host_neighbours() -> Neighbours:
-    """Every engine that gpuprov drives, and the queue of this host."""
-    return Neighbours(host_engines(), Queue())
-
-
 class Neighbours:
-    """The engines of this host, and the queue of those who wait for its GPUs."""
+    """The engines of a host, and the queue of those who wait for its GPUs."""
 
-    def __init__(self, engines: Sequence[EngineAccess], queue: Queue) -> None:
-        self.queue = queue
-        self._engines = tuple(engines)
+    def __init__(self, host: Host) -> None:
+        self.queue = host.queue
+        self._engines = host.engines
         self._open: dict[str, Driver] = {}
 
     def survey(self, *, without: str = "") -> Survey:
@@ -143,7 +118,7 @@ class Neighbours:
         tickets = [ticket for ticket in self.queue.waiting() if before is None or ticket.number < before]
         return tuple(request for ticket in tickets if (request := parse_ticket(ticket)) is not None)
 
-    def _ask(self, engine: EngineAccess, answer: Callable[[tuple[str, _Answer]], None]) -> None:
+    def _ask(self, engine: EngineDoor, answer: Callable[[tuple[str, _Answer]], None]) -> None:
         driver = self._open.pop(engine.name, None)  # after an error the next question connects anew
         try:
             driver = driver or engine.open()

@@ -13,7 +13,7 @@ from gpuprov.spec.variables import read_variables
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
-    from gpuprov.spec.models import Role, Sharing
+    from gpuprov.spec.models import GpuMode, Role, Sharing
 
 Network = Literal["both", "nat", "private"]
 
@@ -30,6 +30,7 @@ class NodeOrder:
         environment: Variables, each as KEY=VALUE, over those of the cluster's spec.
         image: Name of an image of gpuprov's or of the engine's.
         network: Which of the two networks it is on.
+        gpu_mode: Whether GPUs are real or simulated; no part of what the node is.
         source: A stopped node whose disk it is a copy of, instead of an image.
     """
 
@@ -47,6 +48,7 @@ class NodeOrder:
     network: Network = "both"
     privileged: bool = False
     source: str | None = None
+    gpu_mode: GpuMode = "auto"
 
     @property
     def wish(self) -> GpuWish:
@@ -61,7 +63,8 @@ class NodeOrder:
 
     def label(self) -> str:
         """The order as one line of JSON."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        said = {key: value for key, value in asdict(self).items() if key != "gpu_mode"}
+        return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
 
 def read_order(node: NodeState) -> NodeOrder | None:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster import services
-from gpuprov.cluster.build_image import LABEL_MUNGE_OWNER
+from gpuprov.cluster.files import seed_files
+from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCESS_REASON, LABEL_FINGERPRINT, LABEL_IMAGE, File
+from gpuprov.spec.addressing import gateway
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,14 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver, ImageState
-
-
-def seed_files(*, nameserver: str, public_key: str) -> tuple[File, ...]:
-    """What any node needs before it boots: a resolver and the key of the user who may log in."""
-    return (
-        File(path="/etc/resolv.conf", content=f"nameserver {nameserver}\n".encode()),
-        File(path="/root/.ssh/authorized_keys", content=f"{public_key}\n".encode(), mode=0o600),
-    )
+    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,19 +31,47 @@ class Run:
     rollback: Rollback
 
 
+@dataclass(frozen=True, kw_only=True)
+class Copied:
+    """What a node is a copy of.
+
+    Attributes:
+        source: Name of the stopped node.
+        forget: Shell lines by which the copy gives up its source's part in a plane.
+    """
+
+    source: str
+    forget: str
+
+
+def ensure_seed(run: Run, spec: ClusterSpec) -> tuple[File, ...]:
+    """What new nodes need before they boot; ssh keys are made if need be, and new ones are undone on failure."""
+    undo_new_keys(spec.name, run.rollback)
+    nameserver = run.driver.nameserver or str(gateway(spec.network).ip)
+    return seed_files(nameserver=nameserver, public_key=ensure_ssh_key(spec.name))
+
+
 def create_nodes(
     run: Run,
     designs: Sequence[NodeDesign],
     image: ImageState,
-    files: Callable[[NodeDesign], tuple[File, ...]],
+    files: Callable[[str], tuple[File, ...]],
     *,
-    labels: Mapping[str, str] | None = None,
-    source: str | None = None,
+    labels: Mapping[str, str],
+    copied: Copied | None = None,
 ) -> None:
-    """Create and start nodes in parallel; from the image, or as copies of the stopped node `source`.
+    """Create and start nodes in parallel; from the image, or as copies of a stopped node.
 
-    A copy counts as finished only once it has an identity of its own. `labels` are more labels for each.
+    A copy counts as finished only once it has an identity of its own.
     Returns or raises only after every sibling has stopped, so that a rollback meets no moving target.
+
+    Args:
+        run: What the steps of this run share.
+        designs: The nodes.
+        image: What they are made from.
+        files: What each holds before its first boot, by name.
+        labels: More labels for each, such as those that a node keeps of its image.
+        copied: What they are copies of, instead of the image.
     """
     driver, reporter = run.driver, run.reporter
 
@@ -57,27 +80,26 @@ def create_nodes(
         if design.access_reason:
             reporter.node(design.name, f"GPU access {design.access}: {design.access_reason}")
         reporter.node(design.name, "creating")
-        request = design.request(image.id, files(design), {**_image_labels(image), **_reason(design), **(labels or {})})
-        if source is None:
+        request = design.request(image.id, files(design.name), {**_reason(design), **labels})
+        if copied is None:
             driver.create_node(request)
         else:
             fingerprint = {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]}
             unfinished = {key: value for key, value in request.labels.items() if key not in fingerprint}
-            driver.clone_node(source, replace(request, labels=unfinished))
+            driver.clone_node(copied.source, replace(request, labels=unfinished))
         reporter.node(design.name, "starting")
         driver.start_node(design.name)
-        if source is not None:
-            services.give_identity(driver, design.name)
+        if copied is not None:
+            services.give_identity(driver, design.name, forget=copied.forget)
             driver.set_labels(design.name, fingerprint)
         reporter.node(design.name, "started")
 
     each(create, designs)
 
 
-def _image_labels(image: ImageState) -> dict[str, str]:
-    """What a node remembers of its image."""
-    kept = {key: value for key, value in image.labels.items() if key == LABEL_MUNGE_OWNER}
-    return {LABEL_IMAGE: image.name, **kept}
+def image_labels(image: ImageState, kept: Iterable[str]) -> dict[str, str]:
+    """What a node remembers of its image: the name, and those labels of it that the node's plane reads."""
+    return {LABEL_IMAGE: image.name, **{key: image.labels[key] for key in kept if key in image.labels}}
 
 
 def _reason(design: NodeDesign) -> dict[str, str]:

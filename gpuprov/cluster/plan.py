@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
-from gpuprov.cluster.leases import leased_uuids, read_leases
+from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.networks import attach, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
+from gpuprov.cluster.placement import place
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.allocate import LeaseRequest, allocate
@@ -19,13 +20,13 @@ from gpuprov.spec.addressing import node_name, number_of_name, private_address, 
 from gpuprov.spec.variables import overlay_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Capability, NetworkRequest, NodeRequest, NodeState, Settings
-    from gpuprov.gpu.allocate import Claims
-    from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import ClusterSpec, Role, Sharing
+    from gpuprov.gpu.models import Gpu
+    from gpuprov.spec.models import ClusterSpec, Sharing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,12 +95,12 @@ class Expect(Protocol):
 
 
 def plan_cluster(
-    spec: ClusterSpec, state: ClusterState, host: HostGpus, *, claims: Claims, version: str, expect: Expect
+    spec: ClusterSpec, state: ClusterState, places: Sequence[Place], *, version: str, expect: Expect
 ) -> Plan:
     """Compare spec and state.
 
     Nodes named otherwise than `prefix` and number (made by create-node) stay, and what create-node was asked for is
-    what they shall be. A node keeps its address and, where they still fit, its GPUs.
+    what they stay. A node keeps its address and, where they still fit, its GPUs.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
@@ -114,7 +115,7 @@ def plan_cluster(
     names = [*wanted, *extra]
     _refuse_taken_names(names, state)
     staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
-    designs = _design(names, spec, staying, host, claims)
+    designs = _design(names, spec, staying, places)
     repairs = plan_repairs(spec, state, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
     return replace(sorted_out, networks=networks, network_repairs=repairs)
@@ -167,12 +168,17 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
 
 
 def _design(
-    names: list[str], spec: ClusterSpec, state: ClusterState, host: HostGpus, claims: Claims
+    names: list[str], spec: ClusterSpec, state: ClusterState, places: Sequence[Place]
 ) -> tuple[NodeDesign, ...]:
-    ask = ask_of_spec(spec, host)
+    """Lease GPUs on the host of each node, and design the nodes around them."""
+    ask = ask_of_spec(spec, places[0].gpus)
     requests = [_kept_lease(name, spec, state.node(name)) or ask.request(name) for name in names]
-    there = read_leases((*state.nodes, *state.others), engine=claims.engine)
-    leases = allocate(host, there, requests, claims=claims)
+    placed = place(requests, places)
+    leases: dict[str, tuple[Gpu, ...]] = {}
+    for one in places:
+        mine = [request for request in requests if placed[request.node] == one.host]
+        leases |= allocate(one.gpus, one.leases, mine, claims=one.claims)
+    homes = {one.host: one for one in places}
     taken = state.taken_addresses()
     return tuple(
         design_node(
@@ -181,7 +187,7 @@ def _design(
             attachments=attach(spec, request.node, _addresses(request.node, spec, state, taken)),
             gpus=leases[request.node],
             sharing=request.sharing,
-            host=host,
+            place=homes[placed[request.node]],
         )
         for request in requests
     )
@@ -191,7 +197,7 @@ def _spec_of(node: NodeState | None, spec: ClusterSpec) -> ClusterSpec:
     """The cluster's spec with what create-node was asked for, and the role that the node has."""
     if node is None:
         return spec
-    nodes = replace(spec.nodes, role=cast("Role", node.labels.get(LABEL_ROLE) or spec.nodes.role))
+    nodes = replace(spec.nodes, role=node.labels.get(LABEL_ROLE) or spec.nodes.role)
     order = read_order(node)
     if order is not None:
         privileged = order.privileged or nodes.privileged

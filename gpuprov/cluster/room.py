@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.host.facts import find_links
+from gpuprov.core.units import MIB
 from gpuprov.host.findings import takes
 from gpuprov.host.kernel_limits import refuse_few
 
@@ -14,20 +14,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from gpuprov.drivers.base import Driver, NetworkRequest
-    from gpuprov.host.facts import Link
+    from gpuprov.host.base import Host
+    from gpuprov.host.links import Link
     from gpuprov.spec.models import ClusterSpec
 
-_MIB = 1024**2
-_NODE_ROOM_BYTES = 64 * _MIB  # a copy-on-write clone with its logs and spool
+_NODE_ROOM_BYTES = 64 * MIB  # a copy-on-write clone with its logs and spool
 
 
 def refuse_host_conflicts(
-    driver: Driver, spec: ClusterSpec, *, networks: tuple[NetworkRequest, ...], nodes: int
+    driver: Driver, host: Host, spec: ClusterSpec, *, networks: tuple[NetworkRequest, ...], nodes: int
 ) -> None:
     """Refuse a plan that clashes with the host; nothing has been changed yet.
 
     Args:
         driver: Tells the room that is left.
+        host: Tells what it uses, and its limits.
         spec: Names the subnets.
         networks: Those to be made; the cluster's others are there and have their subnets rightly.
         nodes: How many nodes are to be made.
@@ -38,17 +39,17 @@ def refuse_host_conflicts(
     """
     if networks:
         own = {spec.network.bridge, spec.network.private_bridge} - {request.name for request in networks}
-        links = [link for link in find_links() or () if link.interface not in own]
+        links = [link for link in host.links() or () if link.interface not in own]
         for subnet in (spec.network.subnet, spec.network.private_subnet):
             refuse_clash(IPv4Network(subnet), links)
     if nodes:
-        refuse_few(driver, nodes)
+        refuse_few(driver, host.limits(), nodes)
         free = driver.facts().free_bytes
         needed = nodes * _NODE_ROOM_BYTES
         if free is not None and free < needed:
             raise HostNotReady(
                 f"too little room in the engine's storage for {nodes} nodes",
-                evidence=f"{free // _MIB} MiB free, {needed // _MIB} MiB needed",
+                evidence=f"{free // MIB} MiB free, {needed // MIB} MiB needed",
                 fix="make room: gpuprov image list, gpuprov image rm NAME; or fewer nodes",
             )
 

@@ -1,54 +1,21 @@
-"""Keys of a cluster: the munge key lives in its nodes only, the ssh key pair in this user's own folder."""
+"""The ssh key pair of a cluster, in this user's own folder."""
 
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import EngineError
 from gpuprov.core.execution import run
 from gpuprov.core.names import check_cluster_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpuprov.core.rollback import Rollback
-    from gpuprov.drivers.base import Driver
 
-MUNGE_KEY = "/etc/munge/munge.key"
-_MUNGE_KEY_BYTES = 128
-_MUNGE_KEY_MIN_BYTES = 32  # of munge itself
 _PRIVATE_MODE = 0o700
 _KEYGEN_BUDGET_S = 30.0
-
-
-def munge_key(driver: Driver, holders: Sequence[str]) -> bytes:
-    """The cluster's munge key: that of the first node which has one, or a new one for a cluster without nodes.
-
-    Raises:
-        EngineError: None of the nodes has a usable one.
-    """
-    if not holders:
-        return secrets.token_bytes(_MUNGE_KEY_BYTES)
-    found = "no key"
-    for holder in holders:
-        try:
-            key = driver.pull(holder, MUNGE_KEY)
-        except EngineError as error:
-            found = error.evidence
-            continue
-        if len(key) >= _MUNGE_KEY_MIN_BYTES:
-            return key
-        found = f"{MUNGE_KEY} has {len(key)} bytes"
-    raise EngineError(
-        f"{holders[0]} has no usable munge key, and neither has another node",
-        evidence=found,
-        fix="gpuprov cluster down, then up: the nodes cannot trust each other",
-    )
 
 
 def key_folder(cluster: str) -> Path:

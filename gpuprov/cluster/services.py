@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.drivers.base import Driver, ExecResult
     from gpuprov.provision.recipe import Init
-
-Service = Literal["munge", "slurmctld", "slurmd"]
 
 BOOTED = frozenset({"running", "degraded"})
 COMMAND_BUDGET_S = 30.0
 _LOG_LINES = 10
-_FORGET = "rm -f /etc/ssh/ssh_host_* /etc/machine-id /etc/slurm/controller"
+_FORGET = "rm -f /etc/ssh/ssh_host_* /etc/machine-id"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +26,8 @@ class _Verbs:
         restart: Begins an argv that ends with the service's name, as do the next two.
         log: Prints the end of a service's log; empty where that is the node's console.
         status: For the user to type.
-        new_identity: A shell script that gives a running copy a machine id and an ssh host key of its own, and takes
-            its source's part in Slurm from it.
+        new_identity: A shell script that gives a running copy a machine id and an ssh host key of its own.
+        settle: A shell line for after that, once services that are not to run have been stopped.
     """
 
     state: tuple[str, ...]
@@ -35,6 +35,7 @@ class _Verbs:
     log: tuple[str, ...]
     status: tuple[str, ...]
     new_identity: str
+    settle: str = ""
 
 
 _VERBS: dict[Init, _Verbs] = {
@@ -47,9 +48,8 @@ _VERBS: dict[Init, _Verbs] = {
 {_FORGET}
 systemd-machine-id-setup
 systemctl restart gpuprov-host-key.service
-systemctl stop slurmctld.service
-systemctl reset-failed
 """,
+        settle="systemctl reset-failed",
     ),
     "runit": _Verbs(
         state=("echo", "running"),  # a node that runs a command has all that its init makes first
@@ -61,7 +61,6 @@ systemctl reset-failed
 tr -d - </proc/sys/kernel/random/uuid >/etc/machine-id
 ssh-keygen -q -t ed25519 -N "" -C "" -f /etc/ssh/ssh_host_ed25519_key
 sv restart ssh
-[ ! -d /etc/service/slurmctld ] || sv down slurmctld
 """,
     ),
 }
@@ -82,12 +81,12 @@ def is_booted(state: str) -> bool:
     return state in BOOTED
 
 
-def restart(driver: Driver, name: str, service: Service) -> ExecResult:
+def restart(driver: Driver, name: str, service: str) -> ExecResult:
     """Start a service of a node, again if it runs; its exit status is not judged."""
     return driver.run(name, [*_VERBS[init_of(driver)].restart, service], timeout_s=COMMAND_BUDGET_S)
 
 
-def read_log(driver: Driver, name: str, service: Service) -> str:
+def read_log(driver: Driver, name: str, service: str) -> str:
     """The last lines that a service of a node has logged."""
     log = _VERBS[init_of(driver)].log
     if not log:
@@ -96,17 +95,26 @@ def read_log(driver: Driver, name: str, service: Service) -> str:
     return driver.run(name, [*log, service], timeout_s=COMMAND_BUDGET_S).stdout
 
 
-def status_command(driver: Driver, name: str, service: Service) -> str:
+def status_command(driver: Driver, name: str, service: str) -> str:
     """What to type to see how a service of a node is."""
     return f"gpuprov exec {name} -- {' '.join(_VERBS[init_of(driver)].status)} {service}"
 
 
-def log_command(driver: Driver, name: str) -> str:
-    """What to type to read what the services of a node have logged."""
+def log_command(driver: Driver, name: str, names: Iterable[str]) -> str:
+    """What to type to read what these services of a node have logged."""
     log = _VERBS[init_of(driver)].log
-    return f"gpuprov exec {name} -- journalctl -u slurmctld -u slurmd" if log else f"gpuprov logs {name}"
+    units = " ".join(f"-u {service}" for service in names)
+    return f"gpuprov exec {name} -- journalctl {units}" if log else f"gpuprov logs {name}"
 
 
-def give_identity(driver: Driver, name: str) -> None:
-    """Give a running copy of a node an ssh host key and a machine id of its own, and no part in its source's Slurm."""
-    driver.run(name, ["sh", "-c", _VERBS[init_of(driver)].new_identity], timeout_s=COMMAND_BUDGET_S)
+def give_identity(driver: Driver, name: str, *, forget: str) -> None:
+    """Give a running copy of a node an ssh host key and a machine id of its own.
+
+    Args:
+        driver: Reaches the node.
+        name: The node.
+        forget: Shell lines by which it gives up its source's part in a plane.
+    """
+    verbs = _VERBS[init_of(driver)]
+    script = f"{verbs.new_identity.strip()}\n{forget}\n{verbs.settle}"
+    driver.run(name, ["sh", "-c", script], timeout_s=COMMAND_BUDGET_S)

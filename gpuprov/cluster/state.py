@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
 from gpuprov.spec.serialize import load_spec_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec
 
 
@@ -44,10 +45,9 @@ class ClusterState:
         """The networks that were made for this cluster."""
         return tuple(network for network in self.networks if network.labels.get(LABEL_CLUSTER) == self.name)
 
-    @property
-    def slurm_nodes(self) -> tuple[NodeState, ...]:
-        """The finished nodes that are part of its Slurm."""
-        return tuple(node for node in self.nodes if node.complete and node.labels.get(LABEL_ROLE) == "slurm")
+    def nodes_of(self, role: str) -> tuple[NodeState, ...]:
+        """The finished nodes of a role."""
+        return tuple(node for node in self.nodes if node.complete and node.labels.get(LABEL_ROLE) == role)
 
     def node(self, name: str) -> NodeState | None:
         """A node of the cluster by name."""
@@ -81,6 +81,23 @@ def observe_cluster(driver: Driver, name: str) -> ClusterState:
         others=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) != name),
         networks=networks,
     )
+
+
+def with_current_gpus(state: ClusterState, gpus: HostGpus) -> ClusterState:
+    """The state with the UUIDs of simulated GPUs as the host gives them now; an earlier gpuprov gave others."""
+
+    def renamed(nodes: Iterable[NodeState]) -> tuple[NodeState, ...]:
+        return tuple(
+            replace(
+                node,
+                labels={**node.labels, LABEL_GPUS: ",".join(map(gpus.current, node.labels[LABEL_GPUS].split(",")))},
+            )
+            if node.labels.get(LABEL_GPUS)
+            else node
+            for node in nodes
+        )
+
+    return replace(state, nodes=renamed(state.nodes), others=renamed(state.others))
 
 
 def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -> tuple[NodeState, ...]:

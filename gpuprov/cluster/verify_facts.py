@@ -73,10 +73,11 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         simulation=gpus.simulation,
         peers=_peers(node, state.nodes),
         gateway=gateway_of(state),
+        host=node.host,
     )
 
 
-def expect_host(nodes: Sequence[Expectation], seen: Observation, *, gateway: str | None) -> Expectation:
+def expect_host(nodes: Sequence[Expectation], seen: Observation, *, name: str, gateway: str | None) -> Expectation:
     """What the host must be for these nodes; the GPUs that none of them is asked about are asked about here."""
     accesses = {node.access for node in nodes}
     driver = (seen.facts or {}).get("driver", {})
@@ -85,7 +86,7 @@ def expect_host(nodes: Sequence[Expectation], seen: Observation, *, gateway: str
     looked_at = {uuid for node in nodes if node.status == "running" for uuid in node.gpus}
     gpus = ((seen.facts or {}).get("nvml") or {}).get("gpus", [])
     unlooked = tuple(gpu["uuid"] for gpu in gpus if not looked_at & {gpu["uuid"], *gpu["mig"]})
-    return Expectation(node=HOST, status="running", access=access, gpus=unlooked, gateway=gateway)
+    return Expectation(node=HOST, status="running", access=access, gpus=unlooked, gateway=gateway, host=name)
 
 
 def listed_gpus(seen: Observation) -> tuple[str, ...]:

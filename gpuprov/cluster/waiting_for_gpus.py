@@ -37,19 +37,22 @@ class Attempt(Protocol[Result_co]):
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long somebody waits for GPUs, and beside whom.
+    """How long somebody waits for GPUs.
 
     Attributes:
         wait_s: Seconds; None to be refused at once.
     """
 
-    neighbours: Neighbours
     wait_s: float | None = None
     clock: Clock = field(default_factory=SystemClock)
 
 
+AT_ONCE = Patience()
+
+
 def when_free(
     patience: Patience,
+    neighbours: Neighbours,
     engine: str,
     *,
     look: Callable[[Claims], object],
@@ -60,6 +63,7 @@ def when_free(
 
     Args:
         patience: How long.
+        neighbours: Beside whom.
         engine: Name of the engine that the attempt is made on.
         look: Raises GpusTaken if they could not be had now; takes no lock. That an engine is silent ends no waiting.
         attempt: Does it, under the host lock.
@@ -69,7 +73,6 @@ def when_free(
         GpusTaken: They are taken, and nobody wants to wait.
         TimedOut: They were taken all the time.
     """
-    neighbours = patience.neighbours
     if patience.wait_s is None:
         return attempt(lambda: neighbours.claims(engine), _stay)
     try:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import Engine
 
 PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "pyyaml", "nvidia-ml-py")
@@ -35,7 +36,7 @@ KERNEL_LINES = re.compile(r"NVRM|nvidia|oom|out of memory|lxc|lxd|apparmor|btrfs
 _COMMAND_S = 20.0
 
 
-def host_parts(engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
+def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
     """Each part's name and how to collect it; the findings are those for these engines."""
     parts: dict[str, Callable[[], str]] = {
         "versions.json": lambda: as_json(versions(root)),
@@ -43,7 +44,7 @@ def host_parts(engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict
         "host/kernel.txt": _kernel_log,
     }
     for engine in engines:
-        parts[f"doctor-{engine}.json"] = partial(_findings, engine)
+        parts[f"doctor-{engine}.json"] = partial(_findings, host, engine)
     if (root / "run/systemd/system").is_dir():
         parts["host/journal.txt"] = _journal
     for log in (root / name for name in ENGINE_LOGS):
@@ -73,8 +74,8 @@ def pick_kernel_lines(text: str) -> str:
     return "".join(f"{line}\n" for line in text.splitlines() if KERNEL_LINES.search(line))
 
 
-def _findings(engine: Engine) -> str:
-    return as_json(examine_host(Silent(), spec=ClusterSpec(engine=engine)).to_json())
+def _findings(host: Host, engine: Engine) -> str:
+    return as_json(examine_host(host, Silent(), spec=ClusterSpec(engine=engine)).to_json())
 
 
 def _version(package: str) -> str | None:

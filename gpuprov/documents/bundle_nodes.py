@@ -11,22 +11,23 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
 from gpuprov.core.tails import as_json
 from gpuprov.drivers.base import LABEL_ROLE
-from gpuprov.planes.rows import cluster_status
-from gpuprov.planes.slurm.control import controller_name
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.planes.registry import planes_of
+from gpuprov.planes.rows import cluster_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.planes.base import Plane
     from gpuprov.provision.recipe import Init
+    from gpuprov.spec.models import ClusterSpec
 
     Parts = dict[str, Callable[[], str]]
 
 _COMMAND_S = 20.0
-# Part of any running node, of one with that init, and of one that is in Slurm, to the command that tells it. Where the
-# init is runit, what services log is the node's console.
+# Part of any running node, and of one with that init, to the command that tells it. Where the init is runit, what
+# services log is the node's console.
 COMMANDS = {
     "devices.txt": "ls -l /dev/nvidia* /dev/nvidia-caps/* 2>&1 || true",
     "network.txt": "ip address; ip route; cat /etc/hosts",
@@ -38,12 +39,6 @@ INIT_COMMANDS: dict[Init, dict[str, str]] = {
     },
     "runit": {"units.txt": "sv status /etc/service/*"},
 }
-SLURM_COMMANDS = {
-    "slurm.conf": "cat /etc/slurm/slurm.conf",
-    "gres.conf": "cat /etc/slurm/gres.conf",
-    "slurm-logs.txt": "tail -n 2000 /var/log/slurm/*.log",
-}
-CONTROLLER_COMMAND = "sinfo --Node --long; sinfo --list-reasons; scontrol show nodes; squeue --long"
 
 
 def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[NetworkState]) -> Parts:
@@ -69,38 +64,34 @@ def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec],
             )
         return "".join(f"{line}\n" for line in plan_up(spec)) or "nothing to do: the cluster is as asked\n"
 
-    def slurm() -> str:
+    def plane_part(plane: Plane) -> str:
         state = observe_cluster(driver, cluster)
-        if not state.slurm_nodes:
-            return "no node of the cluster is in Slurm\n"
-        name = controller_name(state.spec or ClusterSpec(name=cluster))
-        controller = next((node for node in state.slurm_nodes if node.name == name), None)
-        if controller is None:
-            raise EngineError(
-                f"cluster {cluster} has no Slurm controller",
-                evidence=f"it would be {name}, which is not there",
-                fix="gpuprov cluster up",
-            )
-        return _tell(driver, controller, CONTROLLER_COMMAND)
+        return _tell(driver, plane.diagnosed_node(state), plane.diagnostics().cluster)
 
+    state = observe_cluster(driver, cluster)
+    planes = planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
     return {
         f"{driver.name}/clusters/{cluster}/spec.json": lambda: as_json(
             _spec_document(observe_cluster(driver, cluster))
         ),
         f"{driver.name}/clusters/{cluster}/status.json": lambda: as_json(
-            [asdict(row) for row in cluster_status(driver, cluster)]
+            [asdict(row) for row in cluster_rows(driver, cluster)]
         ),
         f"{driver.name}/clusters/{cluster}/plan.txt": plan,
-        f"{driver.name}/clusters/{cluster}/slurm.txt": slurm,
+        **{
+            f"{driver.name}/clusters/{cluster}/{plane.name}.txt": partial(plane_part, plane)
+            for plane in planes
+            if plane.diagnostics().cluster
+        },
     }
 
 
 def node_parts(driver: Driver, node: NodeState) -> Parts:
-    """A node's console, and where it runs its journal, units and Slurm."""
+    """A node's console, and where it runs its journal, its units and what its plane has."""
     parts: Parts = {"console.txt": partial(driver.logs, node.name)}
     commands = {**COMMANDS, **INIT_COMMANDS[init_of(driver)]}
-    if node.labels.get(LABEL_ROLE) == "slurm":
-        commands |= SLURM_COMMANDS
+    for plane in planes_of([node.labels.get(LABEL_ROLE, "")]):
+        commands |= plane.diagnostics().node
     parts |= {part: partial(_tell, driver, node, line) for part, line in commands.items()}
     return {f"{driver.name}/nodes/{node.name}/{part}": collect for part, collect in parts.items()}
 

@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.secrets import key_folder
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER, LABEL_ROLE, ROLE_JOB
-from gpuprov.gpu.inventory import SIMULATED_MAX, observe
 from gpuprov.planes.rows import describe
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import GpuMode
 
     Observe = Callable[[GpuMode], HostGpus]
@@ -41,7 +42,7 @@ class Inventory:
     warnings: tuple[str, ...] = field(default=())
 
 
-def read_inventory(drivers: Sequence[Driver]) -> Inventory:
+def read_inventory(drivers: Sequence[Driver], host: Host) -> Inventory:
     """Ask each engine for its nodes, and the host for their GPUs; two or three calls in all.
 
     Raises:
@@ -53,7 +54,7 @@ def read_inventory(drivers: Sequence[Driver]) -> Inventory:
         for node in driver.list_nodes()
         if node.ours and node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB
     ]
-    return build_inventory(found, _observe)
+    return build_inventory(found, host.all_gpus)
 
 
 def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observe) -> Inventory:
@@ -125,15 +126,17 @@ def _known_gpus(nodes: Sequence[NodeState], observe_gpus: Observe) -> tuple[dict
         if not wanted:
             continue
         try:
-            known |= {gpu.uuid: gpu for gpu in observe_gpus(mode).units}
+            host = observe_gpus(mode)
+            known |= {gpu.uuid: gpu for gpu in host.units}
+            known |= {
+                uuid: known[host.current(uuid)]
+                for node in nodes
+                for uuid in leased_uuids(node)
+                if host.current(uuid) in known
+            }
         except GpuprovError as error:
             warnings.append(str(error))
     return known, warnings
-
-
-def _observe(mode: GpuMode) -> HostGpus:
-    """All the simulated GPUs there can be, for a node may hold one that this user's environment does not count."""
-    return observe(mode=mode, simulated_count=SIMULATED_MAX)
 
 
 def _groups(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:

@@ -115,6 +115,7 @@ class NodeRequest:
     """Everything the engine must know to make a node.
 
     Attributes:
+        host: Name of the host that it is for.
         image: Identity of the image, as `find_image` or `list_images` gave it.
         environment: Variables of the node's processes, of its init and of commands that run in it.
         engine_gpus: GPUs that come neither by `devices` nor by `mounts`.
@@ -132,6 +133,7 @@ class NodeRequest:
     memory_bytes: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     engine_gpus: EngineGpus | None = None
+    host: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +156,7 @@ class NodeState:
     """What the engine says of an instance, ours or not.
 
     Attributes:
+        host: Name of the host that it is on.
         labels: Our labels, without engine prefix; empty where the instance is foreign.
         addresses: IPv4 addresses that its configuration fixes, also while it is stopped; interface to `address/prefix`.
         devices: Character devices passed into it.
@@ -174,6 +177,7 @@ class NodeState:
     privileged: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
+    host: str = ""
 
     @property
     def ours(self) -> bool:
@@ -306,10 +310,12 @@ class Driver(Protocol):
     """One engine.
 
     Attributes:
+        host: Name of the host that it runs on.
         nameserver: Address at which nodes find a resolver; None for the host's address on their bridge.
     """
 
     name: str
+    host: str
     capabilities: frozenset[Capability]
     nameserver: str | None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import platform
 import shutil
 from typing import TYPE_CHECKING, cast
 
@@ -33,8 +34,8 @@ def is_installed(engine: str) -> bool:
     return any(shutil.which(program, path=places) for program in _DAEMONS[engine])
 
 
-def open_driver(engine: str) -> Driver:
-    """Connect to an engine.
+def open_driver(engine: str, *, host: str = "") -> Driver:
+    """Connect to an engine of this machine; `host` is the name that its nodes carry, the machine's own where empty.
 
     Raises:
         UsageError: no engine of that name.
@@ -47,4 +48,6 @@ def open_driver(engine: str) -> Driver:
             evidence=f"engines: {', '.join(_OPENERS)}",
             fix="set `engine: lxd` in the spec",
         )
-    return cast("Driver", importlib.import_module(module).connect(engine))
+    driver = cast("Driver", importlib.import_module(module).connect(engine))
+    driver.host = host or platform.node()
+    return driver

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, UsageError
@@ -21,6 +21,7 @@ class Lease:
     """What a node holds, as its labels say; `gpus` are UUIDs of GPUs or MIG instances.
 
     Attributes:
+        host: That the node is on.
         engine: That runs the node.
         cluster: It is part of.
         status: Such as `stopped`: it holds its GPUs all the same.
@@ -29,6 +30,7 @@ class Lease:
     node: str
     gpus: tuple[str, ...]
     sharing: Sharing
+    host: str = ""
     engine: str = ""
     cluster: str = ""
     status: str = ""
@@ -128,6 +130,7 @@ def allocate(
         UsageError: There are not enough (GpusTaken where it may be otherwise later); it says who holds what.
         HostNotReady: A node that keeps its lease holds a GPU which is no longer there, or another engine is silent.
     """
+    leases = [_current(lease, host) for lease in leases]
     asked = {request.node: request for request in requests}
     if len(asked) != len(requests):
         raise UsageError(
@@ -137,7 +140,7 @@ def allocate(
         )
     held = {lease.node: lease for lease in leases}
     kept = [lease for lease in leases if lease.node not in asked or _serves(lease, asked[lease.node])]
-    board = _Board(host, (*kept, *claims.leases))
+    board = _Board(host, (*kept, *(_current(lease, host) for lease in claims.leases)))
     chosen = {lease.node: board.units_of(lease) for lease in kept if lease.node in asked}
     # The choosy first: a named GPU or a free one must not be taken by a node that could do with any.
     new = sorted(
@@ -152,6 +155,10 @@ def allocate(
         before = held[request.node].gpus if request.node in held else ()
         chosen[request.node] = board.take(request, before=before)
     return {request.node: chosen[request.node] for request in requests}
+
+
+def _current(lease: Lease, host: HostGpus) -> Lease:
+    return replace(lease, gpus=tuple(host.current(uuid) for uuid in lease.gpus))
 
 
 def _serves(lease: Lease, request: LeaseRequest) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import platform
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.gpu.inventory import SIMULATED_MAX, observe
+from gpuprov.gpu.inventory import SIMULATED_MAX, observe, read_seed
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import Gpu, HostGpus
@@ -63,7 +64,12 @@ def main(arguments: list[str], root: Path = Path("/")) -> int:
         0, or 3 where the host's GPUs cannot be told.
     """
     try:
-        host = observe(root=root, mode=cast("GpuMode", arguments[0]), simulated_count=SIMULATED_MAX)
+        host = observe(
+            root=root,
+            mode=cast("GpuMode", arguments[0]),
+            simulated_count=SIMULATED_MAX,
+            seed=read_seed(root, name=platform.node()),
+        )
     except GpuprovError as error:
         sys.stdout.write(json.dumps({"error": {"what": error.what, "evidence": error.evidence, "fix": error.fix}}))
         return 3

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.gpu.driver_files import find_nvidia_cards, read_driver_files
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml
-from gpuprov.gpu.simulate import load_profiles, make_document
+from gpuprov.gpu.simulate import SEED, load_profiles, make_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from gpuprov.gpu.models import DriverFiles
     from gpuprov.gpu.nvml import NvmlReading
@@ -40,9 +41,10 @@ _FIXES: Final = {
 
 def observe(
     *,
-    root: Path = Path("/"),
+    root: Path,
     mode: GpuMode,
     simulated_count: int = 4,
+    seed: str = SEED,
     read: Callable[[], NvmlReading] = read_nvml,
 ) -> HostGpus:
     """Find the GPUs of a host.
@@ -51,6 +53,7 @@ def observe(
         root: Where /proc and /sys are looked up.
         mode: `auto` simulates where there is no driver, and only there.
         simulated_count: How many to simulate.
+        seed: What their UUIDs begin with: eight hexadecimal digits, of this host alone.
         read: Asks NVML; tests hand in recorded answers.
 
     Raises:
@@ -59,7 +62,7 @@ def observe(
     """
     driver = read_driver_files(root)
     if mode == "simulated":
-        return _simulate(simulated_count, driver=driver, reason="asked for: --gpu-mode simulated")
+        return _simulate(simulated_count, seed, driver=driver, reason="asked for: --gpu-mode simulated")
     if driver is not None:
         return _observe_real(driver, read)
     cards = find_nvidia_cards(root)
@@ -80,7 +83,16 @@ def observe(
             evidence=f"{reason}: no /proc/driver/nvidia/version",
             fix=f"install the driver and check it with nvidia-smi; {_SIMULATE}",
         )
-    return _simulate(simulated_count, driver=None, reason=reason)
+    return _simulate(simulated_count, seed, driver=None, reason=reason)
+
+
+def read_seed(root: Path, *, name: str) -> str:
+    """What the UUIDs of a host's simulated GPUs begin with: eight digits from its machine id, else from its name."""
+    try:
+        machine = (root / "etc/machine-id").read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        machine = ""
+    return hashlib.sha256(f"gpuprov {machine or name}".encode()).hexdigest()[: len(SEED)]
 
 
 def _observe_real(driver: DriverFiles, read: Callable[[], NvmlReading]) -> HostGpus:
@@ -146,7 +158,7 @@ def _not_ready(exc: NvmlFailed, driver: DriverFiles) -> HostNotReady:
     )
 
 
-def _simulate(count: int, *, driver: DriverFiles | None, reason: str) -> HostGpus:
+def _simulate(count: int, seed: str, *, driver: DriverFiles | None, reason: str) -> HostGpus:
     if not 1 <= count <= SIMULATED_MAX:
         raise UsageError(
             f"cannot simulate {count} GPUs",
@@ -156,7 +168,11 @@ def _simulate(count: int, *, driver: DriverFiles | None, reason: str) -> HostGpu
     with resources.as_file(resources.files("gpuprov.gpu") / "profiles.json") as path:  # a copy, where we run from a zip
         profiles = load_profiles(path)
     document = make_document(
-        profiles, profile=PROFILE, count=count, first_minor=_MINOR_BESIDE_REAL if driver is not None else 0
+        profiles,
+        profile=PROFILE,
+        count=count,
+        first_minor=_MINOR_BESIDE_REAL if driver is not None else 0,
+        seed=seed,
     )
     return HostGpus(
         simulated=True,

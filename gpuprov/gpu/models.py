@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from gpuprov.gpu.access import EngineAccess
 
 
+_SEEDED = len("GPU-00000000")  # behind it, the UUIDs of simulated GPUs are the same on every host
+
+
 @dataclass(frozen=True, kw_only=True)
 class MigInstance:
     """One compute instance of a GPU that MIG has split.
@@ -121,6 +124,15 @@ class HostGpus:
     driver: DriverFiles | None = None
     document: Mapping[str, Any] | None = None
     offers: Mapping[EngineAccess, str] = field(default_factory=dict)
+
+    def current(self, uuid: str) -> str:
+        """The UUID by which this host knows a GPU now.
+
+        A simulated one is the same GPU whatever its UUID begins with: that follows the machine's id, and was the same
+        on every machine once.
+        """
+        known = {unit.uuid[_SEEDED:]: unit.uuid for unit in self.gpus} if self.simulated else {}
+        return known.get(uuid[_SEEDED:], uuid)
 
     @property
     def units(self) -> tuple[Gpu, ...]:

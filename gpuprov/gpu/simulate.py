@@ -46,11 +46,12 @@ Function = Callable[..., Any]  # restype and the like are set on it, as on one o
 
 _HANDLES_PER_GPU = 64  # one for the GPU, the others for its MIG instances; 0 is no handle
 _EVENT_SET = 0x5151
+SEED = "51515151"  # of every host before hosts had seeds of their own
 
 
-def simulated_uuid(index: int) -> str:
-    """UUID of simulated GPU `index`: the same on every machine and in every run."""
-    return f"GPU-51515151-5151-4151-8151-{index:012x}"
+def simulated_uuid(index: int, *, seed: str = SEED) -> str:
+    """UUID of simulated GPU `index`, the same in every run; `seed` has eight hexadecimal digits."""
+    return f"GPU-{seed}-5151-4151-8151-{index:012x}"
 
 
 def load_profiles(path: str | Path) -> Document:
@@ -59,13 +60,13 @@ def load_profiles(path: str | Path) -> Document:
     return profiles
 
 
-def make_document(profiles: Document, *, profile: str, count: int, first_minor: int = 0) -> Document:
+def make_document(profiles: Document, *, profile: str, count: int, first_minor: int = 0, seed: str = SEED) -> Document:
     """A host with `count` GPUs of one profile; the model's name says that they are simulated."""
     chosen = profiles["gpus"][profile]
     gpus: list[Document] = []
     for index in range(count):
         gpu = copy.deepcopy(chosen)
-        gpu["uuid"] = simulated_uuid(index)
+        gpu["uuid"] = simulated_uuid(index, seed=seed)
         gpu["index"] = index
         gpu["minor"] = first_minor + index
         gpu["pci"] = f"0000:{0x51 + index:02x}:00.0"

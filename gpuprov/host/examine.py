@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.drivers.registry import open_driver
 from gpuprov.host.facts import gather_facts
 from gpuprov.host.findings import judge_host
 from gpuprov.host.role_needs import compare_roles, judge_roles
@@ -13,6 +13,7 @@ from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
+    from gpuprov.host.base import Host
     from gpuprov.host.finding import Finding
     from gpuprov.host.role_needs import Need
 
@@ -37,10 +38,10 @@ class Examination:
         }
 
 
-def examine_host(reporter: Reporter, *, spec: ClusterSpec | None = None) -> Examination:
-    """Look at this machine as a host for a cluster (the default one); changes nothing and never fails."""
+def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = None) -> Examination:
+    """Look at a machine as a host for a cluster (the default one); changes nothing and never fails."""
     wanted = spec or ClusterSpec()
     with reporter.phase("look at the host"):
-        facts = gather_facts(lambda: open_driver(wanted.engine), gpu_mode=wanted.gpus.mode)
+        facts = gather_facts(partial(host.open, wanted.engine), gpu_mode=wanted.gpus.mode)
         needs = compare_roles(facts)
         return Examination(findings=(*judge_host(facts, wanted), judge_roles(needs, wanted.nodes.role)), needs=needs)

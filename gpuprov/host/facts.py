@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
 import shutil
 from dataclasses import dataclass, field
-from ipaddress import IPv4Interface, IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,6 +18,7 @@ from gpuprov.gpu.host_nodes import find_missing_links, stat_nodes
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.nodes import plan_device_nodes
 from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.host.links import COMMAND_TIMEOUT_S, find_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,25 +26,16 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, EngineFacts
     from gpuprov.gpu.host_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.links import Link
     from gpuprov.spec.devices import CharDevice
     from gpuprov.spec.models import GpuMode
 
-COMMAND_TIMEOUT_S = 10.0
 CACHE_FOLDER = "var"  # images are built from what lies in a cache below it
 
 # Debian package to a program of it that gpuprov runs on the host.
 PROGRAMS = {"iproute2": "ip", "mmdebstrap": "mmdebstrap", "openssh-client": "ssh-keygen"}
 
 CgroupVersion = Literal["v1", "v2", "hybrid", "none"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """An IPv4 network the host already reaches: by an address of its own, or by a route."""
-
-    interface: str
-    network: IPv4Network
-    address: IPv4Interface | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,21 +122,6 @@ def parse_cgroup(mountinfo: str) -> CgroupVersion:
     return "v2" if "cgroup2" in kinds else "v1" if "cgroup" in kinds else "none"
 
 
-def parse_links(addresses_json: str, routes_json: str) -> tuple[Link, ...]:
-    """IPv4 networks from `ip -j -4 address` and `ip -j -4 route`; the default route says nothing and is left out."""
-    links = []
-    for interface in json.loads(addresses_json or "[]"):
-        for info in interface.get("addr_info", []):
-            if info.get("family") == "inet":
-                address = IPv4Interface(f"{info['local']}/{info['prefixlen']}")
-                links.append(Link(interface=interface["ifname"], network=address.network, address=address))
-    for route in json.loads(routes_json or "[]"):
-        if route["dst"] != "default":
-            network = IPv4Network(route["dst"], strict=False)
-            links.append(Link(interface=route.get("dev", "no interface"), network=network))
-    return tuple(links)
-
-
 def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
     try:
         driver = open_engine()
@@ -159,15 +134,6 @@ def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
         return EngineView(facts=driver.facts(), networks=names, own_networks=own)
     except GpuprovError as error:
         return EngineView(error=error, networks=names, own_networks=own)
-
-
-def find_links() -> tuple[Link, ...] | None:
-    """The IPv4 networks in use, or None where `ip` is missing or fails."""
-    try:
-        answers = [run(["ip", "-j", "-4", what], timeout_s=COMMAND_TIMEOUT_S).stdout for what in ("address", "route")]
-    except GpuprovError:
-        return None
-    return parse_links(*answers)
 
 
 def _find_forward_rules() -> tuple[str, ...] | None:

@@ -14,8 +14,9 @@ from gpuprov.host.kernel_limits import LIMITS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuprov.host.facts import HostFacts, Link
+    from gpuprov.host.facts import HostFacts
     from gpuprov.host.finding import Status
+    from gpuprov.host.links import Link
     from gpuprov.spec.models import ClusterSpec
 
 GIB = 1 << 30

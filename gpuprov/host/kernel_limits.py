@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from gpuprov.drivers.base import Driver
 
@@ -43,13 +43,13 @@ NEIGHBOURS = KernelLimit(key="net.ipv4.neigh.default.gc_thresh3", least=4096)
 LIMITS: Mapping[str, KernelLimit] = {"inotify": INOTIFY, "keys": KEYS, "neighbours": NEIGHBOURS}
 
 
-def refuse_few(driver: Driver, nodes: int, *, root: Path = Path("/")) -> None:
+def refuse_few(driver: Driver, limits: Mapping[str, int | None], nodes: int) -> None:
     """Refuse nodes that the kernel's limits cannot carry: they would be made, and never get ready.
 
     Args:
         driver: Tells which nodes run already.
+        limits: The present values, by check.
         nodes: How many are to be made.
-        root: Where /proc is looked up.
 
     Raises:
         HostNotReady: A limit is too low for these nodes and those that run.
@@ -57,8 +57,8 @@ def refuse_few(driver: Driver, nodes: int, *, root: Path = Path("/")) -> None:
     if "systemd" not in driver.capabilities:  # what takes most of both
         return
     running: int | None = None
-    for limit in LIMITS.values():
-        present = limit.read(root)
+    for check, limit in LIMITS.items():
+        present = limits.get(check)
         if present is None or not limit.per_node or present >= limit.least:
             continue
         if running is None:

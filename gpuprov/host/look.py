@@ -18,7 +18,7 @@ from gpuprov.gpu.kernel_log import read_kernel_log
 from gpuprov.gpu.libraries import plan_library_mounts
 from gpuprov.gpu.models import Gpu
 from gpuprov.gpu.nodes import plan_device_nodes
-from gpuprov.host.facts import find_links
+from gpuprov.host.links import find_links
 from gpuprov.verify.models import Observation
 from gpuprov.verify.request import host_probe_argv
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.execution import Completed
     from gpuprov.gpu.models import DriverFiles
-    from gpuprov.host.facts import Link
+    from gpuprov.host.links import Link
 
     Facts = dict[str, Any]
 

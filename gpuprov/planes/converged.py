@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gpuprov.planes.rows import NodeRow
+    from gpuprov.verify.models import Report
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +18,10 @@ class Ensured:
         changed: One line for each change.
         before: The nodes as they were.
         after: The nodes as they are; as they were, where nothing was changed.
+        report: What `verify` says, where it was asked for and something was changed.
     """
 
     changed: tuple[str, ...] = ()
     before: tuple[NodeRow, ...] = field(default=())
     after: tuple[NodeRow, ...] = field(default=())
+    report: Report | None = None

@@ -1,106 +1,94 @@
-"""The files of each node: some before its first boot only, some kept the same on every node of the cluster."""
+"""The files of a cluster's nodes, those of their planes included, and which of them running nodes lack."""
 
 from __future__ import annotations
 
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.build_image import LABEL_MUNGE_OWNER
-from gpuprov.cluster.nodes import seed_files
-from gpuprov.cluster.secrets import MUNGE_KEY, ensure_ssh_key, munge_key
-from gpuprov.core.errors import UsageError
-from gpuprov.drivers.base import File
-from gpuprov.planes.slurm.files import SLURM_FOLDER, Machine, render_hosts, render_slurm
-from gpuprov.spec.addressing import gateway
+from gpuprov.cluster.files import SIMULATOR, render_hosts
+from gpuprov.core.names import fold
+from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Driver, ImageState
-    from gpuprov.planes.slurm.files import Member
-    from gpuprov.spec.models import ClusterSpec, Role
+    from gpuprov.drivers.base import Driver, File, ImageState
+    from gpuprov.planes.base import Crew, Plane, Render
 
-SIMULATOR = File(path="/etc/environment", content=b"NUMBA_ENABLE_CUDASIM=1\n")  # numba, for who logs in by ssh
-CONTROLLER = File(path="/etc/slurm/controller", content=b"")  # the image's slurmctld.service starts only where this is
+_WORKERS = 8
+_COMMAND_BUDGET_S = 30.0
+_LOOK = 'sha256sum -- "$@"; stat -c "%a %u:%g %n" -- "$@"'
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileSet:
-    """The files of a cluster.
+    """The files of a cluster's nodes.
 
     Attributes:
-        shared: The same on every node.
-        seed: What any new node gets before it boots.
-        secret: What a Slurm node has besides.
-        controller: Name of the Slurm controller.
-        members: The nodes of the cluster by name.
+        crew: The nodes.
+        hosts: /etc/hosts, the same on all of them.
+        planes: Those of the nodes, in the registry's order.
+        rendering: By plane, what renders its files for a member.
     """
 
-    shared: tuple[File, ...]
-    seed: tuple[File, ...]
-    secret: tuple[File, ...]
-    controller: str
-    members: Mapping[str, Member]
+    crew: Crew
+    hosts: File
+    planes: tuple[Plane, ...]
+    rendering: Mapping[str, Render]
 
-    def kept(self, name: str) -> tuple[File, ...]:
-        """What is kept up to date on a node that runs; who may log in is its user's to change after the first boot."""
-        member = self.members[name]
-        files: tuple[File, ...] = (SIMULATOR,) if member.simulated else ()
-        if member.slurm:
-            files += self.secret
-            if name == self.controller:
-                files += (CONTROLLER,)
-        shared = [file for file in self.shared if member.slurm or not file.path.startswith(SLURM_FOLDER)]
-        return (*shared, *files)
-
-    def for_new(self, design: NodeDesign) -> tuple[File, ...]:
-        """Everything a new node needs before it boots."""
-        return (*self.seed, *self.kept(design.name))
+    def of(self, name: str) -> tuple[File, ...]:
+        """What is kept up to date on a node; who may log in is its user's to change after the first boot."""
+        member = next(member for member in self.crew.members if member.name == name)
+        simulator = (SIMULATOR,) if member.simulated else ()
+        render = self.rendering.get(member.role)
+        return (self.hosts, *simulator, *(render(member) if render else ()))
 
 
-def plan_files(
-    driver: Driver,
-    spec: ClusterSpec,
-    state: ClusterState,
-    members: Sequence[Member],
-    images: Mapping[Role, ImageState],
-    *,
-    controller: str,
-) -> FileSet:
-    """Render the files for the cluster's members, with keys taken from the cluster or made anew."""
-    shared: tuple[File, ...] = (render_hosts(spec.name, members),)
-    secret: tuple[File, ...] = ()
-    if any(member.slurm for member in members):
-        facts = driver.facts()
-        shared += render_slurm(spec, controller, members, Machine(cpus=facts.cpus, memory_bytes=facts.memory_bytes))
-        owner = _munge_owner(state, images)
-        if owner:
-            uid, gid = (int(number) for number in owner.split(":"))
-            # the controller first: a key that somebody changed elsewhere is the wrong one
-            holders = sorted((node.name for node in state.slurm_nodes), key=lambda name: (name != controller, name))
-            secret = (File(path=MUNGE_KEY, content=munge_key(driver, holders), mode=0o400, uid=uid, gid=gid),)
-    seed: tuple[File, ...] = ()
-    if images:
-        nameserver = driver.nameserver or str(gateway(spec.network).ip)
-        seed = seed_files(nameserver=nameserver, public_key=ensure_ssh_key(spec.name))
-    by_name = {member.name: member for member in members}
-    return FileSet(shared=shared, seed=seed, secret=secret, controller=controller, members=by_name)
+def gather_files(driver: Driver, crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> FileSet:
+    """Read what the files are made from, such as keys in the nodes; changes nothing.
+
+    Args:
+        driver: The engine.
+        crew: The cluster's nodes as they are to be.
+        state: The cluster as it is.
+        images: Of new nodes, by role.
+    """
+    planes = planes_of(member.role for member in crew.members)
+    rendering = {plane.name: plane.gather_files(driver, crew, state, images.get(plane.name)) for plane in planes}
+    hosts = render_hosts(crew.spec.name, crew.members)
+    return FileSet(crew=crew, hosts=hosts, planes=planes, rendering=rendering)
 
 
-def _munge_owner(state: ClusterState, images: Mapping[Role, ImageState]) -> str:
-    """`uid:gid` of munge in the image of new nodes, else in that of those there are; empty where no label tells."""
-    image = images.get("slurm")
-    if image is None:
-        return next(
-            (node.labels[LABEL_MUNGE_OWNER] for node in state.slurm_nodes if LABEL_MUNGE_OWNER in node.labels), ""
-        )
-    owner = image.labels.get(LABEL_MUNGE_OWNER)
-    if owner is None:
-        raise UsageError(
-            f"the image {image.name} cannot serve role slurm",
-            evidence=f"it has no label {LABEL_MUNGE_OWNER}: gpuprov did not build it for that role",
-            fix="leave --image out, or use --role plain",
-        )
-    return owner
+def find_stale(
+    driver: Driver, names: Iterable[str], files: Callable[[str], Sequence[File]]
+) -> dict[str, tuple[File, ...]]:
+    """The files that each running node lacks, or has otherwise; nodes with all of them are left out."""
+
+    def look(name: str) -> tuple[str, tuple[File, ...]]:
+        wanted = files(name)
+        argv = ["sh", "-c", _LOOK, "sh", *(file.path for file in wanted)]
+        said = driver.run(name, argv, timeout_s=_COMMAND_BUDGET_S).stdout.splitlines()
+        return name, tuple(file for file in wanted if not set(_describe(file)) <= set(said))
+
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return {name: stale for name, stale in pool.map(look, names) if stale}
+
+
+def _describe(file: File) -> tuple[str, str]:
+    """What `_LOOK` prints of a file that is as it should be."""
+    digest = hashlib.sha256(file.content).hexdigest()
+    return f"{digest}  {file.path}", f"{file.mode:o} {file.uid}:{file.gid} {file.path}"
+
+
+def renewal_lines(planes: Sequence[Plane], stale: Mapping[str, Sequence[File]]) -> tuple[str, ...]:
+    """Lines of a plan or an outcome: one for each set of files, with the nodes that lack them."""
+    marks = {path: words for plane in planes for path, words in plane.marks.items()}
+    nodes: dict[str, list[str]] = {}
+    for name, files in stale.items():
+        paths = ", ".join(file.path for file in files if file.path not in marks)
+        alone = ", ".join(marks[file.path] for file in files if file.path in marks)
+        nodes.setdefault(f"renew {paths}" if paths else alone, []).append(name)
+    return tuple(f"{change} on {fold(names)}" for change, names in nodes.items())

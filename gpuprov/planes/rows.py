@@ -1,4 +1,4 @@
-"""`cluster status` and `list`: what the engine and Slurm say of the nodes; reads only."""
+"""A node as tables and documents show it: what the engine says of it, and its plane; reads only."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
-from gpuprov.planes.slurm import control as slurm
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.planes.registry import PLANES, planes_of
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
@@ -26,7 +25,7 @@ class NodeRow:
         gpus: UUIDs of the leased GPUs.
         devices: Paths of the leased GPUs in the node.
         simulated: Whether these GPUs are simulated.
-        slurm: Slurm's word for the node; empty where it has none.
+        work: The word of the node's plane, such as `idle`; empty where it has none.
         health: `ok`, or what is wrong.
     """
 
@@ -41,20 +40,18 @@ class NodeRow:
     devices: tuple[str, ...]
     sharing: str
     simulated: bool
-    slurm: str
+    work: str
     health: str
     image: str
 
 
-def cluster_status(driver: Driver, name: str) -> tuple[NodeRow, ...]:
-    """Every node of a cluster with Slurm's view of it."""
+def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
+    """Every node of a cluster, with the view that its plane has of it."""
     state = observe_cluster(driver, name)
-    spec = state.spec or ClusterSpec(name=name)
-    controller = state.node(slurm.controller_name(spec))
     states: dict[str, str] = {}
-    if controller is not None and controller.status == "running" and controller in state.slurm_nodes:
-        with suppress(GpuprovError):  # a controller that does not answer shows as nodes that Slurm says nothing of
-            states = slurm.node_states(driver, controller.name)
+    for plane in planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
+        with suppress(GpuprovError):  # a plane that does not answer shows as nodes of which it says nothing
+            states |= plane.states(driver, state)
     return tuple(describe(node, states.get(node.name, ""), engine=driver.name) for node in state.nodes)
 
 
@@ -64,7 +61,7 @@ def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:
     return tuple(describe(node, "", engine=driver.name) for node in found if node.ours or everything)
 
 
-def describe(node: NodeState, slurm_state: str, *, engine: str) -> NodeRow:
+def describe(node: NodeState, work: str, *, engine: str) -> NodeRow:
     """A node as tables and JSON show it."""
     return NodeRow(
         name=node.name,
@@ -78,19 +75,20 @@ def describe(node: NodeState, slurm_state: str, *, engine: str) -> NodeRow:
         devices=gpu_paths(node.devices),
         sharing=node.labels.get(LABEL_SHARING, "") if leased_uuids(node) else "",
         simulated=node.labels.get(LABEL_ACCESS) == "simulated",
-        slurm=slurm_state,
-        health=_health(node, slurm_state),
+        work=work,
+        health=_health(node, work),
         image=node.labels.get(LABEL_IMAGE, ""),
     )
 
 
-def _health(node: NodeState, slurm_state: str) -> str:
+def _health(node: NodeState, work: str) -> str:
     if not node.ours:
         return ""
     if not node.complete:
         return "unfinished: gpuprov cluster up"
     if node.status != "running":
         return f"{node.status}: gpuprov start {node.name}"
-    if slurm_state and not slurm.is_ready(slurm_state):
-        return f"Slurm says {slurm_state}: gpuprov cluster up"
+    plane = PLANES.get(node.labels.get(LABEL_ROLE, ""))
+    if work and plane and not plane.is_ready(work):
+        return f"{plane.title} says {work}: gpuprov cluster up"
     return "ok"

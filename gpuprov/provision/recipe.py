@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from gpuprov.core.errors import UsageError
 from gpuprov.core.fingerprint import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from gpuprov.spec.models import ImageSpec, Role
+    from gpuprov.spec.models import ImageSpec
 
 CudaWheels = Literal["none", "cu12", "cu13"]
 Init = Literal["systemd", "runit"]
@@ -32,31 +31,51 @@ ROOTFS_PACKAGES = ("ca-certificates", "dbus", "iproute2", "python3", "python3-ap
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlaneRecipe:
+    """What a plane adds to the image of its nodes.
+
+    Attributes:
+        roles: Ansible roles, after the common ones.
+        variables: Of these roles, by role, for nodes with that init.
+        labels: Of the image: each with the shell line that prints its value in the builder.
+    """
+
+    roles: tuple[str, ...] = ()
+    variables: Callable[[Init], Mapping[str, Mapping[str, object]]] = lambda _init: {}
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Everything that decides what is in an image.
 
     Attributes:
         base: A suite that mmdebstrap builds, or `image:NAME`.
         packages: Packages on top of the roles' own.
-        roles: Ansible roles, in the order they are applied.
         requirements: Python packages, as pip writes them.
         roles_path: The folder with the roles.
         smoke_kernels: The folder of that package.
         init: What starts the services of a node.
+        plane: What the plane of its nodes adds.
     """
 
     base: str
     packages: tuple[str, ...]
-    roles: tuple[str, ...]
     requirements: tuple[str, ...]
     roles_path: Path
     smoke_kernels: Path
     init: Init = "systemd"
+    plane: PlaneRecipe = field(default_factory=PlaneRecipe)
 
     @property
     def engine_image(self) -> str | None:
         """The engine's image it starts from; None where the base is built."""
         return self.base.removeprefix(ENGINE_IMAGE) if self.base.startswith(ENGINE_IMAGE) else None
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """Ansible roles, in the order they are applied."""
+        return (*COMMON_ROLES, *self.plane.roles)
 
     @property
     def fingerprint(self) -> str:
@@ -75,36 +94,26 @@ class Recipe:
 
 
 def image_recipe(
-    spec: ImageSpec, *, role: Role, wheels: CudaWheels, init: Init, roles_path: Path, smoke_kernels: Path
+    spec: ImageSpec, *, plane: PlaneRecipe, wheels: CudaWheels, init: Init, roles_path: Path, smoke_kernels: Path
 ) -> Recipe:
-    """The recipe of the image for nodes of this role.
+    """The recipe of the image for nodes of a plane.
 
     Args:
         spec: Base and packages.
-        role: What the nodes are for.
+        plane: What the nodes' plane adds.
         wheels: CUDA's Python packages by the major version of the host's driver; `none` for simulated GPUs.
         init: What starts the services of a node: `systemd` where the engine can run it.
         roles_path: The folder with the roles.
         smoke_kernels: The folder of that package.
-
-    Raises:
-        UsageError: There is no such role.
     """
-    if role != "plain" and not (roles_path / role).is_dir():
-        there = sorted(path.name for path in roles_path.iterdir() if path.is_dir())
-        raise UsageError(
-            f"gpuprov has no role {role!r} for an image",
-            evidence=f"roles: {', '.join(there)}",
-            fix="use plain or slurm",
-        )
     return Recipe(
         base=spec.base,
         packages=tuple(sorted(set(spec.packages))),
-        roles=COMMON_ROLES if role == "plain" else (*COMMON_ROLES, role),
         requirements=REQUIREMENTS[wheels],
         roles_path=roles_path,
         smoke_kernels=smoke_kernels,
         init=init,
+        plane=plane,
     )
 
 

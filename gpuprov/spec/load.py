@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
 from gpuprov.spec.document import Value, parse_yaml, problem
@@ -10,14 +11,18 @@ from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.schema import Decoder
 from gpuprov.spec.validate import find_problems
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 API_VERSION = "gpuprov/v1"
 
 
-def load_spec(path: Path | str, *, root: Path = Path("/")) -> ClusterSpec:
+def load_spec(path: Path | str, *, roles: Collection[str], root: Path = Path("/")) -> ClusterSpec:
     """Read a `gpuprov/v1` file (docs/spec.md).
 
     Args:
         path: The YAML file.
+        roles: What `nodes.role` may be.
         root: Where the host's file system begins; the sources of mounts are looked up below it.
 
     Raises:
@@ -32,10 +37,10 @@ def load_spec(path: Path | str, *, root: Path = Path("/")) -> ClusterSpec:
         raise SpecError(
             f"cannot read the spec {name}", problems=(unreadable,), fix=f"ls -l {name}; start from examples/lab.yaml"
         ) from error
-    return parse_spec(text, name=name, root=root)
+    return parse_spec(text, name=name, roles=roles, root=root)
 
 
-def parse_spec(text: str, *, name: str, root: Path = Path("/")) -> ClusterSpec:
+def parse_spec(text: str, *, name: str, roles: Collection[str], root: Path = Path("/")) -> ClusterSpec:
     """Read the text of a spec; `name` is what errors call it. Raises SpecError with every problem."""
     document, problems = parse_yaml(text)
     decoder = Decoder()
@@ -47,7 +52,7 @@ def parse_spec(text: str, *, name: str, root: Path = Path("/")) -> ClusterSpec:
         spec = decode_spec(document, decoder)
         problems += decoder.problems
     if spec is not None:
-        found = find_problems(spec, broken=frozenset(decoder.broken), root=root)
+        found = find_problems(spec, roles=roles, broken=frozenset(decoder.broken), root=root)
         lines = decoder.lines
         problems += [problem(bad.path, lines.get(bad.path), bad.message, allowed=bad.allowed) for bad in found]
     if problems or spec is None:

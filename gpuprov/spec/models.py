@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Role = Literal["plain", "slurm", "worker"]
+Role = str  # which there are, planes/registry.py says
 Sharing = Literal["shared", "exclusive"]
 GpuMode = Literal["auto", "real", "simulated"]
 Engine = Literal["lxd", "incus", "docker"]

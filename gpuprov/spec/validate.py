@@ -15,7 +15,7 @@ from gpuprov.spec.addressing import NODES_MAX, capacity
 from gpuprov.spec.variables import FORM, find_variable_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from gpuprov.spec.models import ClusterSpec, MountSpec
 
@@ -46,13 +46,13 @@ class Rule:
     find: Callable[[ClusterSpec, Path], Found]
 
 
-def check_spec(spec: ClusterSpec, *, root: Path = Path("/")) -> None:
-    """Refuse a spec that cannot be; `root` is where the host's file system begins.
+def check_spec(spec: ClusterSpec, *, roles: Collection[str], root: Path = Path("/")) -> None:
+    """Refuse a spec that is wrong; `roles` are those there are, `root` is where the host's file system begins.
 
     Raises:
         SpecError: Listing every problem.
     """
-    problems = find_problems(spec, root=root)
+    problems = find_problems(spec, roles=roles, root=root)
     if problems:
         many = f"{len(problems)} things" if len(problems) > 1 else "something"
         raise SpecError(
@@ -62,10 +62,12 @@ def check_spec(spec: ClusterSpec, *, root: Path = Path("/")) -> None:
         )
 
 
-def find_problems(spec: ClusterSpec, *, broken: frozenset[str] = frozenset(), root: Path = Path("/")) -> list[Problem]:
+def find_problems(
+    spec: ClusterSpec, *, roles: Collection[str], broken: frozenset[str] = frozenset(), root: Path = Path("/")
+) -> list[Problem]:
     """Ask every rule that does not read a `broken` path (or part of one)."""
     problems = []
-    for rule in RULES:
+    for rule in (*RULES, _one_of("nodes.role", roles, lambda spec: spec.nodes.role)):
         if not any(_touches(path, read) for path in broken for read in rule.reads):
             problems += [Problem(path=p, message=m, allowed=a) for p, m, a in rule.find(spec, root)]
     return problems
@@ -81,6 +83,14 @@ def _pattern(path: str, pattern: re.Pattern[str], allowed: str, get: Callable[[C
     def find(spec: ClusterSpec, _root: Path) -> Found:
         if not pattern.fullmatch(get(spec)):
             yield path, f"{get(spec)[:80]!r} cannot be used", allowed
+
+    return Rule(reads=(path,), find=find)
+
+
+def _one_of(path: str, allowed: Collection[str], get: Callable[[ClusterSpec], str]) -> Rule:
+    def find(spec: ClusterSpec, _root: Path) -> Found:
+        if get(spec) not in allowed:
+            yield path, f"is {get(spec)[:60]!r}", ", ".join(allowed)
 
     return Rule(reads=(path,), find=find)
 

@@ -20,7 +20,6 @@ from gpuprov.verify.checks import (
     node,
     nvml,
     rates,
-    slurm,
 )
 from gpuprov.verify.finding import not_asked, unknown
 from gpuprov.verify.models import Check, NodeReport
@@ -46,7 +45,6 @@ CHAIN: tuple[Rule, ...] = (
     *rates.RULES,
     *load.RULES,
     *network.RULES,
-    *slurm.RULES,
 )
 
 
@@ -66,9 +64,9 @@ _UNLOOKED: tuple[Rule, ...] = tuple(
 )
 
 
-def rules_of(level: Level) -> tuple[Rule, ...]:
-    """The checks that a level asks; the quick ones are asked at every level."""
-    return tuple(rule for rule in CHAIN if rule.level == "quick" or level == "full")
+def rules_of(level: Level, more: tuple[Rule, ...] = ()) -> tuple[Rule, ...]:
+    """The checks that a level asks, those of planes (`more`) last; the quick ones are asked at every level."""
+    return tuple(rule for rule in (*CHAIN, *more) if rule.level == "quick" or level == "full")
 
 
 def judge_host(expected: Expectation, seen: Observation) -> NodeReport:
@@ -77,10 +75,23 @@ def judge_host(expected: Expectation, seen: Observation) -> NodeReport:
 
 
 def judge_node(
-    expected: Expectation, seen: Observation, level: Level = "quick", *, host: NodeReport | None = None
+    expected: Expectation,
+    seen: Observation,
+    level: Level = "quick",
+    *,
+    host: NodeReport | None = None,
+    more: tuple[Rule, ...] = (),
 ) -> NodeReport:
-    """Ask every check of that level about one node; what fails because of the host is skipped."""
-    return _judge(rules_of(level), expected, seen, below=host.checks if host else ())
+    """Ask every check of that level about one node; what fails because of the host is skipped.
+
+    Args:
+        expected: What the node must be.
+        seen: What it is.
+        level: How hard it was asked to work.
+        host: What was found on its host.
+        more: The checks of planes.
+    """
+    return _judge(rules_of(level, more), expected, seen, below=host.checks if host else ())
 
 
 def _judge(rules: Iterable[Rule], expected: Expectation, seen: Observation, below: Iterable[Check]) -> NodeReport:
@@ -108,6 +119,7 @@ def _judge(rules: Iterable[Rule], expected: Expectation, seen: Observation, belo
         gpus=expected.gpus,
         checks=tuple(done.values()),
         seconds=seen.seconds,
+        host=expected.host,
     )
 
 

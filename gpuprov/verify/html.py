@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from gpuprov.assets import find_asset
 from gpuprov.render.templates import render
 from gpuprov.verify import charts
-from gpuprov.verify.models import LAYERS
 from gpuprov.verify.report import SIMULATED, gpu_text, layer_status, summary, verdict_text
 from gpuprov.verify.smoke_document import KERNELS
 
@@ -30,23 +29,23 @@ def render_html(report: Report, *, made_at: datetime) -> str:
         made_at=made_at.strftime("%Y-%m-%d %H:%M:%S %Z"),
         summary=summary(report),
         simulated=SIMULATED,
-        layers=LAYERS,
+        layers=report.layers,
         marks=MARKS,
         layout=LAYOUT,
         kernels=KERNELS,
-        nodes=[_node(node) for node in report.places],
+        nodes=[_node(node, report.layers) for node in report.places],
         rates=[(kernel, bars, _sources(bars)) for kernel in KERNELS if (bars := _bars(report, kernel))],
         pass_fraction=charts.PASS_FRACTION,
     )
 
 
-def _node(node: NodeReport) -> dict[str, object]:
+def _node(node: NodeReport, layers: tuple[str, ...]) -> dict[str, object]:
     measured = node.measured
     return {
         "report": node,
         "verdict": verdict_text(node),
         "gpu": gpu_text(node),
-        "layers": [layer_status(node, layer) for layer in LAYERS],
+        "layers": [layer_status(node, layer) for layer in layers],
         "problem": node.first_problem,
         "runs": _runs(node),
         "sampling_problem": measured.problem if measured else "",

@@ -16,9 +16,7 @@ Status = Literal["pass", "warn", "fail", "skip", "unknown"]
 Verdict = Literal["pass", "warn", "fail", "unknown"]
 Severity = Literal["critical", "warning"]
 Level = Literal["quick", "full"]
-Layer = Literal["node", "driver", "devices", "nvml", "cuda", "kernels", "network", "slurm"]
-
-LAYERS: tuple[Layer, ...] = ("node", "driver", "devices", "nvml", "cuda", "kernels", "network", "slurm")
+LAYERS = ("node", "driver", "devices", "nvml", "cuda", "kernels", "network")  # those of planes follow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +53,7 @@ class Expectation:
         host_problem: Set where the lease cannot be compared with the host.
         simulation: What the simulated NVML answers in this node; None where the GPU is real.
         gateway: The host's address on the NAT network; None where there is no such network.
+        host: Name of the host that the node is on.
     """
 
     node: str
@@ -72,6 +71,7 @@ class Expectation:
     simulation: Mapping[str, Any] | None = None
     peers: tuple[Peer, ...] = ()
     gateway: str | None = None
+    host: str = ""
 
     @property
     def simulated(self) -> bool:
@@ -130,7 +130,7 @@ class Rule:
     """
 
     id: str
-    layer: Layer
+    layer: str
     needs: tuple[str, ...]
     judge: Callable[[Expectation, Observation], Finding]
     fact: str = ""
@@ -144,7 +144,7 @@ class Check:
     """A check that was asked; `cause` is the earlier check because of which it was skipped."""
 
     id: str
-    layer: Layer
+    layer: str
     status: Status
     severity: Severity
     evidence: str
@@ -154,7 +154,11 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeReport:
-    """All checks of one node, or of the host; `measured` is there where a node's kernels ran."""
+    """All checks of one node, or of the host; `measured` is there where a node's kernels ran.
+
+    Attributes:
+        host: Name of the host that the node is on.
+    """
 
     node: str
     access: str
@@ -162,6 +166,7 @@ class NodeReport:
     checks: tuple[Check, ...]
     seconds: float
     measured: Measured | None = None
+    host: str = ""
 
     @property
     def simulated(self) -> bool:
@@ -202,6 +207,11 @@ class Report:
     seconds: float
     level: str = field(default="quick")
     host: NodeReport | None = None
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The columns of its table: those of every node, then those that planes add."""
+        return tuple(dict.fromkeys((*LAYERS, *(check.layer for node in self.nodes for check in node.checks))))
 
     @property
     def places(self) -> tuple[NodeReport, ...]:

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ MKNOD_FOLDERS = ("/dev", "/root")
 LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 SIMULATED_GPU = {"NUMBA_ENABLE_CUDASIM": "1"}
 MOST_SAMPLES = 240
+SIMULATION = "@simulation"
 TAIL = 2000
 
 Facts = dict[str, Any]
@@ -41,7 +43,7 @@ def gather(parameters: Facts) -> Facts:
     """Every part that the parameters ask for."""
     facts: Facts = {"seconds": {}}
     started = time.monotonic()
-    slurm = start_slurm(parameters["slurm"], parameters.get("nvml")) if parameters.get("slurm") else None
+    asked = start_questions(parameters.get("questions") or {}, parameters.get("nvml"))
     kernels = start_kernels(parameters["kernels"]) if parameters.get("kernels") else None
     sampler = Sampler(**parameters["sampling"]) if parameters.get("sampling") else None
     parts: dict[str, Callable[[], Any]] = {
@@ -54,7 +56,7 @@ def gather(parameters: Facts) -> Facts:
         "wheels": find_cuda_wheels,
         "cuda": lambda: init_cuda() if parameters["cuda"] else None,
         "network": lambda: reach_all(parameters["network"]),
-        "slurm": lambda: finish_slurm(slurm) if slurm else None,
+        **{fact: partial(finish_questions, started) for fact, started in asked.items()},
         "kernels": lambda: finish(kernels) if kernels else None,
         "samples": lambda: sampler.finish() if sampler else None,
     }
@@ -385,17 +387,21 @@ def start_kernels(wanted: Facts) -> Facts:
     return start(argv, SIMULATED_GPU if wanted["simulated"] else {}, wanted["timeout_s"])
 
 
-def start_slurm(wanted: Facts, simulation: Facts | None) -> Facts:
-    """Ask Slurm about this node, and start a job on it that holds its GPUs and says which it sees."""
-    show = start(["scontrol", "--oneliner", "show", "node", wanted["node"]], {}, wanted["timeout_s"])
-    argv = ["srun", "--immediate=5", "--quiet", "--job-name=gpuprov-verify", f"--nodelist={wanted['node']}", "-n1"]
-    argv += ["-N1", *wanted["gres"], "python3", "-I", "-c", wanted["program"], json.dumps(simulation)]
-    return {"show": show, "job": start(argv, {}, wanted["timeout_s"])}
+def start_questions(questions: Facts, simulation: Facts | None) -> Facts:
+    """Start the commands of a plane, by fact and name; an argument may stand for the simulation."""
+    answered = json.dumps(simulation)
+    return {
+        fact: {
+            name: start([answered if part == SIMULATION else part for part in one["argv"]], {}, one["timeout_s"])
+            for name, one in commands.items()
+        }
+        for fact, commands in questions.items()
+    }
 
 
-def finish_slurm(started: Facts) -> Facts:
-    """Both answers."""
-    return {"show": finish(started["show"]), "job": finish(started["job"])}
+def finish_questions(started: Facts) -> Facts:
+    """Every answer, by name."""
+    return {name: finish(one) for name, one in started.items()}
 
 
 def main() -> None:

@@ -14,11 +14,6 @@ sys.modules["gpuprov.verify.probe"].main()
 """
 
 
-def job_program() -> str:
-    """For `python3 -c` inside a Slurm job, with the simulation as the one argument."""
-    return (resources.files("gpuprov.verify") / "job.py").read_text(encoding="utf-8")
-
-
 def probe_program() -> str:
     """For `python3 -c`, with the parameters of the probe as the one argument."""
     folder = resources.files("gpuprov.verify")

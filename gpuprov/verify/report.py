@@ -6,26 +6,29 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.names import fold
-from gpuprov.verify.models import LAYERS
 
 if TYPE_CHECKING:
-    from gpuprov.verify.models import Check, Layer, NodeReport, Report, Status
+    from gpuprov.verify.models import Check, NodeReport, Report, Status
 
 SCHEMA = "gpuprov.verify/v1"
 SIMULATED = "SIMULATED"
-HEADERS = ("NODE", "VERDICT", "GPU", *(layer.upper() for layer in LAYERS), "FIRST PROBLEM")
 PROBLEMS: tuple[Status, ...] = ("fail", "unknown", "warn")
 _WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass", "skip")
 
 
+def table_headers(report: Report) -> tuple[str, ...]:
+    """The headers of the table."""
+    return ("NODE", "VERDICT", "GPU", *(layer.upper() for layer in report.layers), "FIRST PROBLEM")
+
+
 def table_rows(report: Report) -> list[tuple[str, ...]]:
-    """One row for the host and for each node, under HEADERS; a layer shows the worst of its checks."""
+    """One row for the host and for each node; a layer shows the worst of its checks."""
     return [
         (
             node.node,
             verdict_text(node),
             gpu_text(node),
-            *(layer_status(node, layer) for layer in LAYERS),
+            *(layer_status(node, layer) for layer in report.layers),
             _describe(node.first_problem),
         )
         for node in report.places
@@ -44,7 +47,7 @@ def gpu_text(node: NodeReport) -> str:
     return f"{len(node.gpus)} {SIMULATED if node.simulated else node.access}"
 
 
-def layer_status(node: NodeReport, layer: Layer) -> Status:
+def layer_status(node: NodeReport, layer: str) -> Status:
     """The worst status among the checks of a layer; `skip` where none was asked."""
     statuses = {check.status for check in node.checks if check.layer == layer}
     return next((status for status in _WORST if status in statuses), "skip")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.verify.checks.network import PRIVATE, PUBLIC
 from gpuprov.verify.models import Observation
-from gpuprov.verify.program import job_program, probe_program
+from gpuprov.verify.program import probe_program
 from gpuprov.verify.smoke_document import KERNELS
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from gpuprov.verify.models import Expectation, Level
 
+    Questions = Mapping[str, Mapping[str, Mapping[str, object]]]
+
+SIMULATION = "@simulation"  # an argument for which the probe puts what the simulated NVML answers, as JSON
 FULL_SECONDS = 10.0
 QUICK_TIMEOUT_S = 60.0
 FULL_TIMEOUT_S = 180.0
@@ -61,8 +64,15 @@ class Work:
         return self.seconds
 
 
-def probe_argv(expected: Expectation, *, part_timeout_s: float, work: Work) -> list[str]:
-    """The command that runs the probe in a node; the kernels and each Slurm command may take `part_timeout_s`."""
+def probe_argv(expected: Expectation, *, part_timeout_s: float, work: Work, questions: Questions) -> list[str]:
+    """The command that runs the probe in a node.
+
+    Args:
+        expected: What the node must be.
+        part_timeout_s: What the kernels may take.
+        work: How hard they work.
+        questions: Commands of the node's plane, by the fact that is made of them and by name (planes/base.py).
+    """
     parameters = {
         "devices": [[device.path, device.major, device.minor] for device in expected.devices],
         "denied": list(expected.denied),
@@ -71,7 +81,7 @@ def probe_argv(expected: Expectation, *, part_timeout_s: float, work: Work) -> l
         "kernels": _kernels(expected, part_timeout_s, work) if expected.gpus else None,
         "sampling": {"interval_s": _SAMPLE_INTERVAL_S} if expected.gpus and work.level == "full" else None,
         "network": _network(expected),
-        "slurm": _slurm(expected, part_timeout_s) if expected.role == "slurm" else None,
+        "questions": questions,
     }
     return ["python3", "-I", "-c", probe_program(), json.dumps(parameters)]
 
@@ -116,11 +126,6 @@ def _network(expected: Expectation) -> dict[str, list[str]]:
     if expected.gateway is not None:
         public.insert(0, expected.gateway)
     return {interface: addresses for interface, addresses in ((PUBLIC, public), (PRIVATE, private)) if addresses}
-
-
-def _slurm(expected: Expectation, timeout_s: float) -> dict[str, object]:
-    gres = [f"--gres=gpu:{len(expected.gpu_paths)}"] if expected.gpu_paths else []
-    return {"node": expected.node, "gres": gres, "program": job_program(), "timeout_s": timeout_s}
 
 
 def parse_answer(exit_code: int, stdout: str, stderr: str, *, seconds: float) -> Observation:

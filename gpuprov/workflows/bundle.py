@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.cluster.node_order import read_order
-from gpuprov.cluster.secrets import MUNGE_KEY, private_keys
+from gpuprov.cluster.secrets import private_keys
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.redact import hide_secrets, secret_values
+from gpuprov.core.reporter import Silent
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.core.tails import MOST_BYTES
 from gpuprov.documents.bundle_host import host_parts
 from gpuprov.documents.bundle_nodes import cluster_parts, engine_parts, node_parts
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
+from gpuprov.planes.registry import planes_of
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.cluster_up import plan_up
@@ -30,8 +32,8 @@ if TYPE_CHECKING:
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NetworkState, NodeState
-    from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import ClusterSpec, Engine, GpuMode
+    from gpuprov.host.base import Host
+    from gpuprov.spec.models import ClusterSpec, Engine
 
     Parts = Mapping[str, Callable[[], str]]
 
@@ -54,17 +56,15 @@ class Sources:
     """Where the parts come from.
 
     Attributes:
-        engines: Those that somebody may have nodes on.
-        open_engine: Connects to one of them; may fail, and then the parts that need it are missing.
-        observe_gpus: The host's GPUs, for plans.
-        root: Where the host's files are looked up.
+        engines: Those that somebody may have nodes on; one that cannot be opened leaves its parts missing.
+        host: The machine.
+        root: Where its files are looked up.
         run_logs: Folder of the logs of gpuprov's runs.
         environment: Whose secret values are taken out.
     """
 
     engines: tuple[Engine, ...]
-    open_engine: Callable[[Engine], Driver]
-    observe_gpus: Callable[[GpuMode], HostGpus]
+    host: Host
     root: Path
     run_logs: Path
     environment: Mapping[str, str]
@@ -98,7 +98,7 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
     collected = Collected()
     secrets = [*secret_values(sources.environment), *private_keys()]
     with reporter.phase("host"):
-        collected.take(host_parts(sources.engines, root=sources.root, run_logs=sources.run_logs))
+        collected.take(host_parts(sources.host, sources.engines, root=sources.root, run_logs=sources.run_logs))
     for engine in sources.engines:
         with reporter.phase(engine):
             secrets += _collect_engine(collected, engine, sources)
@@ -142,7 +142,7 @@ def _careful(collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]
 def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> list[bytes]:
     """Take the parts of an engine, its clusters and their nodes; returns the clusters' secrets and the nodes'."""
     try:
-        driver = sources.open_engine(engine)
+        driver = sources.host.open(engine)
         nodes = sorted(driver.list_nodes(), key=lambda node: node.name)
         networks = driver.list_networks()
     except GpuprovError as error:
@@ -155,12 +155,12 @@ def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> l
         collected.missing[f"{engine}/clusters"] = f"{driver.name} has no cluster of gpuprov"
 
     def plan(spec: ClusterSpec) -> tuple[str, ...]:
-        return plan_up(driver, spec, sources.observe_gpus(spec.gpus.mode))
+        return plan_up(driver, spec, sources.host, reporter=Silent())
 
     for cluster in sorted(clusters):
         collected.take(cluster_parts(driver, cluster, plan))
     collected.take({name: collect for node in ours for name, collect in node_parts(driver, node).items()})
-    return [*_munge_keys(driver, ours), *_variables(nodes, networks)]
+    return [*_plane_secrets(driver, ours), *_variables(nodes, networks)]
 
 
 def _labels(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> Iterator[Mapping[str, str]]:
@@ -182,11 +182,12 @@ def _variables(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> 
                 yield from secret_values(read_variables(spec.nodes.environment))
 
 
-def _munge_keys(driver: Driver, nodes: Iterable[NodeState]) -> list[bytes]:
-    """The clusters' keys, to be looked for and taken out; a node that cannot be read shows none of its own either."""
-    keys = set()
+def _plane_secrets(driver: Driver, nodes: Iterable[NodeState]) -> list[bytes]:
+    """The planes' keys, to be looked for and taken out; a node that cannot be read shows none of its own either."""
+    found = set()
     for node in nodes:
-        if node.labels.get(LABEL_ROLE) == "slurm":
-            with suppress(GpuprovError):
-                keys.add(driver.pull(node.name, MUNGE_KEY))
-    return sorted(keys)
+        for plane in planes_of([node.labels.get(LABEL_ROLE, "")]):
+            for path in plane.secret_paths:
+                with suppress(GpuprovError):
+                    found.add(driver.pull(node.name, path))
+    return sorted(found)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import UsageError
@@ -14,18 +15,27 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import Role
+    from gpuprov.host.base import Host
+    from gpuprov.spec.models import GpuMode
 
 
-def clone_node(
-    driver: Driver, source: str, name: str, host: HostGpus, *, address: str | None, reporter: Reporter
-) -> Outcome:
+@dataclass(frozen=True, kw_only=True)
+class CloneOrder:
+    """What `clone` is asked for; where no address is given, the copy takes a free one."""
+
+    source: str
+    name: str
+    address: str | None = None
+    gpu_mode: GpuMode = "auto"
+
+
+def clone_node(driver: Driver, order: CloneOrder, host: Host, *, reporter: Reporter) -> Outcome:
     """Copy a stopped node's disk into a new node of its cluster.
 
     Raises:
         UsageError: The source runs (its files would be copied half-written), or the name or address cannot be had.
     """
+    source, name = order.source, order.name
     node = get_node(driver, source)
     copy = driver.find_node(name)
     if node.status == "running" and not (copy and copy.complete):  # else create_node says what is to be said
@@ -34,11 +44,12 @@ def clone_node(
             evidence=f"status: {node.status}",
             fix=f"gpuprov stop {source}; gpuprov clone {source} {name}; gpuprov start {source}",
         )
-    order = NodeOrder(
+    wanted = NodeOrder(
         name=name,
         cluster=node.labels[LABEL_CLUSTER],
-        address=address,
-        role=cast("Role", node.labels[LABEL_ROLE]),
+        address=order.address,
+        role=node.labels[LABEL_ROLE],
         source=source,
+        gpu_mode=order.gpu_mode,
     )
-    return create_node(driver, order, host, reporter=reporter)
+    return create_node(driver, wanted, host, reporter=reporter)

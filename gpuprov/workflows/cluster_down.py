@@ -6,25 +6,19 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.build_image import BUILDER
 from gpuprov.cluster.find_engine import find_elsewhere
-from gpuprov.cluster.leases import host_engines
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.lock import host_lock
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from gpuprov.cluster.leases import EngineAccess
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
 
 
-def cluster_down(
-    driver: Driver, name: str, *, reporter: Reporter, engines: Iterable[EngineAccess] | None = None
-) -> Outcome:
+def cluster_down(driver: Driver, name: str, host: Host, *, reporter: Reporter) -> Outcome:
     """Remove a cluster's nodes, networks (with their NAT rules) and this user's keys; images stay for the next time.
 
     The keys stay where another engine has, or may have, a cluster of that name: they are that one's too.
@@ -32,14 +26,14 @@ def cluster_down(
     Args:
         driver: The engine.
         name: The cluster.
+        host: The machine.
         reporter: Is told what goes on.
-        engines: All of this host; None for those that gpuprov drives.
 
     Raises:
         UsageError: It is no cluster's name; nothing was changed.
     """
     check_cluster_name(name)
-    with host_lock(reporter):
+    with host.lock(reporter):
         state = observe_cluster(driver, name)
         nodes = [node.name for node in state.nodes]
         if nodes:
@@ -54,15 +48,15 @@ def cluster_down(
                 for network in networks:
                     driver.delete_network(network)
         changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]
-        if _remove_keys(driver, name, reporter, host_engines() if engines is None else engines):
+        if _remove_keys(driver, name, host, reporter):
             changed.append("removed the ssh keys")
     return Outcome(changed=tuple(changed))
 
 
-def _remove_keys(driver: Driver, name: str, reporter: Reporter, engines: Iterable[EngineAccess]) -> bool:
+def _remove_keys(driver: Driver, name: str, host: Host, reporter: Reporter) -> bool:
     if not key_folder(name).exists():
         return False
-    others = find_elsewhere(name, engines, without=driver.name)
+    others = find_elsewhere(name, host.engines, without=driver.name)
     again = f"gpuprov cluster down {name} --engine {driver.name}"
     for words in others:
         reporter.warn(f"kept the ssh keys: {words}; once it is gone: {again}")

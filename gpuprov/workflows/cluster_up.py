@@ -1,4 +1,4 @@
-"""`cluster up`: bring a cluster to what its spec says, changing only what differs."""
+"""`cluster up`: bring a cluster to what its spec says, changing only what differs, and prove its nodes."""
 
 from __future__ import annotations
 
@@ -6,105 +6,136 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.design import with_offers
-from gpuprov.cluster.images import images_for
-from gpuprov.cluster.leases import host_neighbours
+from gpuprov.cluster.files import planned_member
+from gpuprov.cluster.host_gpus import find_gpus, with_offers
+from gpuprov.cluster.images import ensure_node_image
+from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import ensure_networks, record_spec
-from gpuprov.cluster.nodes import Run, create_nodes, delete_nodes, repair_nodes, start_nodes
-from gpuprov.cluster.plan import Plan, plan_cluster
+from gpuprov.cluster.nodes import (
+    Run,
+    create_nodes,
+    delete_nodes,
+    ensure_seed,
+    image_labels,
+    repair_nodes,
+    start_nodes,
+)
+from gpuprov.cluster.placement import Place
+from gpuprov.cluster.plan import plan_cluster
 from gpuprov.cluster.room import refuse_host_conflicts
-from gpuprov.cluster.secrets import undo_new_keys
-from gpuprov.cluster.state import ClusterState, observe_cluster
-from gpuprov.core.lock import host_lock
+from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
-from gpuprov.planes.files import plan_files
-from gpuprov.planes.slurm import control as slurm
-from gpuprov.planes.slurm.control import controller_name, outdated, renew_files, renewal_lines
-from gpuprov.planes.slurm.files import planned_member
+from gpuprov.planes.base import Crew
+from gpuprov.planes.files import find_stale, gather_files, renewal_lines
+from gpuprov.planes.registry import PLANES, check_spec, plane_of
+from gpuprov.planes.renew import renew_nodes
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.spec.validate import check_spec
+from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
-    from gpuprov.cluster.leases import Neighbours
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.cluster.plan import Plan
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, File, ImageState
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec
+    from gpuprov.verify.models import Report
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class UpOrder:
     """What `cluster up` is asked for.
 
     Attributes:
         keep_on_failure: Leave what this run made for a look, instead of removing it.
+        verify: Prove the nodes once they are up, if anything was changed.
     """
 
     spec: ClusterSpec
     keep_on_failure: bool = False
+    verify: bool = False
 
 
-def cluster_up(
-    driver: Driver, request: Request, host: HostGpus, *, reporter: Reporter, neighbours: Neighbours | None = None
-) -> Outcome:
-    """Ensure networks, image, nodes and Slurm.
+@dataclass(frozen=True, kw_only=True)
+class UpResult(Outcome):
+    """What `cluster up` did.
+
+    Attributes:
+        report: What `verify` says; None where it was not asked for, or nothing was changed.
+    """
+
+    report: Report | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether `verify` found nothing wrong."""
+        return self.report is None or self.report.passed
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Aim:
+    """What is asked for, what is there, and the difference."""
+
+    spec: ClusterSpec
+    state: ClusterState
+    plan: Plan
+    gpus: HostGpus
+
+
+def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpResult:
+    """Ensure networks, image and nodes, have their planes take work, and prove them.
 
     Args:
         driver: The engine.
-        request: What is asked for.
-        host: Its GPUs.
+        order: What is asked for.
+        host: The machine.
         reporter: Is told what goes on.
-        neighbours: Know who else holds GPUs; this host's other engines and its queue where None.
-
-    Returns:
-        What changed; empty if the cluster already was as asked.
 
     Raises:
         GpuprovError: Something refused or failed; what this run made is removed again.
     """
-    spec = request.spec
+    spec = order.spec
     check_spec(spec)
-    host = with_offers(driver, host)
-    with host_lock(reporter), Rollback(reporter, keep=request.keep_on_failure) as rollback:
+    gpus = find_gpus(host, spec.gpus.mode, reporter=reporter)
+    with host.lock(reporter), Rollback(reporter, keep=order.keep_on_failure) as rollback:
         with reporter.phase("plan"):
-            state = observe_cluster(driver, spec.name)
-            claims = (neighbours or host_neighbours()).claims(driver.name)
-            plan = plan_cluster(spec, state, host, claims=claims, version=__version__, expect=driver)
-            _refuse_what_hurts(driver, spec, state, plan)
-        run = Run(driver=driver, reporter=reporter, rollback=rollback)
-        done = _carry_out(run, spec, state, plan, host)
-    return Outcome(changed=done)
+            aim = _aim(driver, spec, host, gpus)
+        changed = _carry_out(Run(driver=driver, reporter=reporter, rollback=rollback), aim)
+    report = None
+    if order.verify and changed:
+        report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
+    return UpResult(changed=changed, report=report)
 
 
-def plan_up(
-    driver: Driver, spec: ClusterSpec, host: HostGpus, *, neighbours: Neighbours | None = None
-) -> tuple[str, ...]:
+def plan_up(driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter) -> tuple[str, ...]:
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
     check_spec(spec)
-    host = with_offers(driver, host)
-    state = observe_cluster(driver, spec.name)
-    claims = (neighbours or host_neighbours()).claims(driver.name)
-    plan = plan_cluster(spec, state, host, claims=claims, version=__version__, expect=driver)
-    _refuse_what_hurts(driver, spec, state, plan)
-    running = [design.name for design in (*plan.keep, *plan.repair) if design.name not in plan.start]
-    members = [planned_member(design) for design in plan.members]
-    files = plan_files(driver, spec, state, members, {}, controller=controller_name(spec))
-    return (*plan.lines(), *renewal_lines(outdated(driver, running, files.kept)))
+    aim = _aim(driver, spec, host, find_gpus(host, spec.gpus.mode, reporter=reporter))
+    files = gather_files(driver, _crew(aim), aim.state, {})
+    running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
+    return (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)))
 
 
-def _refuse_what_hurts(driver: Driver, spec: ClusterSpec, state: ClusterState, plan: Plan) -> None:
-    """Stop here, with nothing changed, if the plan would clash with the host or end somebody's job."""
-    refuse_host_conflicts(driver, spec, networks=plan.networks, nodes=len(plan.create))
-    members = {node.name for node in state.slurm_nodes if node.status == "running"}
-    leaving = sorted(members & {*plan.remove, *plan.restart})
-    controller = controller_name(spec)
-    if leaving and controller in members and controller not in plan.remove:
-        slurm.refuse_running_jobs(driver, controller, leaving)
+def _aim(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus) -> _Aim:
+    """Observe, plan, and refuse what would clash with the host or end somebody's work; nothing is changed yet."""
+    gpus = with_offers(driver, gpus)
+    state = with_current_gpus(observe_cluster(driver, spec.name), gpus)
+    leases = read_leases((*state.nodes, *state.others), engine=driver.name)
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
+    plan = plan_cluster(spec, state, [place], version=__version__, expect=driver)
+    refuse_host_conflicts(driver, host, spec, networks=plan.networks, nodes=len(plan.create))
+    for plane in PLANES.values():
+        plane.refuse_leaving(driver, state, [*plan.remove, *plan.restart], for_good=False)
+    return _Aim(spec=spec, state=state, plan=plan, gpus=gpus)
 
 
-def _carry_out(run: Run, spec: ClusterSpec, state: ClusterState, plan: Plan, host: HostGpus) -> tuple[str, ...]:
-    driver, reporter = run.driver, run.reporter
+def _carry_out(run: Run, aim: _Aim) -> tuple[str, ...]:
+    """Do what was planned; returns one line for each change."""
+    driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
     if plan.networks:
         with reporter.phase("networks"):
             ensure_networks(driver, plan.networks, run.rollback)
@@ -112,10 +143,11 @@ def _carry_out(run: Run, spec: ClusterSpec, state: ClusterState, plan: Plan, hos
         with reporter.phase("network repair"):
             for request, _ in plan.network_repairs:
                 driver.set_network_settings(request)
-    images = images_for(driver, spec, plan, host, reporter=reporter)
-    members = [planned_member(design) for design in plan.members]
-    undo_new_keys(spec.name, run.rollback)
-    files = plan_files(driver, spec, state, members, images, controller=controller_name(spec))
+    images = {
+        role: ensure_node_image(driver, spec, plane_of(role).recipe, aim.gpus, reporter=reporter)
+        for role in sorted({design.role for design in plan.create})
+    }
+    files = gather_files(driver, _crew(aim), aim.state, images)
     if plan.remove:
         with reporter.phase("remove"):
             delete_nodes(driver, plan.remove, reporter=reporter)
@@ -126,11 +158,25 @@ def _carry_out(run: Run, spec: ClusterSpec, state: ClusterState, plan: Plan, hos
     if plan.create or plan.start:
         with reporter.phase("nodes"):
             start_nodes(driver, plan.start, reporter=reporter)
-            for role, image in images.items():
-                designs = [design for design in plan.create if design.role == role]
-                create_nodes(run, designs, image, files.for_new)
+            _create(run, aim, images, files.of)
     old = [design.name for design in (*plan.keep, *plan.repair)]
-    with reporter.phase("slurm"):
-        refreshed = renew_files(driver, spec, members, old, files.kept, reporter=reporter)
-    record_spec(driver, spec, dump_spec(spec), state)
-    return (*plan.lines(), *refreshed)
+    renewed = renew_nodes(driver, files, old, new=[design.name for design in plan.create], reporter=reporter)
+    record_spec(driver, spec, dump_spec(spec), aim.state)
+    return (*plan.lines(), *renewed)
+
+
+def _create(run: Run, aim: _Aim, images: Mapping[str, ImageState], files: Callable[[str], tuple[File, ...]]) -> None:
+    """Make the planned nodes, those of each role from its image."""
+    seed = ensure_seed(run, aim.spec) if images else ()
+    for role, image in images.items():
+        create_nodes(
+            run,
+            [design for design in aim.plan.create if design.role == role],
+            image,
+            lambda name: (*seed, *files(name)),
+            labels=image_labels(image, plane_of(role).recipe.labels),
+        )
+
+
+def _crew(aim: _Aim) -> Crew:
+    return Crew(spec=aim.spec, members=tuple(planned_member(design) for design in aim.plan.members))

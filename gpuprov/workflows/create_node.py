@@ -1,35 +1,34 @@
-"""`create-node`: one more node, in its cluster or as the first of one."""
+"""`create-node`: one more node, in a cluster or as the first of a new one."""
 
 from __future__ import annotations
 
-import json
-import socket
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.design import NodeDesign, design_node, with_offers
+from gpuprov.cluster.design import design_node
+from gpuprov.cluster.files import planned_member, present_member
+from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image, get_named_image
-from gpuprov.cluster.leases import host_neighbours, read_leases
+from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import attach, ensure_networks, plan_networks
-from gpuprov.cluster.nodes import Run, create_nodes, start_nodes
+from gpuprov.cluster.nodes import Copied, Run, create_nodes, ensure_seed, image_labels, start_nodes
+from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_host_conflicts
-from gpuprov.cluster.secrets import undo_new_keys
-from gpuprov.cluster.state import ClusterState, observe_cluster
-from gpuprov.cluster.waiting_for_gpus import Patience, when_free
-from gpuprov.core import execution
+from gpuprov.cluster.services import init_of
+from gpuprov.cluster.state import observe_cluster, with_current_gpus
+from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.core.lock import host_lock
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.ask_spec import ask_of_node
-from gpuprov.planes.files import plan_files
-from gpuprov.planes.renew import follow_cluster
-from gpuprov.planes.slurm.control import controller_name, renew_files
-from gpuprov.planes.slurm.files import planned_member, present_member
+from gpuprov.planes.base import Crew
+from gpuprov.planes.files import gather_files
+from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.planes.renew import renew_cluster, renew_nodes
 from gpuprov.spec.addressing import (
     free_number,
     number_of_address,
@@ -39,91 +38,104 @@ from gpuprov.spec.addressing import (
     public_address,
 )
 from gpuprov.spec.models import ClusterSpec, NodesSpec
-from gpuprov.spec.validate import check_spec
 from gpuprov.spec.variables import overlay_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from ipaddress import IPv4Interface
 
-    from gpuprov.cluster.leases import Neighbours
+    from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NetworkRequest, NodeState
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
-
-_ANSWER_S = 0.4  # long enough for a neighbour on a local bridge
-_DISCARD_PORT = 9
-_BUDGET_S = 10.0
+    from gpuprov.host.base import Host
 
 
 def create_node(
-    driver: Driver, order: NodeOrder, host: HostGpus, *, reporter: Reporter, patience: Patience | None = None
+    driver: Driver, order: NodeOrder, host: Host, *, reporter: Reporter, patience: Patience = AT_ONCE
 ) -> Outcome:
     """Make one node and wait until it is ready; a node that the same order made is completed, or left as it is.
 
     Args:
         driver: The engine.
         order: The node.
-        host: Its GPUs.
+        host: The machine.
         reporter: Is told what goes on.
-        patience: How long to wait for GPUs that others hold; None to be refused at once.
+        patience: How long to wait for GPUs that others hold.
 
     Raises:
         UsageError: The name, the address or the GPUs cannot be had; nothing was changed.
         NotOurs: The name is taken by something foreign.
-        TimedOut: The GPUs could not be had for as long as one was ready to wait.
+        TimedOut: The GPUs could not be had in the time that was given.
     """
     check_node_name(order.name)
-    host = with_offers(driver, host)
+    gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
 
     def look(claims: Claims) -> None:
-        state = observe_cluster(driver, order.cluster)
-        _refuse_taken(order, driver.name, state)
+        state = _observe(driver, order, gpus)
         if _made_by(order, state) is None:
-            _plan(driver, order, _without_half_made(order.name, state), host, claims)
+            _plan(driver, order, _without_half_made(order.name, state), host, gpus, claims)
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
-        with host_lock(reporter), Rollback(reporter) as rollback:
+        with host.lock(reporter), Rollback(reporter) as rollback:
             run = Run(driver=driver, reporter=reporter, rollback=rollback)
-            outcome = _create(run, order, host, claims)
+            outcome = _create(run, order, host, gpus, claims)
             granted()
             return outcome
 
-    patience = patience or Patience(neighbours=host_neighbours())
-    return when_free(patience, driver.name, look=look, attempt=attempt, reporter=reporter)
+    return when_free(patience, Neighbours(host), driver.name, look=look, attempt=attempt, reporter=reporter)
 
 
-def _create(run: Run, order: NodeOrder, host: HostGpus, claims: Callable[[], Claims]) -> Outcome:
+def plan_node(driver: Driver, order: NodeOrder, host: Host, *, reporter: Reporter) -> str:
+    """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
+    check_node_name(order.name)
+    gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
+    state = _without_half_made(order.name, _observe(driver, order, gpus))
+    return _created(_plan(driver, order, state, host, gpus, Neighbours(host).claims(driver.name)).design)
+
+
+def _observe(driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
+    """The node's cluster as it is; refuses a name that is taken."""
+    state = with_current_gpus(observe_cluster(driver, order.cluster), gpus)
+    _refuse_taken(order, driver.name, state)
+    return state
+
+
+def _create(run: Run, order: NodeOrder, host: Host, gpus: HostGpus, claims: Callable[[], Claims]) -> Outcome:
     driver, reporter = run.driver, run.reporter
     with reporter.phase("plan"):
-        state = observe_cluster(driver, order.cluster)
-        _refuse_taken(order, driver.name, state)
+        state = _observe(driver, order, gpus)
         made = _made_by(order, state)
         if made is not None:
             return _complete(driver, made, reporter=reporter)
         if state.node(order.name) is not None:
             driver.delete_node(order.name)  # half-made by a killed run
             state = _without_half_made(order.name, state)
-        plan = _plan(driver, order, state, host, claims())
-    spec, design = plan.spec, plan.design
+        plan = _plan(driver, order, state, host, gpus, claims())
+    spec, design, plane = plan.spec, plan.design, plane_of(plan.design.role)
     if plan.networks:
         with reporter.phase("networks"):
             ensure_networks(driver, plan.networks, run.rollback)
-    image = plan.image or ensure_node_image(driver, spec, design.role, host, reporter=reporter)
+    image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, reporter=reporter)
     old = [node for node in state.nodes if node.complete]
-    members = [*(present_member(node) for node in old), planned_member(design)]
-    members.sort(key=lambda member: member.name)
-    undo_new_keys(spec.name, run.rollback)
-    files = plan_files(driver, spec, state, members, {design.role: image}, controller=controller_name(spec))
+    members = sorted((*map(present_member, old), planned_member(design)), key=lambda member: member.name)
+    files = gather_files(driver, Crew(spec=spec, members=tuple(members)), state, {design.role: image})
     with reporter.phase("node"):
-        labels = {LABEL_ORDER: order.label()}
-        create_nodes(run, [design], image, files.for_new, labels=labels, source=order.source)
-    with reporter.phase("slurm"):
-        running = [node.name for node in old if node.status == "running"]
-        up = [member for member in members if member.name in (*running, design.name)]
-        renewed = renew_files(driver, spec, up, running, files.kept, reporter=reporter)
+        seed = ensure_seed(run, spec)
+        create_nodes(
+            run,
+            [design],
+            image,
+            lambda name: (*seed, *files.of(name)),
+            labels={LABEL_ORDER: order.label(), **image_labels(image, plane.recipe.labels)},
+            copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
+        )
+    running = [node.name for node in old if node.status == "running"]
+    renewed = renew_nodes(driver, files, running, new=[design.name], reporter=reporter)
     return Outcome(changed=(_created(design), *renewed))
 
 
@@ -132,19 +144,9 @@ def _without_half_made(name: str, state: ClusterState) -> ClusterState:
     return replace(state, nodes=tuple(node for node in state.nodes if node.name != name))
 
 
-def plan_node(driver: Driver, order: NodeOrder, host: HostGpus, *, neighbours: Neighbours | None = None) -> str:
-    """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
-    check_node_name(order.name)
-    host = with_offers(driver, host)
-    state = observe_cluster(driver, order.cluster)
-    _refuse_taken(order, driver.name, state)
-    claims = (neighbours or host_neighbours()).claims(driver.name)
-    return _created(_plan(driver, order, _without_half_made(order.name, state), host, claims).design)
-
-
 @dataclass(frozen=True, kw_only=True)
-class _Plan:
-    """A node as it shall be, and what must be there before; `image` is None where the role's own is taken."""
+class _NodePlan:
+    """A node as it is to be, and what must be there before; `image` is None where the role's own is taken."""
 
     spec: ClusterSpec
     networks: tuple[NetworkRequest, ...]
@@ -152,49 +154,29 @@ class _Plan:
     image: ImageState | None
 
 
-def _plan(driver: Driver, order: NodeOrder, state: ClusterState, host: HostGpus, claims: Claims) -> _Plan:
+def _plan(
+    driver: Driver, order: NodeOrder, state: ClusterState, host: Host, gpus: HostGpus, claims: Claims
+) -> _NodePlan:
     spec = _spec_for(order, state)
     check_spec(spec)
+    plane_of(spec.nodes.role).refuse_joining(order.name, spec, state)
     networks = plan_networks(spec, state, version=__version__)
-    design = _design(order, spec, state, host, claims)
+    leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
+    design = _design(order, spec, state, Place(host=host.name, gpus=gpus, leases=leases, claims=claims))
     image = None if order.image is None else get_named_image(driver, order.image)
-    refuse_host_conflicts(driver, spec, networks=networks, nodes=1)
-    if not networks and design.address:
-        refuse_answering(design.address, spec.network.bridge, engine=driver.name)
-    return _Plan(spec=spec, networks=networks, design=design, image=image)
+    refuse_host_conflicts(driver, host, spec, networks=networks, nodes=1)
+    if not networks and design.address and host.answers(design.address, spec.network.bridge):
+        raise UsageError(
+            f"the address {design.address} is in use",
+            evidence=f"something on {spec.network.bridge} answers at it, and {driver.name} does not know it",
+            fix="choose another: gpuprov list shows the nodes' addresses",
+        )
+    return _NodePlan(spec=spec, networks=networks, design=design, image=image)
 
 
 def _created(design: NodeDesign) -> str:
     gpus = f"{len(design.gpus)} GPU {design.sharing} ({design.access})" if design.gpus else "no GPU"
     return f"created node {design.name} {design.address} role {design.role}, {gpus}"
-
-
-def refuse_answering(address: str, bridge: str, *, engine: str) -> None:
-    """Refuse an address at which something answers that no engine knows of.
-
-    Raises:
-        UsageError: A neighbour on the bridge has it.
-    """
-    answered = False
-    try:
-        socket.create_connection((address, _DISCARD_PORT), timeout=_ANSWER_S).close()
-        answered = True
-    except ConnectionRefusedError:
-        answered = True
-    except OSError:  # nobody, or somebody who drops what we sent but told the kernel his MAC
-        listing = execution.run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=_BUDGET_S).stdout
-        # a removed node stays a reachable neighbour for half a minute; the bridge forgets its port at once
-        ports = execution.run(["bridge", "-j", "fdb", "show", "br", bridge], timeout_s=_BUDGET_S).stdout
-        plugged = {entry["mac"] for entry in json.loads(ports or "[]")}
-        answered = any(
-            "REACHABLE" in entry["state"] and entry["lladdr"] in plugged for entry in json.loads(listing or "[]")
-        )
-    if answered:
-        raise UsageError(
-            f"the address {address} is in use",
-            evidence=f"something on {bridge} answers at it that {engine} does not know",
-            fix="choose another: gpuprov list shows the nodes' addresses",
-        )
 
 
 def _made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:
@@ -207,7 +189,7 @@ def _complete(driver: Driver, node: NodeState, *, reporter: Reporter) -> Outcome
     stopped = [node.name] if node.status != "running" else []
     if stopped:
         start_nodes(driver, stopped, reporter=reporter)
-    renewed = follow_cluster(driver, node.labels[LABEL_CLUSTER], reporter=reporter)
+    renewed = renew_cluster(driver, node.labels[LABEL_CLUSTER], reporter=reporter)
     return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
 
 
@@ -234,19 +216,6 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
 def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
     spec = state.spec or ClusterSpec(name=order.cluster, nodes=NodesSpec(role="plain", count=1))
     role = order.role or spec.nodes.role
-    if role == "slurm" and not state.slurm_nodes and order.name != controller_name(spec):
-        raise UsageError(
-            f"cluster {spec.name} has no Slurm controller that {order.name} could join",
-            evidence=f"the controller would be {controller_name(spec)}, and there is no such node",
-            fix="gpuprov cluster up -n 4, or --role plain",
-        )
-    stopped = [node for node in state.slurm_nodes if node.name == controller_name(spec) and node.status != "running"]
-    if role == "slurm" and stopped:
-        raise UsageError(
-            f"the controller {stopped[0].name} of cluster {spec.name} is {stopped[0].status}",
-            evidence=f"Slurm's controller runs there, and {order.name} would have to register with it",
-            fix=f"gpuprov start {stopped[0].name}, or --role plain",
-        )
     nodes = replace(
         spec.nodes,
         role=role,
@@ -257,19 +226,11 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
     return replace(spec, nodes=nodes)
 
 
-def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, host: HostGpus, claims: Claims) -> NodeDesign:
-    addresses = _addresses(order, spec, state)
-    request = ask_of_node(order.wish, state.spec or ClusterSpec(), host).request(order.name)
-    there = read_leases((*state.nodes, *state.others), engine=claims.engine)
-    gpus = allocate(host, there, [request], claims=claims)[order.name]
-    return design_node(
-        spec,
-        order.name,
-        attachments=attach(spec, order.name, addresses),
-        gpus=gpus,
-        sharing=request.sharing,
-        host=host,
-    )
+def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, place: Place) -> NodeDesign:
+    request = ask_of_node(order.wish, state.spec or ClusterSpec(), place.gpus).request(order.name)
+    gpus = allocate(place.gpus, place.leases, [request], claims=place.claims)[order.name]
+    attachments = attach(spec, order.name, _addresses(order, spec, state))
+    return design_node(spec, order.name, attachments=attachments, gpus=gpus, sharing=request.sharing, place=place)
 
 
 def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> dict[str, IPv4Interface]:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from gpuprov.cluster.order import Wishes, wanted_name, wanted_spec
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.planes.cluster_order import Wishes, wanted_name, wanted_spec
 from gpuprov.planes.converged import Ensured
-from gpuprov.planes.rows import cluster_status
+from gpuprov.planes.rows import cluster_rows
 from gpuprov.workflows.cluster_down import cluster_down
-from gpuprov.workflows.cluster_up import Request, cluster_up, plan_up
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import GpuMode
+    from gpuprov.host.base import Host
 
 ClusterGoal = Literal["present", "absent"]
 
@@ -26,33 +23,32 @@ def ensure_cluster(
     driver: Driver,
     wishes: Wishes,
     goal: ClusterGoal,
+    host: Host,
     *,
-    observe_gpus: Callable[[GpuMode], HostGpus],
     reporter: Reporter,
     check: bool = False,
 ) -> Ensured:
-    """Bring a cluster to its goal; with `check`, only say what would change.
+    """Bring a cluster to its goal, and prove it where the wishes say so; with `check`, only say what would change.
 
     Raises:
         GpuprovError: It is refused, or failed; what this run made is removed again.
     """
     if goal == "absent":
-        return _absent(driver, wishes, reporter, check=check)
+        return _absent(driver, wishes, host, reporter, check=check)
     spec = wanted_spec(driver, wishes)
-    host = observe_gpus(spec.gpus.mode)
-    before = cluster_status(driver, spec.name)
+    before = cluster_rows(driver, spec.name)
     if check:
-        return Ensured(changed=plan_up(driver, spec, host), before=before, after=before)
-    outcome = cluster_up(driver, Request(spec=spec), host, reporter=reporter)
-    return Ensured(changed=outcome.changed, before=before, after=cluster_status(driver, spec.name))
+        return Ensured(changed=plan_up(driver, spec, host, reporter=reporter), before=before, after=before)
+    result = cluster_up(driver, UpOrder(spec=spec, verify=wishes.verify), host, reporter=reporter)
+    return Ensured(changed=result.changed, before=before, after=cluster_rows(driver, spec.name), report=result.report)
 
 
-def _absent(driver: Driver, wishes: Wishes, reporter: Reporter, *, check: bool) -> Ensured:
+def _absent(driver: Driver, wishes: Wishes, host: Host, reporter: Reporter, *, check: bool) -> Ensured:
     name = wanted_name(wishes)
-    before = cluster_status(driver, name)
+    before = cluster_rows(driver, name)
     if check:
         state = observe_cluster(driver, name)
         nodes = [f"removed node {node.name}" for node in state.nodes]
         networks = [f"removed network {network.name}" for network in state.own_networks]
         return Ensured(changed=(*nodes, *networks), before=before, after=before)
-    return Ensured(changed=cluster_down(driver, name, reporter=reporter).changed, before=before)
+    return Ensured(changed=cluster_down(driver, name, host, reporter=reporter).changed, before=before)

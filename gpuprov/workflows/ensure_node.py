@@ -15,12 +15,11 @@ from gpuprov.workflows import node_verbs
 from gpuprov.workflows.create_node import create_node, plan_node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.base import Host
 
 NodeGoal = Literal["present", "stopped", "absent"]
 
@@ -29,8 +28,8 @@ def ensure_node(
     driver: Driver,
     order: NodeOrder,
     goal: NodeGoal,
+    host: Host,
     *,
-    observe_gpus: Callable[[], HostGpus],
     reporter: Reporter,
     check: bool = False,
 ) -> Ensured:
@@ -38,9 +37,9 @@ def ensure_node(
 
     Args:
         driver: The engine.
-        order: What the node shall be; what is None is not compared with a node that is there.
+        order: What the node is to be; what is None is not compared with a node that is there.
         goal: `present` (it runs), `stopped` or `absent`.
-        observe_gpus: Tells the host's GPUs; asked only where the answer counts.
+        host: The machine; its GPUs are asked for only where the answer counts.
         reporter: Is told of phases.
         check: Say what would change, and change nothing.
 
@@ -52,10 +51,10 @@ def ensure_node(
     node = _find(driver, order.name)
     before = (describe(node, "", engine=driver.name),) if node else ()
     if goal == "absent":
-        changed = _remove(driver, node, reporter, check=check)
+        changed = _remove(driver, node, host, reporter, check=check)
     else:
-        changed = _provide(driver, node, order, observe_gpus, reporter, check=check)
-        changed += _run_or_stop(driver, order.name, node, goal, reporter, check=check)
+        changed = _provide(driver, node, order, host, reporter, check=check)
+        changed += _run_or_stop(driver, node, order, goal, host, reporter, check=check)
     if check or not changed:
         return Ensured(changed=changed, before=before, after=before)
     found = driver.find_node(order.name)
@@ -73,19 +72,19 @@ def _find(driver: Driver, name: str) -> NodeState | None:
     return node
 
 
-def _remove(driver: Driver, node: NodeState | None, reporter: Reporter, *, check: bool) -> tuple[str, ...]:
+def _remove(driver: Driver, node: NodeState | None, host: Host, reporter: Reporter, *, check: bool) -> tuple[str, ...]:
     if node is None:
         return ()
     if check:
         return (f"removed {node.name}",)
-    return node_verbs.remove(driver, [node.name], reporter=reporter).changed
+    return node_verbs.remove(driver, [node.name], host, reporter=reporter).changed
 
 
 def _provide(
     driver: Driver,
     node: NodeState | None,
     order: NodeOrder,
-    observe_gpus: Callable[[], HostGpus],
+    host: Host,
     reporter: Reporter,
     *,
     check: bool,
@@ -93,11 +92,11 @@ def _provide(
     """Make the node if it is not there, or only half made; a whole one must be as ordered."""
     if node is None or not node.complete:
         if check:
-            return (plan_node(driver, order, observe_gpus()),)
-        return create_node(driver, order, observe_gpus(), reporter=reporter).changed
+            return (plan_node(driver, order, host, reporter=reporter),)
+        return create_node(driver, order, host, reporter=reporter).changed
     wrong = list(_label_differences(order, node))
     if order.gpus is not None:
-        wrong += _gpu_differences(order.gpus, node, observe_gpus())
+        wrong += _gpu_differences(order.gpus, node, host.gpus(order.gpu_mode))
     if wrong:
         raise UsageError(
             f"the node {order.name} is there, and is not as asked",
@@ -107,14 +106,22 @@ def _provide(
     return ()
 
 
-def _run_or_stop(
-    driver: Driver, name: str, node: NodeState | None, goal: NodeGoal, reporter: Reporter, *, check: bool
+def _run_or_stop(  # noqa: PLR0913 - a step of the story above, with all that it knows
+    driver: Driver,
+    node: NodeState | None,
+    order: NodeOrder,
+    goal: NodeGoal,
+    host: Host,
+    reporter: Reporter,
+    *,
+    check: bool,
 ) -> tuple[str, ...]:
+    name = order.name
     made = node is None or not node.complete  # a new node runs
     if goal == "stopped" and (made or (node and node.status != "stopped")):
-        return (f"stopped {name}",) if check else node_verbs.stop(driver, [name], reporter=reporter).changed
+        return (f"stopped {name}",) if check else node_verbs.stop(driver, [name], host, reporter=reporter).changed
     if goal == "present" and not made and node and node.status != "running":
-        return (f"started {name}",) if check else node_verbs.start(driver, [name], reporter=reporter).changed
+        return (f"started {name}",) if check else node_verbs.start(driver, [name], host, reporter=reporter).changed
     return ()
 
 
@@ -135,7 +142,7 @@ def _label_differences(order: NodeOrder, node: NodeState) -> list[str]:
     return found
 
 
-def _gpu_differences(text: str, node: NodeState, host: HostGpus) -> list[str]:
-    asked, held = parse_selection(text, host), leased_uuids(node)
+def _gpu_differences(text: str, node: NodeState, gpus: HostGpus) -> list[str]:
+    asked, held = parse_selection(text, gpus), tuple(map(gpus.current, leased_uuids(node)))
     same = set(held) == {gpu.uuid for gpu in asked.gpus} if asked.gpus else len(held) == asked.count
     return [] if same else [f"it holds {len(held)} GPU ({', '.join(held) or 'none'}), not {text}"]

@@ -12,10 +12,9 @@ from gpuprov.cluster.networks import ensure_networks, plan_networks
 from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
-from gpuprov.spec.validate import check_spec
+from gpuprov.planes.registry import check_spec, plane_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,23 +23,24 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec
 
 LABEL_PURPOSE, PURPOSE = "gpuprov.purpose", "image build"  # on a bridge that goes with the build
 
 
-def build_image(driver: Driver, spec: ClusterSpec, host: HostGpus, *, reporter: Reporter) -> EnsuredImage:
+def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *, reporter: Reporter) -> EnsuredImage:
     """Build the image for the spec's role unless it is there; a bridge made for that alone is removed again.
 
     Raises:
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
     check_spec(spec)
-    role = spec.nodes.role
-    with host_lock(reporter):
+    plane = plane_of(spec.nodes.role).recipe
+    with host.lock(reporter):
         state = observe_cluster(driver, spec.name)
         left = _left_networks(state)
-        found = find_built(driver, node_recipe(spec, role, host, init=init_of(driver)))
+        found = find_built(driver, node_recipe(spec, plane, gpus, init=init_of(driver)))
         if found is not None:
             _remove_networks(driver, left)
             return EnsuredImage(image=found, built=False)
@@ -49,10 +49,10 @@ def build_image(driver: Driver, spec: ClusterSpec, host: HostGpus, *, reporter: 
             for request in plan_networks(spec, state, version=__version__)
             if request.name == spec.network.bridge
         )
-        refuse_host_conflicts(driver, spec, networks=missing, nodes=0)
+        refuse_host_conflicts(driver, host, spec, networks=missing, nodes=0)
         with Rollback(reporter) as rollback:
             ensure_networks(driver, missing, rollback)
-            image = ensure_node_image(driver, spec, role, host, reporter=reporter)
+            image = ensure_node_image(driver, spec, plane, gpus, reporter=reporter)
         _remove_networks(driver, [*left, *(request.name for request in missing)])
     return EnsuredImage(image=image, built=True)
 
@@ -71,13 +71,13 @@ def _remove_networks(driver: Driver, names: Sequence[str]) -> None:
         driver.delete_network(name)
 
 
-def remove(driver: Driver, name: str, *, reporter: Reporter) -> Outcome:
+def remove(driver: Driver, name: str, host: Host, *, reporter: Reporter) -> Outcome:
     """Remove an image by name or by the first digits of its fingerprint; one that is not there is said, and no error.
 
     Raises:
         EngineError: There is more than one of that name.
     """
-    with host_lock(reporter):
+    with host.lock(reporter):
         if name and not match_images(driver, name):
             reporter.note(f"there is no image {name}")
             return Outcome()

@@ -1,4 +1,4 @@
-"""Verbs on single nodes: start, stop, remove, clone, snapshot, restore, expose; Slurm follows."""
+"""Verbs on single nodes: start, stop, remove, snapshot, restore, expose; the other nodes of the cluster learn of it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.nodes import delete_nodes, start_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
-from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_CLUSTER, Exposure
-from gpuprov.planes.renew import follow
-from gpuprov.planes.slurm import control as slurm
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.planes.registry import PLANES
+from gpuprov.planes.renew import renew_clusters
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.host.base import Host
 
 _PORT_MAX = 65535
 
@@ -55,21 +53,21 @@ def get_running(driver: Driver, name: str) -> NodeState:
     return node
 
 
-def start(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
+def start(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Start nodes; files that changed while they were away are renewed."""
-    with host_lock(reporter):
+    with host.lock(reporter):
         nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
         stopped = [node.name for node in nodes if node.status != "running"]
         if stopped:
             with reporter.phase("start"):
                 start_nodes(driver, stopped, reporter=reporter)
-        renewed = follow(driver, {node.labels[LABEL_CLUSTER] for node in nodes}, reporter=reporter)
+        renewed = renew_clusters(driver, {node.labels[LABEL_CLUSTER] for node in nodes}, reporter=reporter)
     return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
 
 
-def stop(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
+def stop(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Stop nodes."""
-    with host_lock(reporter):
+    with host.lock(reporter):
         nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
         running = [node.name for node in nodes if node.status != "stopped"]
         if running:
@@ -78,13 +76,13 @@ def stop(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome
     return Outcome(changed=tuple(f"stopped {name}" for name in running))
 
 
-def remove(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outcome:
+def remove(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Remove nodes for good; one that is not there (any more) is no error, and is said.
 
     Raises:
-        UsageError: A job runs on one, one is the Slurm controller of nodes that would stay, or gpuprov did not make it.
+        UsageError: A job runs on one, nodes that would stay cannot work without one, or gpuprov did not make it.
     """
-    with host_lock(reporter):
+    with host.lock(reporter):
         absent = [name for name in dict.fromkeys(names) if driver.find_node(name) is None]
         nodes = [get_node(driver, name) for name in dict.fromkeys(names) if name not in absent]
         leaving = [node.name for node in nodes]
@@ -92,31 +90,19 @@ def remove(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> Outco
             reporter.note(f"there is no node {name}")
         clusters = {node.labels[LABEL_CLUSTER] for node in (driver.list_nodes() if absent else nodes) if node.ours}
         for cluster in clusters:
-            _refuse_loss(driver, observe_cluster(driver, cluster), leaving)
+            state = observe_cluster(driver, cluster)
+            for plane in PLANES.values():
+                plane.refuse_leaving(driver, state, leaving, for_good=True)
         if leaving:
             with reporter.phase("remove"):
                 delete_nodes(driver, leaving, reporter=reporter)
-        renewed = follow(driver, clusters, reporter=reporter)  # also what a killed run has not told the others
+        renewed = renew_clusters(driver, clusters, reporter=reporter)  # also what a killed run has not told the others
     return Outcome(changed=(*(f"removed {name}" for name in leaving), *renewed))
 
 
-def _refuse_loss(driver: Driver, state: ClusterState, names: list[str]) -> None:
-    controller = slurm.controller_name(state.spec or ClusterSpec(name=state.name))
-    running = {node.name for node in state.slurm_nodes if node.status == "running"}
-    leaving = sorted(running & set(names))
-    if controller in names and {node.name for node in state.slurm_nodes} - set(names):
-        raise UsageError(
-            f"{controller} is the Slurm controller of cluster {state.name}",
-            evidence=f"its other nodes: {', '.join(n.name for n in state.slurm_nodes if n.name not in names)}",
-            fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
-        )
-    if leaving and controller in running:
-        slurm.refuse_running_jobs(driver, controller, leaving)
-
-
-def snapshot(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Outcome:
+def snapshot(driver: Driver, name: str, label: str, host: Host, *, reporter: Reporter) -> Outcome:
     """Keep a node's present state under a name; a snapshot that has this name stays as it is, and that is said."""
-    with host_lock(reporter):
+    with host.lock(reporter):
         if label in get_node(driver, name).snapshots:
             reporter.warn(f"{name} has a snapshot {label} already; it stays as it is, and nothing new is kept")
             return Outcome()
@@ -125,9 +111,9 @@ def snapshot(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Ou
     return Outcome(changed=(f"kept {name} as {label}",))
 
 
-def restore(driver: Driver, name: str, label: str, *, reporter: Reporter) -> Outcome:
+def restore(driver: Driver, name: str, label: str, host: Host, *, reporter: Reporter) -> Outcome:
     """Bring a node back to a snapshot; it runs again if it ran before. It acts each time."""
-    with host_lock(reporter):
+    with host.lock(reporter):
         return _restore(driver, get_node(driver, name), label, reporter=reporter)
 
 
@@ -141,11 +127,13 @@ def _restore(driver: Driver, node: NodeState, label: str, *, reporter: Reporter)
         )
     with reporter.phase("restore"):
         driver.restore_node(name, label)
-    renewed = follow(driver, {node.labels[LABEL_CLUSTER]}, reporter=reporter) if node.status == "running" else ()
+    renewed = (
+        renew_clusters(driver, {node.labels[LABEL_CLUSTER]}, reporter=reporter) if node.status == "running" else ()
+    )
     return Outcome(changed=(f"brought {name} back to {label}", *renewed))
 
 
-def expose(driver: Driver, name: str, exposure: Exposure, *, reporter: Reporter) -> Outcome:
+def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporter: Reporter) -> Outcome:
     """Forward a port of the host into a node; no change if it is already.
 
     Raises:
@@ -155,7 +143,7 @@ def expose(driver: Driver, name: str, exposure: Exposure, *, reporter: Reporter)
         if not 1 <= port <= _PORT_MAX:
             raise UsageError(f"{port} is not a port", evidence=f"ports are 1 to {_PORT_MAX}", fix="choose another port")
     get = get_running if "expose-live" in driver.capabilities else get_node
-    with host_lock(reporter):
+    with host.lock(reporter):
         if exposure in get(driver, name).exposed:
             return Outcome()
         for other in driver.list_nodes():
@@ -170,12 +158,12 @@ def expose(driver: Driver, name: str, exposure: Exposure, *, reporter: Reporter)
     return Outcome(changed=(f"port {exposure.host_port} of the host leads to {name}:{exposure.node_port}",))
 
 
-def unexpose(driver: Driver, name: str, host_port: int, *, reporter: Reporter) -> Outcome:
+def unexpose(driver: Driver, name: str, host_port: int, host: Host, *, reporter: Reporter) -> Outcome:
     """Undo `expose`; no change if that port does not lead to the node."""
-    with host_lock(reporter):
+    with host.lock(reporter):
         if host_port not in [exposure.host_port for exposure in get_node(driver, name).exposed]:
             reporter.note(f"port {host_port} of the host does not lead to {name}")
             return Outcome()
         with reporter.phase("unexpose"):
             driver.unexpose(name, host_port)
-    return Outcome(changed=(f"port {host_port} of the host leads nowhere again",))
+    return Outcome(changed=(f"port {host_port} of the host is no longer forwarded",))

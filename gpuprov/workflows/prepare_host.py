@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.lock import host_lock
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.provision.inventory import Target
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.core.reporter import Reporter
+    from gpuprov.host.base import Host
     from gpuprov.provision.playbook import PlayResult
 
     RunPlay = Callable[..., PlayResult]
@@ -58,30 +58,30 @@ def variables_for(engine: HostEngine, environment: Mapping[str, str]) -> tuple[t
     return (("host_lxd_dir", folder), ("host_log_dir", f"{folder}/logs"), ("host_run_dir", folder))
 
 
-def prepare_host(request: HostRequest, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
+def prepare_host(request: HostRequest, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
     """Install and start the engine, and make what nodes need; changes nothing where all is there.
 
     Raises:
         HostNotReady: Not root, too little room, or a distribution that is not known.
         PlaybookError: A step failed.
     """
-    return _apply(request, "main", verb="prepare", reporter=reporter, run=run)
+    return _apply(request, "main", host, verb="prepare", reporter=reporter, run=run)
 
 
-def undo_host(request: HostRequest, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
+def undo_host(request: HostRequest, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
     """Remove what `prepare_host` made, and nothing that it found; packages stay.
 
     Raises:
         HostNotReady: Not root, or nodes or images of gpuprov are still there.
         PlaybookError: A step failed.
     """
-    outcome = _apply(request, "undo", verb="undo", reporter=reporter, run=run)
+    outcome = _apply(request, "undo", host, verb="undo", reporter=reporter, run=run)
     packages = PACKAGES[request.engine]
     reporter.note(f"packages stay; remove them with: apt-get remove {packages} && apt-get autoremove")
     return outcome
 
 
-def _apply(request: HostRequest, tasks: str, *, verb: str, reporter: Reporter, run: RunPlay) -> Outcome:
+def _apply(request: HostRequest, tasks: str, host: Host, *, verb: str, reporter: Reporter, run: RunPlay) -> Outcome:
     _require_root(verb, request.engine, os.geteuid(), sys.argv[0])
     variables = {
         "host_engine": request.engine,
@@ -96,7 +96,7 @@ def _apply(request: HostRequest, tasks: str, *, verb: str, reporter: Reporter, r
     )
     watch = Stopwatch(reporter)
     try:
-        with host_lock(reporter), watch.phase(f"host {verb}"):
+        with host.lock(reporter), watch.phase(f"host {verb}"):
             result = run(play, reporter=watch)
     except TaskFailed as failed:
         raise explain(failed) from failed

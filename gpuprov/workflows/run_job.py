@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.build_image import find_built
-from gpuprov.cluster.design import design_node, with_offers
+from gpuprov.cluster.design import design_node
+from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import get_named_image, node_recipe
-from gpuprov.cluster.leases import is_orphan, read_leases
+from gpuprov.cluster.leases import Neighbours, is_orphan, read_leases
+from gpuprov.cluster.placement import Place
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.waiting_for_gpus import when_free
-from gpuprov.core.lock import host_lock
 from gpuprov.core.process import describe_owner
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import (
@@ -27,8 +28,8 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.ask import Default, GpuWish, decide_ask
+from gpuprov.planes.registry import PLAIN, check_spec
 from gpuprov.spec.models import ClusterSpec, MountSpec, NetworkSpec, NodesSpec
-from gpuprov.spec.validate import check_spec
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.image_verbs import build_image
 
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState, NodeRequest, NodeState, Stream
     from gpuprov.gpu.allocate import Claims, LeaseRequest
     from gpuprov.gpu.models import Gpu, HostGpus
-    from gpuprov.spec.models import Sharing
+    from gpuprov.host.base import Host
+    from gpuprov.spec.models import GpuMode, Sharing
 
 JOBS: Final = "(jobs)"  # no cluster can have this name: a job belongs to none
 # Where a job's image is built: apart from what clusters have by default, perhaps on another engine.
@@ -67,6 +69,7 @@ class JobOrder:
     image: str | None = None
     environment: tuple[str, ...] = ()
     mounts: tuple[MountSpec, ...] = ()
+    gpu_mode: GpuMode = "auto"
 
     def spec(self) -> ClusterSpec:
         """The job as the one node of a cluster, checked.
@@ -74,7 +77,7 @@ class JobOrder:
         Raises:
             SpecError: A variable or a mount is none.
         """
-        spec = ClusterSpec(nodes=NodesSpec(count=1, role="plain", environment=self.environment, mounts=self.mounts))
+        spec = ClusterSpec(nodes=NodesSpec(count=1, role=PLAIN.name, environment=self.environment, mounts=self.mounts))
         check_spec(spec)
         return replace(spec, name=JOBS)
 
@@ -98,7 +101,7 @@ class JobOrder:
 def run_job(
     driver: Driver,
     order: JobOrder,
-    host: HostGpus,
+    host: Host,
     *,
     patience: Patience,
     write: Callable[[Stream, bytes], object],
@@ -111,7 +114,7 @@ def run_job(
     Args:
         driver: The engine.
         order: The job.
-        host: Its GPUs.
+        host: The machine.
         patience: How long to wait for GPUs that others hold.
         write: Gets what the command writes, as it comes, and which stream it is.
         reporter: Is told what goes on before the command starts.
@@ -122,39 +125,42 @@ def run_job(
         TimedOut: The GPUs could not be had for as long as one was ready to wait.
     """
     require_capability(driver, "jobs")
-    host = with_offers(driver, host)
+    gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
+    neighbours = Neighbours(host)
     spec = order.spec()
     name = f"job-{secrets.token_hex(4)}"
-    request = order.request(name, host)
+    request = order.request(name, gpus)
 
     def decide(nodes: Sequence[NodeState], claims: Claims) -> tuple[Gpu, ...]:
         there = read_leases((node for node in nodes if not is_orphan(node)), engine=claims.engine)
-        return allocate(host, there, [request], claims=claims)[name]
+        return allocate(gpus, there, [request], claims=claims)[name]
 
     def look() -> None:
         if patience.wait_s is None:
-            decide(*_observe(driver, lambda: patience.neighbours.claims(driver.name)))
+            decide(*_observe(driver, lambda: neighbours.claims(driver.name)))
 
-    image = _image(driver, order, host, before_build=look, reporter=reporter)
+    image = _image(driver, order, host, gpus, before_build=look, reporter=reporter)
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> int:
         with ExitStack() as until_started:
-            until_started.enter_context(host_lock(reporter))
+            until_started.enter_context(host.lock(reporter))
             nodes, claimed = _observe(driver, claims)
-            gpus = decide(nodes, claimed)
-            wanted = _plan(spec, request, gpus, host, image)
+            leased = decide(nodes, claimed)
+            place = Place(host=host.name, gpus=gpus, leases=(), claims=claimed)
+            wanted = _plan(spec, request, leased, place, image)
             _sweep(driver, nodes, reporter=reporter)
 
             def started() -> None:
                 until_started.close()
                 granted()
 
-            if gpus:
-                reporter.note(f"{name} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in gpus)}")
+            if leased:
+                reporter.note(f"{name} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in leased)}")
             return driver.run_job(wanted, order.argv, started=started, write=write)
 
     return when_free(
         patience,
+        neighbours,
         driver.name,
         look=lambda claims: decide(driver.list_nodes(), claims),
         attempt=attempt,
@@ -170,23 +176,29 @@ def _observe(driver: Driver, claims: Callable[[], Claims]) -> tuple[list[NodeSta
 
 
 def _image(
-    driver: Driver, order: JobOrder, host: HostGpus, *, before_build: Callable[[], None], reporter: Reporter
+    driver: Driver,
+    order: JobOrder,
+    host: Host,
+    gpus: HostGpus,
+    *,
+    before_build: Callable[[], None],
+    reporter: Reporter,
 ) -> ImageState:
     """The one that is named, or gpuprov's own; a build takes a minute, which who is refused need not wait for."""
     if order.image is not None:
         return get_named_image(driver, order.image)
-    spec = ClusterSpec(name="jobs", network=_BUILD_NETWORK, nodes=NodesSpec(role="plain"))
-    found = find_built(driver, node_recipe(spec, "plain", host, init=init_of(driver)))
+    spec = ClusterSpec(name="jobs", network=_BUILD_NETWORK, nodes=NodesSpec(role=PLAIN.name))
+    found = find_built(driver, node_recipe(spec, PLAIN.recipe, gpus, init=init_of(driver)))
     if found is None:
         before_build()
-        found = build_image(driver, spec, host, reporter=reporter).image
+        found = build_image(driver, spec, host, gpus, reporter=reporter).image
     return found
 
 
 def _plan(
-    spec: ClusterSpec, request: LeaseRequest, gpus: tuple[Gpu, ...], host: HostGpus, image: ImageState
+    spec: ClusterSpec, request: LeaseRequest, gpus: tuple[Gpu, ...], place: Place, image: ImageState
 ) -> NodeRequest:
-    design = design_node(spec, request.node, attachments=(), gpus=gpus, sharing=request.sharing, host=host)
+    design = design_node(spec, request.node, attachments=(), gpus=gpus, sharing=request.sharing, place=place)
     labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}
     wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
     kernels = {"NUMBA_ENABLE_CUDASIM": "1"} if design.access == "simulated" else {}

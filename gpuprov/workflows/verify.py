@@ -5,58 +5,45 @@ from __future__ import annotations
 import os
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.cluster.leases import leased_uuids
-from gpuprov.cluster.state import observe_cluster, pick_nodes
+from gpuprov.cluster.state import observe_cluster, pick_nodes, with_current_gpus
 from gpuprov.cluster.verify_facts import expect_host, expect_node, gateway_of, listed_gpus
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
-from gpuprov.host.look import look_at_host
+from gpuprov.planes.registry import CHECKS, PLANES
 from gpuprov.verify.chain import judge_host, judge_node
 from gpuprov.verify.measure import measure_node
 from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Expectation, NodeReport
 
     ObserveGpus = Callable[[GpuMode], HostGpus]
-    LookAtHost = Callable[[Mapping[str, Any] | None], Observation]
 
 QUICK = Work()
 _WORKERS_MIN = 4
 _PART_SHARE = 0.8  # what is left of a node's time is for the rest of the probe
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostSight:
-    """How the host is looked at.
-
-    Attributes:
-        observe_gpus: Tells its GPUs, `real` or `simulated`; asked once for each mode that a node has.
-        look: Looks at its driver, devices and logs; handed what its simulated NVML answers.
-    """
-
-    observe_gpus: ObserveGpus
-    look: LookAtHost = look_at_host
-
-
 def verify_cluster(
     driver: Driver,
     cluster: str,
     *,
-    host: HostSight,
+    host: Host,
     nodes: Sequence[str] | None,
     reporter: Reporter,
     work: Work = QUICK,
@@ -66,7 +53,7 @@ def verify_cluster(
     Args:
         driver: The engine.
         cluster: Name of the cluster.
-        host: How the host is looked at.
+        host: The machine.
         nodes: Names of those to check; None for all.
         reporter: Is told when a node begins and ends.
         work: How hard the kernels work, and the limit for each node; one that takes longer is `unknown`, and the
@@ -82,10 +69,12 @@ def verify_cluster(
     started = time.monotonic()
     with reporter.phase("verify"):
         state = observe_cluster(driver, cluster)
+        hosts = _observe_hosts(pick_nodes(state, nodes, verb="gpuprov verify"), host.gpus)
+        for gpus in hosts.values():
+            state = with_current_gpus(state, gpus) if isinstance(gpus, HostGpus) else state
         chosen = pick_nodes(state, nodes, verb="gpuprov verify")
-        hosts = _observe_hosts(chosen, host.observe_gpus)
         expected = [expect_node(node, state, hosts.get(_mode(node))) for node in chosen]
-        first = partial(_check_host, state, expected, hosts.get("simulated"), host.look)
+        first = partial(_check_host, state, expected, hosts.get("simulated"), host)
         first_report, *reports = _check_all(driver, expected, first, reporter, work)
     seconds = time.monotonic() - started
     return Report(cluster=cluster, nodes=tuple(reports), seconds=seconds, level=work.level, host=first_report)
@@ -108,11 +97,11 @@ def _try_observe(mode: GpuMode, observe: ObserveGpus) -> HostGpus | GpuprovError
 
 
 def _check_host(
-    state: ClusterState, expected: Sequence[Expectation], simulated: HostGpus | GpuprovError | None, look: LookAtHost
+    state: ClusterState, expected: Sequence[Expectation], simulated: HostGpus | GpuprovError | None, host: Host
 ) -> NodeReport:
     document = simulated.document if isinstance(simulated, HostGpus) else None
-    seen = look(document)
-    expectation = expect_host(expected, seen, gateway=gateway_of(state))
+    seen = host.look(document)
+    expectation = expect_host(expected, seen, name=host.name, gateway=gateway_of(state))
     report = judge_host(expectation, seen)
     return replace(report, gpus=listed_gpus(seen))
 
@@ -138,7 +127,7 @@ def _check_all(
     def check(expectation: Expectation) -> NodeReport:
         reporter.node(expectation.node, "checking")
         seen = _look(driver, expectation, work)
-        report = judge_node(expectation, seen, work.level, host=judged.result())
+        report = judge_node(expectation, seen, work.level, host=judged.result(), more=CHECKS)
         report = replace(report, measured=measure_node(expectation, seen))
         reporter.node(expectation.node, f"{report.verdict}{' (SIMULATED)' if report.simulated else ''}")
         return report
@@ -157,7 +146,10 @@ def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
         return Observation(problem=f"the node is {expected.status}")
     started = time.monotonic()
     timeout_s = work.timeout_s(len(expected.gpus))
-    argv = probe_argv(expected, part_timeout_s=timeout_s * _PART_SHARE, work=work)
+    part_s = timeout_s * _PART_SHARE
+    plane = PLANES.get(expected.role)
+    questions = {expected.role: plane.questions(expected, timeout_s=part_s)} if plane else {}
+    argv = probe_argv(expected, part_timeout_s=part_s, work=work, questions=questions)
     try:
         result = driver.run(expected.node, argv, timeout_s=timeout_s)
     except TimedOut as error:

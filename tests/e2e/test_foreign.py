@@ -15,7 +15,8 @@ import pytest
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.core.fingerprint import short
-from gpuprov.host.gpus import observe_gpus
+from gpuprov.host.local import LocalHost
+from gpuprov.planes.registry import PLAIN
 from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
 from tests.e2e.conftest import lxd, output
 from tests.e2e.places import MARK
@@ -319,7 +320,9 @@ def test_what_has_the_name_of_an_image_to_be_is_told_before_it_is_built(
     gpuprov: Gpuprov, lxc: Callable[..., str], docker: Any, engine: str
 ) -> None:
     spec = ClusterSpec(image=ImageSpec(packages=("hello", "tree")), nodes=NodesSpec(role="plain"))
-    recipe = node_recipe(spec, "plain", observe_gpus("simulated"), init="systemd" if engine == "lxd" else "runit")
+    recipe = node_recipe(
+        spec, PLAIN.recipe, LocalHost().gpus("simulated"), init="systemd" if engine == "lxd" else "runit"
+    )
     name = short(recipe.fingerprint)
     with ExitStack() as stack:
         if engine == "lxd":

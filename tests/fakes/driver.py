@@ -51,6 +51,7 @@ class FakeDriver:
         {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs"}
     )
     nameserver: str | None = None
+    host = "here"
 
     def __init__(self, engine: FakeEngine) -> None:
         self.engine = engine
@@ -96,14 +97,14 @@ class FakeDriver:
         """Every instance but builders."""
         self._reach("list_nodes", "")
         with self.engine.lock:
-            return [node.state() for node in self.engine.nodes.values() if not node.builder]
+            return [replace(node.state(), host=self.host) for node in self.engine.nodes.values() if not node.builder]
 
     def find_node(self, name: str) -> NodeState | None:
         """One instance, or None."""
         self._reach("find_node", name)
         with self.engine.lock:
             node = self.engine.nodes.get(name)
-            return node.state() if node else None
+            return replace(node.state(), host=self.host) if node else None
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped instance from an image."""

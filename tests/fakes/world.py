@@ -7,24 +7,26 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.cluster.build_image import LABEL_MUNGE_OWNER
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.drivers.base import LABEL_FINGERPRINT, ExecResult
 from gpuprov.gpu.inventory import observe
+from gpuprov.planes.registry import PLANES, ROLES
+from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.workflows.cluster_down import cluster_down
-from gpuprov.workflows.cluster_up import Request, cluster_up
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 from gpuprov.workflows.create_node import create_node
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage, FakeNode
+from tests.fakes.host import FakeHost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.outcome import Outcome
-    from gpuprov.host.facts import Link
-    from gpuprov.spec.models import Role, Sharing
+    from gpuprov.spec.models import Sharing
+    from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
 
 CONF = "/etc/slurm/slurm.conf"
@@ -100,16 +102,17 @@ class World:
         self.engine = FakeEngine()
         self.slurm = SlurmInNodes(self.engine)
         self.engine.answer = self.slurm
-        self.host = observe(root=root, mode="simulated", simulated_count=4)
-        self.links: list[Link] = []  # networks that the host uses
+        self.gpus = observe(root=root, mode="simulated", simulated_count=4)
+        self.host = FakeHost(folder=root, observe=lambda _mode: self.gpus)
         self.reporter = reporter
-        roles: tuple[Role, ...] = ("slurm", "plain")
-        for role in roles:
+        for role in ROLES:
             self.engine.images[role] = FakeImage(
                 id=role,
                 name=f"gpuprov-image-{role}",
                 labels={
-                    LABEL_FINGERPRINT: node_recipe(ClusterSpec(), role, self.host, init="systemd").fingerprint,
+                    LABEL_FINGERPRINT: node_recipe(
+                        ClusterSpec(), PLANES[role].recipe, self.gpus, init="systemd"
+                    ).fingerprint,
                     LABEL_MUNGE_OWNER: "101:102",
                 },
             )
@@ -128,12 +131,12 @@ class World:
         nodes = NodesSpec(count=count)
         return replace(ClusterSpec(nodes=nodes, gpus=GpuSpec(per_node=per_node, sharing=sharing)), **more)
 
-    def up(self, count: int = 3, *, keep: bool = False, spec: ClusterSpec | None = None) -> Outcome:
-        request = Request(spec=spec or self.spec(count), keep_on_failure=keep)
-        return cluster_up(self.driver, request, self.host, reporter=self.reporter)
+    def up(self, count: int = 3, *, keep: bool = False, spec: ClusterSpec | None = None) -> UpResult:
+        order = UpOrder(spec=spec or self.spec(count), keep_on_failure=keep)
+        return cluster_up(self.driver, order, self.host, reporter=self.reporter)
 
     def down(self) -> Outcome:
-        return cluster_down(self.driver, "lab", reporter=self.reporter)
+        return cluster_down(self.driver, "lab", self.host, reporter=self.reporter)
 
     def create(self, name: str, **order: Any) -> Outcome:
         wanted = NodeOrder(**{"name": name, "cluster": "lab", **order})

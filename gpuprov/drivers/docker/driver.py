@@ -61,6 +61,8 @@ class DockerDriver(TellsNoNetworkSettings):
     capabilities: frozenset[Capability] = frozenset({"snapshot", "jobs"})
     nameserver: str | None = "127.0.0.11"  # Docker's own, in every node
 
+    host = ""
+
     def __init__(self, api: DockerApi) -> None:
         self._api = api
 
@@ -79,11 +81,13 @@ class DockerDriver(TellsNoNetworkSettings):
 
     def list_nodes(self) -> list[NodeState]:
         """Every container, foreign ones too; builders are left out."""
-        return [state for state in containers.list_states(self._api) if state.labels.get(LABEL_ROLE) != ROLE_BUILDER]
+        found = containers.list_states(self._api)
+        return [replace(node, host=self.host) for node in found if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
 
     def find_node(self, name: str) -> NodeState | None:
         """One container, or None."""
-        return containers.find(self._api, name)
+        found = containers.find(self._api, name)
+        return replace(found, host=self.host) if found else None
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped container from an image."""

@@ -52,6 +52,7 @@ class LxdDriver:
         {"snapshot", "privileged", "expose-live", "devices-live", "systemd"}
     )
     nameserver: str | None = None
+    host = ""
 
     def __init__(self, api: LxdApi, *, name: str) -> None:
         self.name = name
@@ -95,7 +96,7 @@ class LxdDriver:
     def list_nodes(self) -> list[NodeState]:
         """Every instance, foreign ones too; our images and builders are left out."""
         found = self._api.get("instances", recursion=1)
-        nodes = [_observed(document) for document in found if documents.KIND not in document["config"]]
+        nodes = [self._here(document) for document in found if documents.KIND not in document["config"]]
         return [node for node in nodes if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
 
     def find_node(self, name: str) -> NodeState | None:
@@ -104,7 +105,10 @@ class LxdDriver:
             document = self._api.get("instances", _real(name), recursion=1)
         except NotFound:
             return None
-        return None if documents.parse_image_instance(document) else _observed(document)
+        return None if documents.parse_image_instance(document) else self._here(document)
+
+    def _here(self, document: Document) -> NodeState:
+        return replace(_observed(document), host=self.host)
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped instance from an image."""

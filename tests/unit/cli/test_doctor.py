@@ -13,6 +13,7 @@ from gpuprov.host.role_needs import Need
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec
 
 GOOD = Finding(id="kernel", status="ok", evidence="Linux 6.1")
@@ -20,7 +21,7 @@ BAD = Finding(id="engine", status="fail", evidence="lxd is not running", fix="su
 
 
 def give(monkeypatch: pytest.MonkeyPatch, *findings: Finding, needs: tuple[Need, ...] = ()) -> None:
-    def examine_host(_: Reporter, *, spec: ClusterSpec) -> Examination:  # noqa: ARG001 - its signature
+    def examine_host(_: Host, __: Reporter, *, spec: ClusterSpec) -> Examination:  # noqa: ARG001 - its signature
         return Examination(findings=findings, needs=needs)
 
     monkeypatch.setattr(doctor, "examine_host", examine_host)

@@ -17,6 +17,7 @@ from gpuprov.cli.verbs import VERBS
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.lock import LOCK_NAME
 from gpuprov.drivers import registry
+from gpuprov.host.survey import EngineDoor
 from tests.twice import TWICE
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def typed(world: World, monkeypatch: pytest.MonkeyPatch) -> Typed:
     module.connect = connect  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, MODULE, module)
     monkeypatch.setattr(registry, "_OPENERS", dict.fromkeys(registry._OPENERS, MODULE))
-    monkeypatch.setattr("gpuprov.host.gpus.observe_gpus", lambda _mode: world.host)
+    world.host.engines = (EngineDoor(name="lxd", open=lambda: connect("lxd"), installed=lambda: True),)
     return Typed(world)
 
 
@@ -56,7 +57,7 @@ class Typed:
 
     def __call__(self, argv: Argv, capsys: pytest.CaptureFixture[str]) -> str:
         capsys.readouterr()
-        code = main(argv)
+        code = main(argv, host=self.world.host)
         said = capsys.readouterr()
         assert code == 0, f"{argv}: {said.err}"
         return said.out

@@ -23,6 +23,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_FINGERPRINT, Attachment, ExecResult, File, NodeRequest
+from gpuprov.planes.registry import PLANES
 from gpuprov.provision.playbook import Play, PlayResult
 from gpuprov.provision.recipe import Recipe
 from tests.fakes.driver import FakeDriver
@@ -95,8 +96,8 @@ def workshop(tmp_path: Path) -> Workshop:
     recipe = Recipe(
         base="bookworm",
         packages=("git",),
-        roles=("base", "cuda", "slurm"),
         requirements=("numpy",),
+        plane=PLANES["slurm"].recipe,
         roles_path=tmp_path / "roles",
         smoke_kernels=tmp_path / "kernels",
     )
@@ -110,8 +111,6 @@ def test_a_build_leaves_one_image_with_its_labels_and_no_builder(workshop: Works
     assert built.built
     assert built.image.labels[LABEL_FINGERPRINT] == workshop.recipe.fingerprint
     assert built.image.labels["gpuprov.munge-owner"] == "102:103"
-    assert built.image.labels["gpuprov.slurm-owner"] == "64030:64030"
-    assert built.image.labels["gpuprov.python"] == "3.11"
     assert workshop.recipe.fingerprint[:12] in built.image.name
     assert workshop.engine.nodes == {}
     assert workshop.done == ["rootfs bookworm", "wheels 3.11", "play"]

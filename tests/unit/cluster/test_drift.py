@@ -134,7 +134,7 @@ def test_drift_is_named_repaired_and_said(world: World, case: str) -> None:
     change(world)
     changed = world.engine.dump()
     assert changed != before
-    planned = plan_up(world.driver, world.spec(3), world.host)
+    planned = plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)
     assert world.engine.dump() == changed
     assert world.steps() == []
     assert [line for line in planned if line.startswith(words)], planned
@@ -142,14 +142,14 @@ def test_drift_is_named_repaired_and_said(world: World, case: str) -> None:
     assert outcome.changed == planned
     assert world.engine.dump() == before
     assert {step.partition(":")[0] for step, _ in world.steps()} == kinds
-    assert plan_up(world.driver, world.spec(3), world.host) == ()
+    assert plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter) == ()
     assert world.up(3).unchanged
 
 
 def test_what_needs_a_restart_says_so_and_is_refused_under_a_job(world: World) -> None:
     world.up(3)
     set_node(privileged=True)(world)
-    assert "restart node c001" in plan_up(world.driver, world.spec(3), world.host)
+    assert "restart node c001" in plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)
     world.slurm.jobs["c001"] = "17"
     with pytest.raises(UsageError, match="removed or restarted: c001"):
         world.up(3)
@@ -179,13 +179,16 @@ def test_an_engine_that_replaces_nodes_restarts_them_by_name_and_not_under_a_job
     changed = world.engine.dump()
     world.slurm.jobs["c001"] = "17"
     if restart:
-        for run in (lambda: plan_up(world.driver, world.spec(3), world.host), lambda: world.up(3)):
+        for run in (
+            lambda: plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter),
+            lambda: world.up(3),
+        ):
             with pytest.raises(UsageError, match="removed or restarted: c001") as refused:
                 run()
             assert refused.value.evidence == "17 on c001"
         assert world.engine.dump() == changed
         world.slurm.jobs.clear()
-    planned = plan_up(world.driver, world.spec(3), world.host)
+    planned = plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)
     assert ("restart node c001" in planned) is restart
     world.engine.faults.clear()
     assert world.up(3).changed == planned

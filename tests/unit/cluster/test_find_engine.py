@@ -12,9 +12,9 @@ from gpuprov.cluster.find_engine import (
     find_elsewhere,
     open_answering,
 )
-from gpuprov.cluster.leases import EngineAccess
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import NetworkRequest, NodeRequest
+from gpuprov.host.survey import EngineDoor
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 
@@ -138,7 +138,7 @@ def test_a_cluster_of_the_same_name_elsewhere_is_found_and_a_silent_engine_is_no
 
     def find(name: str, *, without: str, installed: Callable[[str], bool]) -> tuple[str, ...]:
         engines = [
-            EngineAccess(name=name, open=partial(machine, name), installed=partial(installed, name))
+            EngineDoor(name=name, open=partial(machine, name), installed=partial(installed, name))
             for name in ("lxd", "incus", "docker")
         ]
         return find_elsewhere(name, engines, without=without)

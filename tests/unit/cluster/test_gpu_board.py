@@ -12,15 +12,16 @@ import pytest
 
 from gpuprov.cli.gpu_table import board_document, changes_document, render_board, render_change
 from gpuprov.cluster.gpu_board import GpuBoard, build_rows, look_at_gpus, watch_gpus
-from gpuprov.cluster.leases import EngineAccess, Neighbours, render_ticket
+from gpuprov.cluster.leases import Neighbours, render_ticket
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import Lease, LeaseRequest, Silent
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
+from gpuprov.host.survey import EngineDoor
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
+from tests.fakes.host import FakeHost
 
 if TYPE_CHECKING:
     from gpuprov.cluster.gpu_board import GpuChange
@@ -68,10 +69,11 @@ def test_both_engines_the_queue_and_what_the_host_does_not_show(tmp_path: Path) 
         labels = {LABEL_CLUSTER: "lab", LABEL_GPUS: uuid, LABEL_SHARING: sharing}
         engines[engine].nodes[node] = FakeNode(name=node, labels=labels)
 
-    def access(name: str) -> EngineAccess:
-        return EngineAccess(name=name, open=lambda: FakeDriver(engines[name]), installed=lambda: True)
+    def door(name: str) -> EngineDoor:
+        return EngineDoor(name=name, open=lambda: FakeDriver(engines[name]), installed=lambda: True)
 
-    neighbours = Neighbours([access("lxd"), access("docker")], Queue(tmp_path))
+    here = FakeHost(folder=tmp_path, observe=lambda _mode: HOST, engines=(door("lxd"), door("docker")))
+    neighbours = Neighbours(here)
     with neighbours.queue.join(render_ticket(LeaseRequest(node="x", sharing="exclusive", count=2))):
         board = look_at_gpus(HOST, neighbours)
     text = render_board(board, colour=False)

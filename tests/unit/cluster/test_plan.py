@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster.leases import read_leases
+from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import Plan, plan_cluster
 from gpuprov.cluster.state import ClusterState, observe_cluster
 from gpuprov.core.errors import HostNotReady, UsageError
@@ -13,19 +15,20 @@ from gpuprov.gpu.allocate import Claims
 from gpuprov.spec.models import NodesSpec
 
 if TYPE_CHECKING:
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec
     from tests.fakes.world import World
 
 
 def plan(world: World, spec: ClusterSpec, state: ClusterState | None = None) -> Plan:
-    return plan_cluster(
-        spec,
-        state or observe_cluster(world.driver, "lab"),
-        world.host,
-        claims=Claims(),
-        version="1",
-        expect=world.driver,
-    )
+    return plan_on(world, spec, world.gpus, state)
+
+
+def plan_on(world: World, spec: ClusterSpec, gpus: HostGpus, state: ClusterState | None = None) -> Plan:
+    state = state or observe_cluster(world.driver, "lab")
+    leases = read_leases((*state.nodes, *state.others), engine="fake")
+    place = Place(host="here", gpus=gpus, leases=leases, claims=Claims(engine="fake"))
+    return plan_cluster(spec, state, [place], version="1", expect=world.driver)
 
 
 def names(plan: Plan) -> dict[str, list[str]]:
@@ -96,28 +99,17 @@ def test_kept_nodes_keep_their_gpus(world: World) -> None:
 
 def test_a_gpu_that_has_gone_is_an_error_of_the_host(world: World) -> None:
     world.up(4)
-    gone = replace(world.host, gpus=world.host.gpus[:3])
+    gone = replace(world.gpus, gpus=world.gpus.gpus[:3])
     with pytest.raises(HostNotReady, match="c003"):
-        plan_cluster(
-            world.spec(4), observe_cluster(world.driver, "lab"), gone, claims=Claims(), version="1", expect=world.driver
-        )
+        plan_on(world, world.spec(4), gone)
 
 
 def test_a_host_without_gpus_serves_nodes_without(world: World) -> None:
-    none = replace(world.host, gpus=())
-    planned = plan_cluster(
-        world.spec(2, per_node=0),
-        observe_cluster(world.driver, "lab"),
-        none,
-        claims=Claims(),
-        version="1",
-        expect=world.driver,
-    )
+    none = replace(world.gpus, gpus=())
+    planned = plan_on(world, world.spec(2, per_node=0), none)
     assert [design.access for design in planned.create] == ["none", "none"]
     with pytest.raises(UsageError):
-        plan_cluster(
-            world.spec(2), observe_cluster(world.driver, "lab"), none, claims=Claims(), version="1", expect=world.driver
-        )
+        plan_on(world, world.spec(2), none)
 
 
 def test_another_prefix_is_another_set_of_nodes(world: World) -> None:

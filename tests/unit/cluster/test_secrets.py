@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster import secrets
-from gpuprov.cluster.leases import EngineAccess
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.drivers.base import NetworkRequest
+from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.cluster_down import cluster_down
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
@@ -65,20 +65,23 @@ def test_keys_of_what_is_no_clusters_name_are_never_removed(world: World, tmp_pa
     victim = tmp_path / "data" / "victim"
     victim.mkdir()
     given = name.format(folder=tmp_path / "data")
-    for remove in (secrets.remove_keys, lambda name: cluster_down(world.driver, name, reporter=world.reporter)):
+    for remove in (
+        secrets.remove_keys,
+        lambda name: cluster_down(world.driver, name, world.host, reporter=world.reporter),
+    ):
         with pytest.raises(UsageError, match="is not the name of a cluster"):
             remove(given)
     assert victim.exists()
     assert secrets.private_keys() == [b"private\n"]
 
 
-def other_engine(engine: FakeEngine, *, silent: bool = False, installed: bool = True) -> EngineAccess:
+def other_engine(engine: FakeEngine, *, silent: bool = False, installed: bool = True) -> EngineDoor:
     def connect() -> FakeDriver:
         if silent:
             raise HostNotReady("the other one does not answer", evidence="e", fix="f")
         return FakeDriver(engine)
 
-    return EngineAccess(name="other", open=connect, installed=lambda: installed)
+    return EngineDoor(name="other", open=connect, installed=lambda: installed)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +102,9 @@ def test_keys_stay_for_the_cluster_of_that_name_on_another_engine(
     FakeDriver(other).create_network(NetworkRequest(name="gpbr0", labels=labels, address="10.0.3.1/24"))
     world.up(1)
     access = other_engine(other, silent=silent, installed=installed)
-    engines = [EngineAccess(name=world.driver.name, open=lambda: world.driver, installed=lambda: True), access]
-    changed = cluster_down(world.driver, "lab", reporter=world.reporter, engines=engines).changed
+    engines = [EngineDoor(name=world.driver.name, open=lambda: world.driver, installed=lambda: True), access]
+    world.host.engines = tuple(engines)
+    changed = cluster_down(world.driver, "lab", world.host, reporter=world.reporter).changed
     assert world.names == []
     assert ("removed the ssh keys" in changed) is (not words)
     assert secrets.private_keys() == ([b"private\n"] if words else [])

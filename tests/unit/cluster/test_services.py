@@ -55,11 +55,11 @@ def test_a_boot_that_goes_on_is_no_boot() -> None:
     assert services.is_booted("degraded")
 
 
-def test_a_copy_gets_a_key_and_an_id_and_no_part_in_slurm_under_either_init() -> None:
+def test_a_copy_gets_a_key_and_an_id_and_no_part_in_its_plane_under_either_init() -> None:
     for kind, other in ((FakeDriver, "sv "), (BareDriver, "systemctl")):
         said: list[str] = []
-        services.give_identity(driver(kind, said), "c000")
-        assert "/etc/slurm/controller" in said[0]
+        services.give_identity(driver(kind, said), "c000", forget="rm -f /etc/plane")
+        assert "rm -f /etc/plane" in said[0]
         assert "/etc/machine-id" in said[0]
         assert other not in said[0]
 
@@ -68,5 +68,5 @@ def test_the_next_command_is_one_that_the_node_has() -> None:
     with_systemd, without = driver(FakeDriver, []), driver(BareDriver, [])
     assert services.status_command(with_systemd, "c000", "slurmd") == "gpuprov exec c000 -- systemctl status slurmd"
     assert services.status_command(without, "c000", "slurmd") == "gpuprov exec c000 -- sv status slurmd"
-    assert "journalctl" in services.log_command(with_systemd, "c000")
-    assert services.log_command(without, "c000") == "gpuprov logs c000"
+    assert "journalctl" in services.log_command(with_systemd, "c000", ["slurmd"])
+    assert services.log_command(without, "c000", ["slurmd"]) == "gpuprov logs c000"

@@ -16,7 +16,8 @@ from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogu
 from gpuprov.host import examine as doctor
 from gpuprov.host import findings as host_findings
 from gpuprov.host import gpu_findings, role_needs
-from gpuprov.verify.chain import CHAIN, HOST_CHAIN
+from gpuprov.verify.chain import HOST_CHAIN
+from tests.fakes.chain import CHAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

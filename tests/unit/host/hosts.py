@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.gpu.inventory import observe
 from gpuprov.verify.models import Observation
 from gpuprov.verify.probe import gather
+from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +52,7 @@ def see_host(simulation: Mapping[str, Any] | None, **changes: Any) -> Observatio
 
 def see_real_host(**changes: Any) -> Observation:
     """A healthy host with four GPUs and a driver, as far as NVML can be simulated."""
-    document = dict(observe(mode="simulated").document or {})
+    document = dict(observe(root=NOWHERE, mode="simulated").document or {})
     nvml = simulated_nvml(document)
     driver = {
         "version": "580.95.05",

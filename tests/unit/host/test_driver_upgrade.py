@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.host.test_gpu_findings import facts_of
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_DRIVER, LABEL_FINGERPRINT
+from gpuprov.planes.registry import plane_of
 from gpuprov.workflows.cluster_up import plan_up
+from tests.unit.host.test_gpu_findings import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +31,9 @@ def gpus(world: World) -> World:
     assert host
     assert host.driver
     assert host.driver.version == OLD
-    world.host = host
+    world.gpus = host
     for role, image in world.engine.images.items():
-        recipe = node_recipe(world.spec(), "plain" if role == "plain" else "slurm", host, init="systemd")
+        recipe = node_recipe(world.spec(), plane_of(role).recipe, host, init="systemd")
         image.labels = {**image.labels, LABEL_FINGERPRINT: recipe.fingerprint}
     world.up(3)
     world.create("web", role="plain", gpus="7")
@@ -49,13 +50,13 @@ def upgraded(host: HostGpus, *, without: str = "none", **changes: object) -> Hos
 
 
 def driver_of(world: World) -> DriverFiles:
-    assert world.host.driver
-    return world.host.driver
+    assert world.gpus.driver
+    return world.gpus.driver
 
 
 def meet(world: World, host: HostGpus) -> None:
     """The host is this one now; files of the old driver are gone."""
-    before, world.host = driver_of(world), host
+    before, world.gpus = driver_of(world), host
     now = driver_of(world)
     gone = {*before.libraries, before.nvidia_smi} - {*now.libraries, now.nvidia_smi}
     world.engine.gone = {path for path in gone if path}
@@ -94,11 +95,11 @@ CASES: dict[str, tuple[Callable[[HostGpus], HostGpus], str]] = {
 def test_another_driver_is_named_and_met(gpus: World, case: str, status: str) -> None:
     """Running nodes keep what they had open; those that the reboot left stopped could not start with what is gone."""
     change, words = CASES[case]
-    meet(gpus, change(gpus.host))
+    meet(gpus, change(gpus.gpus))
     for node in gpus.engine.nodes.values():
         node.status = "stopped" if status == "stopped" else "running"
     gpus.engine.faults.clear()
-    planned = plan_up(gpus.driver, gpus.spec(3), gpus.host)
+    planned = plan_up(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter)
     assert gpus.steps() == []
     repairs = [line for line in planned if line.startswith("repair node ")]
     assert [line.split(":")[0].split()[-1] for line in repairs] == ["c000", "c001", "c002", "web"]
@@ -116,13 +117,13 @@ def test_another_driver_is_named_and_met(gpus: World, case: str, status: str) ->
         assert f"{LIBRARIES}/libcuda.so.{driver.version}" in sources
         assert sources <= {*driver.libraries, driver.nvidia_smi}
         assert {device.major for device in node.devices if "uvm" in device.path} == {driver.uvm_major}
-    assert plan_up(gpus.driver, gpus.spec(3), gpus.host) == ()
+    assert plan_up(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter) == ()
     assert gpus.up(3).unchanged
 
 
 def test_a_node_whose_libraries_are_gone_starts_only_once_it_was_repaired(gpus: World) -> None:
     gpus.engine.nodes["c001"].status = "stopped"
-    meet(gpus, upgraded(gpus.host))
+    meet(gpus, upgraded(gpus.gpus))
     with pytest.raises(EngineError) as refused:
         gpus.driver.start_node("c001")
     assert "missing source path" in refused.value.evidence
@@ -132,8 +133,8 @@ def test_a_node_whose_libraries_are_gone_starts_only_once_it_was_repaired(gpus: 
 
 def test_a_node_that_has_to_restart_anyway_meets_the_new_driver_too(gpus: World) -> None:
     gpus.engine.nodes["c001"].privileged = True
-    meet(gpus, upgraded(gpus.host, uvm_major=511))
-    planned = plan_up(gpus.driver, gpus.spec(3), gpus.host)
+    meet(gpus, upgraded(gpus.gpus, uvm_major=511))
+    planned = plan_up(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter)
     assert "restart node c001" in planned
     gpus.up(3)
     assert gpus.engine.nodes["c001"].status == "running"
@@ -142,7 +143,7 @@ def test_a_node_that_has_to_restart_anyway_meets_the_new_driver_too(gpus: World)
 
 def test_an_engine_that_replaces_nodes_meets_it_when_no_job_runs(gpus: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(gpus.driver), "capabilities", gpus.driver.capabilities - {"devices-live"})
-    meet(gpus, upgraded(gpus.host))
+    meet(gpus, upgraded(gpus.gpus))
     gpus.slurm.jobs["c001"] = "17"
     before = gpus.engine.dump()
     with pytest.raises(UsageError, match="removed or restarted: c000, c001, c002"):
@@ -156,9 +157,9 @@ def test_an_engine_that_replaces_nodes_meets_it_when_no_job_runs(gpus: World, mo
 
 def test_libraries_upgraded_under_the_loaded_module_change_nothing(gpus: World) -> None:
     libraries = tuple(path.replace(OLD, NEW) for path in driver_of(gpus).libraries)
-    meet(gpus, replace(gpus.host, driver=replace(driver_of(gpus), libraries=libraries)))
+    meet(gpus, replace(gpus.gpus, driver=replace(driver_of(gpus), libraries=libraries)))
     before = gpus.engine.dump()
-    for run in (lambda: plan_up(gpus.driver, gpus.spec(3), gpus.host), lambda: gpus.up(3)):
+    for run in (lambda: plan_up(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter), lambda: gpus.up(3)):
         with pytest.raises(HostNotReady) as refused:
             run()
         assert refused.value.fix.startswith("reboot after a driver upgrade")
@@ -167,7 +168,7 @@ def test_libraries_upgraded_under_the_loaded_module_change_nothing(gpus: World) 
 
 def test_a_simulated_driver_s_version_is_a_label_only(world: World) -> None:
     world.up(2)
-    world.host = replace(world.host, driver_version=NEW)
+    world.gpus = replace(world.gpus, driver_version=NEW)
     world.engine.faults.clear()
     changed = world.up(2).changed
     assert changed == tuple(f"repair node c00{n}: {LABEL_DRIVER} {OLD} instead of {NEW}" for n in range(2))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.host.facts import Link, gather_facts, parse_cgroup, parse_links
+from gpuprov.host.facts import gather_facts, parse_cgroup
+from gpuprov.host.links import Link, parse_links
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.drivers.base import EngineFacts
-from gpuprov.host.facts import EngineView, HostFacts, Link
+from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
     judge_disk,
     judge_engine,
@@ -20,6 +20,7 @@ from gpuprov.host.findings import (
     judge_subuid,
 )
 from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.host.links import Link
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:

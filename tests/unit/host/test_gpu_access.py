@@ -7,25 +7,29 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.unit.host.test_gpu_findings import facts_of
 
-from gpuprov.cluster.design import NodeDesign, design_node, with_offers
+from gpuprov.cluster.design import design_node
 from gpuprov.cluster.drift import find_drift
+from gpuprov.cluster.host_gpus import with_offers
+from gpuprov.cluster.placement import Place
 from gpuprov.cluster.state import ClusterState
 from gpuprov.cluster.verify_facts import expect_node
 from gpuprov.core.errors import HostNotReady
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ACCESS_REASON, LABEL_CLUSTER, LABEL_GPUS, NodeState, NotCapable
 from gpuprov.drivers.docker.connect import connect
+from gpuprov.gpu.allocate import Claims
 from gpuprov.host.gpu_findings import judge_access
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.verify.checks.node import judge_lease
 from gpuprov.verify.models import Observation
 from tests.unit.drivers.test_docker_connect import daemon
+from tests.unit.host.test_gpu_findings import facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from gpuprov.cluster.design import NodeDesign
     from gpuprov.drivers.docker.driver import DockerDriver
     from gpuprov.gpu.models import HostGpus
 
@@ -60,8 +64,9 @@ def gpus_of(host: str) -> HostGpus:
     return gpus
 
 
-def design(host: HostGpus) -> NodeDesign:
-    return design_node(ClusterSpec(), "c000", attachments=(), gpus=host.units[:1], sharing="shared", host=host)
+def design(gpus: HostGpus) -> NodeDesign:
+    place = Place(host="here", gpus=gpus, leases=(), claims=Claims())
+    return design_node(ClusterSpec(), "c000", attachments=(), gpus=gpus.units[:1], sharing="shared", place=place)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.host.kernel_limits import INOTIFY, KEYS, LIMITS, KernelLimit, refuse_few
+from gpuprov.host.local import LocalHost
 from tests.fakes.driver import FakeDriver
 
 if TYPE_CHECKING:
@@ -50,10 +51,10 @@ def test_nodes_that_a_limit_cannot_carry_are_refused(
         set_limit(tmp_path, other, "65536")
     set_limit(tmp_path, limit, f"{value}\n")
     if not refused:
-        refuse_few(world.driver, new, root=tmp_path)
+        refuse_few(world.driver, LocalHost(root=tmp_path).limits(), new)
         return
     with pytest.raises(HostNotReady, match=limit.key.replace(".", r"\.")) as caught:
-        refuse_few(world.driver, new, root=tmp_path)
+        refuse_few(world.driver, LocalHost(root=tmp_path).limits(), new)
     assert f"it is {value}" in caught.value.evidence
     assert caught.value.fix.startswith("sudo gpuprov host prepare")
 
@@ -64,4 +65,4 @@ def test_an_engine_without_systemd_in_its_nodes_takes_next_to_nothing(world: Wor
     class Lean(FakeDriver):
         capabilities = frozenset({"expose-live"})
 
-    refuse_few(Lean(world.engine), 100, root=tmp_path)
+    refuse_few(Lean(world.engine), LocalHost(root=tmp_path).limits(), 100)

@@ -17,6 +17,7 @@ from gpuprov.host import look as host_look
 from gpuprov.host.look import look_at_host
 from gpuprov.verify.chain import judge_host
 from gpuprov.verify.models import Expectation
+from tests.fakes.places import NOWHERE
 from tests.unit.gpu.conftest import RecordedHost
 from tests.unit.host.hosts import simulated_nvml
 
@@ -41,7 +42,7 @@ def judge(name: str, monkeypatch: pytest.MonkeyPatch, *nodes: Expectation) -> No
     monkeypatch.setattr(host_look, "stat_nodes", lambda _root, _devices: host.device_stats)
     nvml = simulated_nvml(host.document) if has_nvml else {"missing": "no library"}
     seen = look_at_host(None, root=host.root, execute=answering(nvml), links=lambda: ())
-    return judge_host(expect_host(nodes or [REAL], seen, gateway=None), seen)
+    return judge_host(expect_host(nodes or [REAL], seen, name="here", gateway=None), seen)
 
 
 def problems(report: NodeReport) -> dict[str, str]:
@@ -83,7 +84,7 @@ def test_an_unreadable_log_is_unknown_and_says_why(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_simulated_nvml_is_asked_in_a_process_of_its_own() -> None:
-    document = observe(mode="simulated").document
+    document = observe(root=NOWHERE, mode="simulated").document
     facts = look_at_host(document, root=Path("/nonexistent"), execute=run, links=lambda: None).facts
     assert facts is not None
     assert [gpu["uuid"] for gpu in facts["nvml"]["gpus"]] == [gpu["uuid"] for gpu in (document or {})["gpus"]]
@@ -108,7 +109,7 @@ def test_nvml_is_not_asked_where_there_is_none() -> None:
     ],
 )
 def test_an_nvml_that_dies_is_unknown(execute: Any, says: str) -> None:
-    document = observe(mode="simulated").document
+    document = observe(root=NOWHERE, mode="simulated").document
     seen = look_at_host(document, root=Path("/nonexistent"), execute=execute, links=lambda: ())
     expected = Expectation(node="host", status="running", access="simulated")
     check = next(check for check in judge_host(expected, seen).checks if check.id == "host-nvml")
@@ -121,6 +122,6 @@ def test_an_nvml_that_hangs_is_unknown_after_its_time() -> None:
     def hang(*_: object, timeout_s: float, **__: Any) -> Completed:
         raise TimedOut(f"it did not end within {timeout_s:g} s", evidence="")
 
-    document = observe(mode="simulated").document
+    document = observe(root=NOWHERE, mode="simulated").document
     seen = look_at_host(document, root=Path("/nonexistent"), execute=hang, links=lambda: ())
     assert "45 s" in (seen.facts or {})["nvml"]["unanswered"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,7 +10,8 @@ from gpuprov.drivers.base import EngineFacts
 from gpuprov.gpu.inventory import observe
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.role_needs import compare_roles, judge_roles
-from gpuprov.spec.models import Role
+from gpuprov.planes.registry import ROLES
+from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from gpuprov.host.finding import Finding
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 ENGINE = EngineFacts(
     name="lxd", version="5.0.2", api="1.0", storage="pool (btrfs)", copy_on_write=True, cpus=2, memory_bytes=1
 )
-SIMULATED = observe(mode="simulated")
+SIMULATED = observe(root=NOWHERE, mode="simulated")
 REAL = replace(SIMULATED, simulated=False, driver_version="580.95.05")
 HOST = HostFacts(kernel="6.1.0-30-amd64", cgroup="v2", uid=0, engine=EngineView(facts=ENGINE), gpus=REAL)
 
@@ -29,7 +30,7 @@ def judge(facts: HostFacts, role: str = "slurm") -> Finding:
 
 def test_every_role_is_in_the_table_and_says_where_its_numbers_are_from() -> None:
     table = load_requirements()
-    assert set(table) == {*get_args(Role), "smoke"}
+    assert set(table) == {*ROLES, "smoke"}
     assert all(line.why for line in table.values())
 
 
@@ -49,11 +50,11 @@ OLD_GPU = replace(REAL, gpus=tuple(replace(gpu, compute_capability=(3, 5)) for g
 @pytest.mark.parametrize(
     ("facts", "role", "status", "says"),
     [
-        (replace(HOST, kernel="4.19.0"), "plain", "fail", "Linux 4.19.0, 5.4 needed for plain, slurm, worker"),
-        (replace(HOST, engine=OLD_ENGINE), "slurm", "fail", "engine 4.0.9, 5.0 needed for plain, slurm, worker"),
+        (replace(HOST, kernel="4.19.0"), "plain", "fail", "Linux 4.19.0, 5.4 needed for plain, slurm"),
+        (replace(HOST, engine=OLD_ENGINE), "slurm", "fail", "engine 4.0.9, 5.0 needed for plain, slurm"),
         (replace(HOST, gpus=replace(REAL, driver_version="470.1")), "slurm", "fail", "driver 470.1, 525.60 needed"),
-        (replace(HOST, gpus=replace(REAL, driver_version="470.1")), "plain", "warn", "for slurm, worker, smoke"),
-        (replace(HOST, gpus=OLD_GPU), "slurm", "fail", "compute capability 3.5, 5.0 needed for slurm, worker; "),
+        (replace(HOST, gpus=replace(REAL, driver_version="470.1")), "plain", "warn", "for slurm, smoke"),
+        (replace(HOST, gpus=OLD_GPU), "slurm", "fail", "compute capability 3.5, 5.0 needed for slurm; "),
     ],
 )
 def test_what_is_too_old_is_named_with_the_roles_that_need_more(

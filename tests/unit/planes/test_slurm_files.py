@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from gpuprov.cluster.files import Member, present_member, render_hosts
 from gpuprov.drivers.base import LABEL_ROLE, Attachment
-from gpuprov.planes.slurm.files import APPLIED, Machine, Member, present_member, render_hosts, render_slurm
+from gpuprov.planes.slurm.facts import slurm_path
+from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec, SlurmSpec
 from tests.fakes.engine import FakeNode
@@ -21,10 +23,11 @@ CASES = sorted((Path(__file__).parent / "data" / "slurm").iterdir())
 def test_files_are_as_recorded(case: Path) -> None:
     given = json.loads((case / "cluster.json").read_text())
     members = [Member(**{**member, "devices": tuple(member["devices"])}) for member in given["members"]]
+    workers = [member for member in members if member.role == "slurm"]
     spec = ClusterSpec(name=given["name"], nodes=NodesSpec(**given["nodes"]), slurm=SlurmSpec(**given["slurm"]))
     machine = Machine(**given["machine"])
-    *files, applied = [render_hosts(spec.name, members), *render_slurm(spec, given["controller"], members, machine)]
-    assert applied.path == APPLIED
+    *files, applied = [render_hosts(spec.name, members), *render_slurm(spec, given["controller"], workers, machine)]
+    assert applied.path == slurm_path("applied_mark")
     assert applied.content
     assert [file.path for file in files] == ["/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf"]
     assert all((file.mode, file.uid, file.gid) == (0o644, 0, 0) for file in files)
@@ -54,9 +57,9 @@ def test_a_node_of_the_engine_is_the_member_it_was_planned_as() -> None:
         name="c000",
         address="10.0.3.2",
         private_address="10.0.5.1",
-        slurm=True,
+        role="slurm",
         devices=("/dev/nvidia2", "/dev/nvidia10"),
     )
     assert present_member(node.state()) == member
     node.labels, node.attachments = {LABEL_ROLE: "plain"}, node.attachments[1:]
-    assert present_member(node.state()) == replace(member, slurm=False, address="")
+    assert present_member(node.state()) == replace(member, role="plain", address="")

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import UsageError
-from gpuprov.provision.recipe import Recipe, image_recipe
+from gpuprov.provision.recipe import PlaneRecipe, Recipe, image_recipe
 from gpuprov.spec.models import ImageSpec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.spec.models import Role
+
+PLAIN, SLURM = PlaneRecipe(), PlaneRecipe(roles=("slurm",))
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def recipe(tmp_path: Path) -> Recipe:
     (tmp_path / "kernels" / "a.py").write_text("a\n")
     return image_recipe(
         ImageSpec(packages=("vim", "git", "vim")),
-        role="slurm",
+        plane=SLURM,
         wheels="none",
         init="systemd",
         roles_path=tmp_path / "roles",
@@ -32,10 +32,10 @@ def recipe(tmp_path: Path) -> Recipe:
     )
 
 
-def image_of(role: Role, like: Recipe) -> Recipe:
+def image_of(plane: PlaneRecipe, like: Recipe) -> Recipe:
     return image_recipe(
         ImageSpec(),
-        role=role,
+        plane=plane,
         wheels="none",
         init="systemd",
         roles_path=like.roles_path,
@@ -56,7 +56,7 @@ def test_the_same_recipe_has_the_same_fingerprint_wherever_it_lies(recipe: Recip
         {"base": "trixie"},
         {"packages": ("git",)},
         {"requirements": ("numba-cuda",)},
-        {"roles": ("base", "cuda")},
+        {"plane": PLAIN},
     ],
 )
 def test_every_part_of_the_recipe_counts(recipe: Recipe, change: dict[str, object]) -> None:
@@ -74,12 +74,6 @@ def test_what_is_in_a_role_or_a_kernel_counts(recipe: Recipe) -> None:
     assert len(seen) == 4
 
 
-def test_a_role_that_does_not_exist_is_refused(recipe: Recipe) -> None:
-    with pytest.raises(UsageError, match="worker") as caught:
-        image_of("worker", recipe)
-    assert "base, cuda, slurm" in caught.value.evidence
-
-
 def test_what_python_compiled_and_documentation_and_other_roles_do_not_count(recipe: Recipe) -> None:
     before = recipe.fingerprint
     (recipe.smoke_kernels / "__pycache__").mkdir()
@@ -95,7 +89,7 @@ def test_packages_have_no_order_and_no_doubles(recipe: Recipe) -> None:
 
 
 def test_a_plain_node_has_no_slurm(recipe: Recipe) -> None:
-    plain = image_of("plain", recipe)
+    plain = image_of(PLAIN, recipe)
     assert plain.roles == ("base", "cuda")
     assert recipe.roles == ("base", "cuda", "slurm")
 

@@ -10,6 +10,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 import yaml
 
+from gpuprov.planes.registry import ROLES
 from gpuprov.spec.load import load_spec
 from gpuprov.spec.models import ClusterSpec, MountSpec
 
@@ -55,11 +56,12 @@ def test_every_choice_is_documented() -> None:
                 choices += 1
                 allowed = documented()[f"{section}.{name}".lstrip(".")][1]
                 assert allowed == ", ".join(f"`{value}`" for value in values)
-    assert choices == 4
+    assert choices == 3
+    assert documented()["nodes.role"][1] == ", ".join(f"`{role}`" for role in ROLES)
 
 
 def test_the_example_has_every_key_at_its_default() -> None:
-    assert load_spec(EXAMPLE) == ClusterSpec()
+    assert load_spec(EXAMPLE, roles=ROLES) == ClusterSpec()
     written = yaml.safe_load(EXAMPLE.read_text())
     assert written.pop("version") == "gpuprov/v1"
     keys = {f"{section}.{key}" if isinstance(part, dict) else section
@@ -72,7 +74,7 @@ def test_the_example_for_mounts_in_a_comment_is_right(tmp_path: Path) -> None:
     text = EXAMPLE.read_text().replace("mounts: []", "mounts:").replace("#   - {source", "   - {source")
     path = tmp_path / "lab.yaml"
     path.write_text(text)
-    mounts = load_spec(path, root=tmp_path).nodes.mounts
+    mounts = load_spec(path, root=tmp_path, roles=ROLES).nodes.mounts
     assert mounts == (MountSpec(source="/srv/data", target="/data", read_only=True),)
 
 

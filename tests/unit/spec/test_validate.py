@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import SpecError
+from gpuprov.planes.registry import ROLES
 from gpuprov.spec.models import (
     ClusterSpec,
     GpuSpec,
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def paths(spec: ClusterSpec, root: Path = Path("/")) -> list[str]:
-    return [problem.path for problem in find_problems(spec, root=root)]
+    return [problem.path for problem in find_problems(spec, root=root, roles=ROLES)]
 
 
 def changed(section: str, **values: Any) -> ClusterSpec:
@@ -35,7 +36,7 @@ def changed(section: str, **values: Any) -> ClusterSpec:
 
 
 def test_the_defaults_are_right() -> None:
-    check_spec(ClusterSpec())
+    check_spec(ClusterSpec(), roles=ROLES)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_the_defaults_are_right() -> None:
     ],
 )
 def test_what_can_be_passes(spec: ClusterSpec) -> None:
-    check_spec(spec)
+    check_spec(spec, roles=ROLES)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_what_can_be_passes(spec: ClusterSpec) -> None:
     ],
 )
 def test_what_cannot_be_is_refused_under_its_path(path: str, spec: ClusterSpec) -> None:
-    found = find_problems(spec)
+    found = find_problems(spec, roles=ROLES)
     assert path in [problem.path for problem in found]
     assert all(problem.allowed for problem in found)
 
@@ -113,7 +114,7 @@ def test_the_nodes_must_fit_into_both_subnets() -> None:
 
 
 def test_a_name_that_is_none_is_told_without_the_value() -> None:
-    (problem,) = find_problems(changed("nodes", environment=("DB-PASSWORD=two words",)))
+    (problem,) = find_problems(changed("nodes", environment=("DB-PASSWORD=two words",)), roles=ROLES)
     assert (problem.path, problem.message) == ("nodes.environment[0]", "'DB-PASSWORD' is not a variable")
 
 
@@ -150,7 +151,7 @@ def test_every_problem_is_reported_at_once() -> None:
         slurm=SlurmSpec(partition="", controller=301),
     )
     with pytest.raises(SpecError) as caught:
-        check_spec(spec)
+        check_spec(spec, roles=ROLES)
     found = [problem.path for problem in caught.value.problems]
     assert sorted(found) == [
         "gpus.per_node", "image.base", "name", "nodes.count", "nodes.prefix", "slurm.controller", "slurm.partition",

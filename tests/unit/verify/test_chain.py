@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.verify.chain import CHAIN, judge_node, rules_of
 from gpuprov.verify.models import Observation
+from tests.fakes.chain import CHAIN, judge_node, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.verify.chain import CHAIN, judge_node
 from gpuprov.verify.probe import sum_up
+from tests.fakes.chain import CHAIN, judge_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

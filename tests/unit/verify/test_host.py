@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.verify_facts import expect_host
-from gpuprov.verify.chain import CHAIN, HOST_CHAIN, judge_host, judge_node
+from gpuprov.verify.chain import HOST_CHAIN, judge_host
 from gpuprov.verify.models import Expectation, Report
 from gpuprov.verify.report import problem_lines, summary, table_rows
+from tests.fakes.chain import CHAIN, judge_node
+from tests.fakes.places import NOWHERE
 from tests.unit.host.hosts import GATEWAY, NOTHING, see_host, see_real_host
 
 if TYPE_CHECKING:
@@ -99,10 +101,10 @@ def test_a_program_is_not_blamed_on_the_gpu_and_the_other_way_round() -> None:
 def test_a_simulated_host_never_reads_like_real_hardware() -> None:
     from gpuprov.gpu.inventory import observe
 
-    document = observe(mode="simulated").document
+    document = observe(root=NOWHERE, mode="simulated").document
     seen = see_host(document)
     node = Expectation(node="c000", status="running", access="simulated", gpus=(document["gpus"][0]["uuid"],))  # type: ignore[index]
-    expected = expect_host([node], seen, gateway=GATEWAY)
+    expected = expect_host([node], seen, name="here", gateway=GATEWAY)
     assert len(expected.gpus) == 3
     report = judge_host(expected, seen)
     assert (report.verdict, report.simulated) == ("pass", True)
@@ -112,7 +114,7 @@ def test_a_simulated_host_never_reads_like_real_hardware() -> None:
 
 
 def test_a_host_without_gpus_passes_by_what_can_be_asked() -> None:
-    expected = expect_host([Expectation(node="c000", status="running")], see_host(None), gateway=GATEWAY)
+    expected = expect_host([Expectation(node="c000", status="running")], see_host(None), name="here", gateway=GATEWAY)
     report = judge_host(expected, see_host(None))
     assert (expected.access, report.verdict) == ("none", "pass")
     assert {check.id for check in report.checks if check.status == "pass"} == {"host-kernel", "host-network"}
@@ -132,7 +134,7 @@ def test_gpus_that_no_running_node_holds_are_asked_about_on_the_host() -> None:
         Expectation(node="c000", status="running", access="raw", gpus=uuids[:1]),
         Expectation(node="c001", status="stopped", access="raw", gpus=uuids[1:2]),
     ]
-    expected = expect_host(nodes, seen, gateway=None)
+    expected = expect_host(nodes, seen, name="here", gateway=None)
     assert expected.gpus == uuids[1:]
     seen.facts["nvml"]["gpus"][0]["readings"]["recovery_action"] = {"value": 2}  # type: ignore[index]
     assert found(judge_host(expected, seen))["nvml-recovery"].status == "pass"

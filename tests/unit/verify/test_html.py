@@ -9,10 +9,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from gpuprov.verify.chain import judge_node
 from gpuprov.verify.html import render_html
 from gpuprov.verify.measured import GpuSamples, KnownGood, Measured, Rate, Sample
 from gpuprov.verify.models import Report
+from tests.fakes.chain import judge_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,10 @@ import pytest
 
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.simulate import node_document
+from gpuprov.planes.slurm.job import render_uuid
+from gpuprov.planes.slurm.questions import job_program
 from gpuprov.verify.checks.nvml import wheel_major
-from gpuprov.verify.job import render_uuid
-from gpuprov.verify.program import job_program
+from tests.fakes.places import NOWHERE
 
 STUB = Path(__file__).parents[2] / "native" / "cuda_stub.c"
 STEM = "GPU-abababab-abab-abab-abab-ababababab"
@@ -41,7 +42,7 @@ def see(simulation: object, folder: Path, **environment: str) -> dict[str, Any]:
 
 
 def simulated(count: int) -> dict[str, Any]:
-    document = dict(observe(mode="simulated").document or {})
+    document = dict(observe(root=NOWHERE, mode="simulated").document or {})
     uuids = [gpu["uuid"] for gpu in document["gpus"]][2 : 2 + count]
     source = (resources.files("gpuprov.gpu") / "simulate.py").read_text()
     return {"source": source, "document": node_document(document, uuids)}

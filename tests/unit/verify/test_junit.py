@@ -6,9 +6,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from gpuprov.verify.chain import judge_node
 from gpuprov.verify.junit import render_junit
 from gpuprov.verify.models import NodeReport, Report
+from tests.fakes.chain import judge_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.verify.chain import judge_node
+from tests.fakes.chain import judge_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -166,7 +166,7 @@ def test_packages_of_cuda_are_found_where_python_looks(tmp_path: Path, monkeypat
 
 
 QUIET: dict[str, Any] = {
-    "devices": [], "denied": [], "nvml": None, "cuda": False, "kernels": None, "network": {}, "slurm": None,
+    "devices": [], "denied": [], "nvml": None, "cuda": False, "kernels": None, "network": {},
 }  # fmt: skip
 
 
@@ -182,13 +182,15 @@ def test_a_part_that_breaks_says_so_and_the_others_go_on(monkeypatch: pytest.Mon
     assert json.loads(json.dumps(facts)) == facts
 
 
-@pytest.mark.parametrize("part", ["slurm", "kernels"])
+@pytest.mark.parametrize("part", ["plane", "kernels"])
 def test_a_program_that_is_not_there_breaks_its_own_part_only(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     monkeypatch.setattr(probe, "ask_nvml", lambda _: {"gpus": []})
-    wanted = {"node": "c000", "gres": [], "program": "", "timeout_s": 1}
-    wanted |= {"names": ["matmul"], "options": [], "simulated": True}
-    facts = probe.gather({**QUIET, part: wanted})
+    wanted: dict[str, dict[str, Any]] = {
+        "plane": {"questions": {"plane": {"show": {"argv": ["scontrol"], "timeout_s": 1}}}},
+        "kernels": {"kernels": {"names": ["matmul"], "options": [], "simulated": True, "timeout_s": 1}},
+    }
+    facts = probe.gather({**QUIET, **wanted[part]})
     assert "FileNotFoundError" in facts[part]["error"]
     assert facts["nvml"] == {"gpus": []}
 

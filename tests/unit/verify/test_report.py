@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.verify.chain import CHAIN, HOST_CHAIN, judge_node, rules_of
+from gpuprov.planes.registry import CHECKS
+from gpuprov.verify.chain import HOST_CHAIN
 from gpuprov.verify.models import LAYERS, Report
-from gpuprov.verify.report import HEADERS, problem_lines, summary, table_rows, to_document
+from gpuprov.verify.report import problem_lines, summary, table_headers, table_rows, to_document
+from tests.fakes.chain import CHAIN, judge_node, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +34,7 @@ def report(build_case: Build) -> Report:
 
 
 def cells(report: Report, row: int) -> dict[str, str]:
-    return dict(zip(HEADERS, table_rows(report)[row], strict=True))
+    return dict(zip(table_headers(report), table_rows(report)[row], strict=True))
 
 
 def test_a_row_shows_the_worst_of_each_layer_and_the_first_problem(report: Report) -> None:
@@ -105,7 +107,7 @@ def test_every_check_and_every_key_is_documented(report: Report) -> None:
         *((rule.id, rule.layer, below[rule.id]) for rule in HOST_CHAIN),
         *((rule.id, rule.layer, rule.needs) for rule in CHAIN),
     ]
-    assert {rule.layer for rule in CHAIN} == set(LAYERS)
+    assert {rule.layer for rule in CHAIN} == {*LAYERS, *(check.layer for check in CHECKS)}
     document = to_document(report)
     for keys in (document, document["nodes"][0], document["nodes"][0]["checks"][0]):
         assert all(f"`{key}`" in text for key in keys)

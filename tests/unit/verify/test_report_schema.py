@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import jsonschema
 import pytest
 
+from gpuprov.planes.registry import CHECKS
 from gpuprov.verify import models
-from gpuprov.verify.chain import judge_node
 from gpuprov.verify.measured import GpuSamples, KnownGood, Measured, Rate, Sample
 from gpuprov.verify.models import NodeReport, Report
 from gpuprov.verify.report import SCHEMA, to_document
+from tests.fakes.chain import judge_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +135,7 @@ def test_a_simulated_gpu_with_a_rate_is_refused(real: dict[str, Any]) -> None:
 
 def test_the_schema_knows_the_words_of_the_models() -> None:
     check = DESCRIPTION["$defs"]["check"]["properties"]
-    assert tuple(check["layer"]["enum"]) == models.LAYERS
+    assert tuple(check["layer"]["enum"]) == (*models.LAYERS, *dict.fromkeys(check.layer for check in CHECKS))
     assert set(check["status"]["enum"]) == set(get_args(models.Status))
     assert set(check["severity"]["enum"]) == set(get_args(models.Severity))
     assert set(DESCRIPTION["$defs"]["verdict"]["enum"]) == set(get_args(models.Verdict))

@@ -11,10 +11,11 @@ import pytest
 
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.simulate import node_document
-from gpuprov.verify.chain import judge_node
+from gpuprov.planes.slurm.questions import ask_slurm, job_program
 from gpuprov.verify.models import Expectation, Peer
-from gpuprov.verify.program import job_program
-from gpuprov.verify.request import Work, parse_answer, probe_argv
+from gpuprov.verify.request import SIMULATION, Work, parse_answer, probe_argv
+from tests.fakes.chain import judge_node
+from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
 MAX_ARGUMENT_BYTES = 128 * 1024  # Linux: MAX_ARG_STRLEN
 
 
-def parameters(expected: Expectation) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(probe_argv(expected, part_timeout_s=9, work=Work())[-1])
+def parameters(expected: Expectation, questions: Any = None) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(
+        probe_argv(expected, part_timeout_s=9, work=Work(), questions=questions or {})[-1]
+    )
     return found
 
 
 def simulated(count: int) -> Expectation:
-    document = observe(mode="simulated", simulated_count=count).document
+    document = observe(root=NOWHERE, mode="simulated", simulated_count=count).document
     assert document is not None
     uuids = [gpu["uuid"] for gpu in document["gpus"]]
     return Expectation(
@@ -43,15 +46,19 @@ def simulated(count: int) -> Expectation:
 
 def test_only_what_makes_sense_is_asked() -> None:
     asked = parameters(Expectation(node="c000", status="running", denied=(253,)))
-    assert [asked[part] for part in ("nvml", "kernels", "slurm", "cuda")] == [None, None, None, False]
+    assert [asked[part] for part in ("nvml", "kernels", "questions", "cuda")] == [None, None, {}, False]
     assert asked["network"] == {}
 
 
-def test_slurm_and_networks_are_asked_where_there_are_any() -> None:
+def test_planes_and_networks_are_asked_where_there_are_any() -> None:
     peers = (Peer(name="c001", address="10.0.3.3", private_address="10.0.5.2"),)
-    asked = parameters(Expectation(node="c000", status="running", role="slurm", peers=peers, gateway="10.0.3.1"))
+    expected = Expectation(node="c000", status="running", role="slurm", peers=peers, gateway="10.0.3.1")
+    asked = parameters(expected, {"slurm": ask_slurm(expected, timeout_s=9)})
     assert asked["network"] == {"eth0": ["10.0.3.1", "10.0.3.3"], "eth1": ["10.0.5.2"]}
-    assert asked["slurm"] == {"node": "c000", "gres": [], "program": job_program(), "timeout_s": 9}
+    assert set(asked["questions"]["slurm"]) == {"show", "job"}
+    job = asked["questions"]["slurm"]["job"]
+    assert job["argv"][-2:] == [job_program(), SIMULATION]
+    assert job["timeout_s"] == 9
 
 
 def test_real_gpus_are_asked_for_cuda_and_not_for_a_simulation() -> None:
@@ -63,15 +70,19 @@ def test_real_gpus_are_asked_for_cuda_and_not_for_a_simulation() -> None:
 
 def test_no_argument_is_longer_than_linux_allows() -> None:
     peers = tuple(Peer(name=f"c{n:03d}", address="10.0.3.254", private_address="10.0.5.254") for n in range(253))
-    document = observe(mode="simulated", simulated_count=16).document
+    document = observe(root=NOWHERE, mode="simulated", simulated_count=16).document
     assert document is not None
     expected = Expectation(node="c000", status="running", peers=peers, gpus=("x",), simulation=document)
-    assert all(len(part.encode()) < MAX_ARGUMENT_BYTES for part in probe_argv(expected, part_timeout_s=9, work=Work()))
+    assert all(
+        len(part.encode()) < MAX_ARGUMENT_BYTES
+        for part in probe_argv(expected, part_timeout_s=9, work=Work(), questions={})
+    )
 
 
 def test_the_probe_runs_as_it_is_sent_and_the_simulated_nvml_answers_with_the_lease(tmp_path: Path) -> None:
     expected = simulated(4)
-    argv = probe_argv(expected, part_timeout_s=0.2, work=Work(level="full"))
+    say = {"argv": [sys.executable, "-c", "import sys; print(sys.argv[1])", SIMULATION], "timeout_s": 20}
+    argv = probe_argv(expected, part_timeout_s=0.2, work=Work(level="full"), questions={"plane": {"say": say}})
     done = subprocess.run(
         [sys.executable, *argv[1:]], capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60
     )
@@ -80,7 +91,8 @@ def test_the_probe_runs_as_it_is_sent_and_the_simulated_nvml_answers_with_the_le
     assert [gpu["uuid"] for gpu in seen.facts["nvml"]["gpus"]] == list(expected.gpus)
     assert {attempt["minor"] for attempt in seen.facts["mknod"]} == {1, 253}
     assert seen.facts["devices"] == {}
-    assert seen.facts["slurm"] is None
+    told = json.loads(seen.facts["plane"]["say"]["stdout"])
+    assert [gpu["uuid"] for gpu in told["document"]["gpus"]] == list(expected.gpus)
     assert list(seen.facts["samples"]["gpus"]) == list(expected.gpus), seen.facts["samples"]
     row = seen.facts["samples"]["gpus"][expected.gpus[0]][0]
     assert set(row) == {

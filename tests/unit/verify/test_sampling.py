@@ -12,6 +12,7 @@ from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.verify import probe
 from gpuprov.verify.probe import Sampler
+from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ def put(monkeypatch: pytest.MonkeyPatch) -> Put:
     """Puts two simulated GPUs behind pynvml, the first changed as told; returns their UUIDs."""
 
     def put(**changes: Any) -> list[str]:
-        document = observe(mode="simulated", simulated_count=2).document
+        document = observe(root=NOWHERE, mode="simulated", simulated_count=2).document
         assert document is not None
         gpus = [dict(gpu) for gpu in document["gpus"]]
         for key, value in changes.items():

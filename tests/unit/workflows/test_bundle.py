@@ -14,6 +14,7 @@ from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.report_file import ReportFile
 from gpuprov.documents.bundle_host import pick_kernel_lines
 from gpuprov.drivers.base import Attachment, ExecResult
+from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.devices import Mount
 from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack
 from tests.fakes.engine import FakeNode
@@ -37,10 +38,10 @@ def sources(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> So
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "one.log").write_text(f"gpuprov: exec c000 -- curl -H {TOKEN}\n")
+    world.host.engines = (EngineDoor(name="lxd", open=lambda: world.driver, installed=lambda: True),)
     return Sources(
         engines=("lxd",),
-        open_engine=lambda _: world.driver,
-        observe_gpus=lambda _mode: world.host,
+        host=world.host,
         root=tmp_path,
         run_logs=logs,
         environment={"CI_TOKEN": TOKEN, "PATH": "/bin"},
@@ -151,11 +152,11 @@ def test_of_foreign_nodes_only_where_they_are_is_in_it(world: World, sources: So
 
 
 def test_an_engine_that_is_dead_is_named_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
-    def dead(_: str) -> Driver:
+    def dead() -> Driver:
         raise HostNotReady("the lxd daemon does not answer", evidence="refused", fix="gpuprov host prepare")
 
-    asked = Sources(**{**vars(sources), "open_engine": dead})
-    collected = make_bundle(new_file(tmp_path), asked, reporter=world.reporter)
+    world.host.engines = (EngineDoor(name="lxd", open=dead, installed=lambda: True),)
+    collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
     assert "lxd" in collected.missing
     parts = unpack(tmp_path / "b.tar.gz")
     assert "lxd: the lxd daemon does not answer: refused (fix: gpuprov host prepare)" in parts["README.txt"]
@@ -165,12 +166,11 @@ def test_an_engine_that_is_dead_is_named_in_it(world: World, sources: Sources, t
 def test_every_engine_is_in_it_and_a_dead_one_hides_no_other(world: World, sources: Sources, tmp_path: Path) -> None:
     world.up(1)
 
-    def open_engine(engine: str) -> Driver:
-        if engine == "docker":
-            raise HostNotReady("docker is not running", evidence="no socket", fix="gpuprov host prepare")
-        return world.driver
+    def dead() -> Driver:
+        raise HostNotReady("docker is not running", evidence="no socket", fix="gpuprov host prepare")
 
-    asked = Sources(**{**vars(sources), "engines": ("docker", "lxd"), "open_engine": open_engine})
+    world.host.engines += (EngineDoor(name="docker", open=dead, installed=lambda: True),)
+    asked = replace(sources, engines=("docker", "lxd"))
     collected = make_bundle(new_file(tmp_path), asked, reporter=world.reporter)
     assert collected.missing == {"docker": "docker is not running: no socket (fix: gpuprov host prepare)"}
     assert {"doctor-docker.json", "doctor-lxd.json", "fake/nodes/c000/journal.txt"} <= set(collected.parts)

@@ -11,8 +11,8 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, SpecError, TimedOut, UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_SPEC, NetworkState
 from gpuprov.gpu.allocate import GpusTaken
-from gpuprov.host.facts import Link
-from gpuprov.planes.slurm import control as slurm
+from gpuprov.host.links import Link
+from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows.cluster_up import plan_up
 from tests.fakes.faults import Killed
@@ -53,13 +53,13 @@ def test_again_changes_nothing(world: World) -> None:
     assert outcome.unchanged
     assert world.steps() == []
     assert world.engine.dump() == before
-    assert plan_up(world.driver, world.spec(3), world.host) == ()
+    assert plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter) == ()
 
 
 def test_a_plan_says_what_up_does_and_changes_nothing(world: World) -> None:
     before = world.engine.dump()
     world.engine.faults.clear()
-    planned = plan_up(world.driver, world.spec(2), world.host)
+    planned = plan_up(world.driver, world.spec(2), world.host, reporter=world.reporter)
     assert world.steps() == []
     assert world.engine.dump() == before
     assert world.up(2).changed == planned
@@ -68,7 +68,7 @@ def test_a_plan_says_what_up_does_and_changes_nothing(world: World) -> None:
 def test_growing_leaves_running_nodes_running(world: World) -> None:
     world.up(2)
     world.engine.faults.clear()
-    planned = plan_up(world.driver, world.spec(4), world.host)
+    planned = plan_up(world.driver, world.spec(4), world.host, reporter=world.reporter)
     outcome = world.up(4)
     assert outcome.changed == planned
     assert world.names == ["c000", "c001", "c002", "c003"]
@@ -193,12 +193,12 @@ def another_subnet_than_before(world: World) -> ClusterSpec:
 
 
 def subnet_of_the_host(world: World) -> ClusterSpec:
-    world.links.append(Link(interface="lxcbr0", network=IPv4Network("10.0.3.0/24")))
+    world.host.network.append(Link(interface="lxcbr0", network=IPv4Network("10.0.3.0/24")))
     return world.spec(3)
 
 
 def private_subnet_of_the_host(world: World) -> ClusterSpec:
-    world.links.append(Link(interface="tun0", network=IPv4Network("10.0.5.128/25")))
+    world.host.network.append(Link(interface="tun0", network=IPv4Network("10.0.5.128/25")))
     return world.spec(3)
 
 
@@ -241,7 +241,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_changed(
     assert world.engine.dump() == before
     assert world.steps() == []
     with pytest.raises(kind):
-        plan_up(world.driver, spec, world.host)
+        plan_up(world.driver, spec, world.host, reporter=world.reporter)
 
 
 def test_exclusive_leases_are_each_node_s_own(world: World) -> None:

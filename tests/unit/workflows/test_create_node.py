@@ -16,10 +16,10 @@ from gpuprov.drivers.base import (
     Attachment,
 )
 from gpuprov.gpu.allocate import GpusTaken
+from gpuprov.host import links
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import MountSpec
-from gpuprov.workflows import create_node as module
-from gpuprov.workflows.clone_node import clone_node
+from gpuprov.workflows.clone_node import CloneOrder, clone_node
 from tests.fakes.engine import FakeImage, FakeNode
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def test_a_failure_takes_back_what_was_made(world: World, step: str, alone: bool
 def test_a_clone_has_its_source_s_files_and_a_lease_of_its_own(world: World) -> None:
     world.up(spec=world.spec(2, sharing="exclusive"))
     world.driver.stop_node("c001")
-    clone_node(world.driver, "c001", "c002", world.host, address=None, reporter=world.reporter)
+    clone_node(world.driver, CloneOrder(source="c001", name="c002"), world.host, reporter=world.reporter)
     source, clone = world.engine.nodes["c001"], world.engine.nodes["c002"]
     assert clone.status == "running"
     assert clone.labels[LABEL_GPUS] != source.labels[LABEL_GPUS]
@@ -254,7 +254,7 @@ def test_a_clone_has_its_source_s_files_and_a_lease_of_its_own(world: World) -> 
 def test_a_running_node_is_not_cloned(world: World) -> None:
     world.up(2)
     with refused(world, UsageError, 2):
-        clone_node(world.driver, "c001", "c002", world.host, address=None, reporter=world.reporter)
+        clone_node(world.driver, CloneOrder(source="c001", name="c002"), world.host, reporter=world.reporter)
 
 
 REACHABLE = '[{"dst": "10.0.3.6", "lladdr": "00:16:3e:00:00:01", "state": ["REACHABLE"]}]'
@@ -283,14 +283,19 @@ def test_an_address_that_answers_is_taken(
 
     monkeypatch.setattr("socket.create_connection", connect)
     monkeypatch.setattr(
-        "gpuprov.core.execution.run",
+        links,
+        "run",
         lambda argv, **_: SimpleNamespace(stdout=neighbours if argv[0] == "ip" else ports, exit_code=0),
     )
-    if taken:
-        with pytest.raises(UsageError, match="in use"):
-            module.refuse_answering("10.0.3.6", "gpbr0", engine="lxd")
-    else:
-        module.refuse_answering("10.0.3.6", "gpbr0", engine="lxd")
+    assert links.answers("10.0.3.6", "gpbr0") is taken
+
+
+def test_an_address_at_which_something_answers_is_refused(world: World) -> None:
+    world.up(2)
+    world.host.answering.add("10.0.3.9")
+    with pytest.raises(UsageError, match=r"10\.0\.3\.9 is in use"):
+        world.create("c007", address="10.0.3.9")
+    assert world.names == ["c000", "c001"]
 
 
 def test_a_cluster_with_nodes_of_any_name_is_as_asked(world: World) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.cluster.order import Wishes
 from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.planes.cluster_order import Wishes
 from gpuprov.workflows.ensure_cluster import ensure_cluster
 from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
 from gpuprov.workflows.ensure_node import NodeGoal, ensure_node
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 def node(world: World, goal: NodeGoal = "present", *, check: bool = False, **order: Any) -> Ensured:
     wanted = NodeOrder(**{"name": "c003", "cluster": "lab", **order})
-    return ensure_node(
-        world.driver, wanted, goal, observe_gpus=lambda: world.host, reporter=world.reporter, check=check
-    )
+    return ensure_node(world.driver, wanted, goal, world.host, reporter=world.reporter, check=check)
 
 
 def cluster(world: World, goal: ClusterGoal = "present", *, check: bool = False, **wishes: Any) -> Ensured:
@@ -36,7 +34,7 @@ def cluster(world: World, goal: ClusterGoal = "present", *, check: bool = False,
         driver,
         Wishes(**wishes),
         goal,
-        observe_gpus=lambda _mode: world.host,
+        world.host,
         reporter=world.reporter,
         check=check,
     )
@@ -139,13 +137,15 @@ def test_the_cluster_of_a_file_is_the_one_that_is_removed(world: World, tmp_path
 def test_an_image_that_is_there_is_not_built_and_one_is_removed_once(world: World) -> None:
     spec = world.spec()
     for check in (True, False):
-        name, changed = ensure_image_built(world.driver, spec, world.host, reporter=world.reporter, check=check)
+        name, changed = ensure_image_built(
+            world.driver, spec, world.host, world.gpus, reporter=world.reporter, check=check
+        )
         assert (name, changed) == ("gpuprov-image-slurm", ())
     gone = "gpuprov-image-slurm"
-    said = ensure_image_absent(world.driver, gone, reporter=world.reporter, check=True)
+    said = ensure_image_absent(world.driver, gone, world.host, reporter=world.reporter, check=True)
     assert said == ("removed image gpuprov-image-slurm",)
     assert "slurm" in world.engine.images
-    assert ensure_image_absent(world.driver, gone, reporter=world.reporter) == said
-    assert ensure_image_absent(world.driver, gone, reporter=world.reporter) == ()
-    name, changed = ensure_image_built(world.driver, spec, world.host, reporter=world.reporter, check=True)
+    assert ensure_image_absent(world.driver, gone, world.host, reporter=world.reporter) == said
+    assert ensure_image_absent(world.driver, gone, world.host, reporter=world.reporter) == ()
+    name, changed = ensure_image_built(world.driver, spec, world.host, world.gpus, reporter=world.reporter, check=True)
     assert (name, changed) == (None, ("built an image for slurm nodes",))

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster import leases as leases_module
-from gpuprov.cluster.leases import EngineAccess, Neighbours
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
@@ -19,12 +18,14 @@ from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.inventory import observe
+from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.node_verbs import remove
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
 from tests.fakes.faults import Killed
+from tests.fakes.host import FakeHost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,11 +73,11 @@ class Host:
 
     def ask(self, name: str, *, wait_s: float | None = None, **order: object) -> list[int]:
         """One process's request for one GPU of its own; the indexes that it got."""
-        access = EngineAccess(name="other", open=self.other.open, installed=lambda: self.other.installed)
-        patience = Patience(neighbours=Neighbours([access], Queue(self.folder)), wait_s=wait_s)
+        door = EngineDoor(name="other", open=self.other.open, installed=lambda: self.other.installed)
+        here = FakeHost(folder=self.folder, observe=lambda _mode: self.gpus, engines=(door,))
         wanted = {"gpus": "1", "sharing": "exclusive", "role": "plain", **order}
         made = NodeOrder(name=name, cluster="lab", **wanted)  # type: ignore[arg-type]
-        create_node(self.world.driver, made, self.gpus, patience=patience, reporter=self.world.reporter)
+        create_node(self.world.driver, made, here, patience=Patience(wait_s=wait_s), reporter=self.world.reporter)
         return self.held(name)
 
     def held(self, name: str) -> list[int]:
@@ -84,7 +85,7 @@ class Host:
         return [unit.index for unit in self.gpus.units if unit.uuid in label.split(",")]
 
     def release(self, *names: str) -> None:
-        remove(self.world.driver, names, reporter=self.world.reporter)
+        remove(self.world.driver, names, self.world.host, reporter=self.world.reporter)
 
 
 def test_the_reference_sequence(host: Host) -> None:
@@ -244,7 +245,7 @@ def test_variables_reach_the_node_and_ask_for_its_gpus(world: World) -> None:
     assert node.environment == {"HOUDINI_GPU_REQUESTED": "2", "QUERY": "a=b&c=d", "EMPTY": ""}
     world.create("c001", environment=("NVIDIA_VISIBLE_DEVICES=3",))
     assert world.engine.nodes["c001"].environment == {"NVIDIA_VISIBLE_DEVICES": "void"}
-    assert world.engine.nodes["c001"].labels[LABEL_GPUS] == world.host.units[3].uuid
+    assert world.engine.nodes["c001"].labels[LABEL_GPUS] == world.gpus.units[3].uuid
     assert world.engine.nodes["c001"].labels[LABEL_SHARING] == "shared"
 
 

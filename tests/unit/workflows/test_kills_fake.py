@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import TimedOut
-from gpuprov.planes.slurm import control as slurm
+from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.workflows import node_verbs
-from gpuprov.workflows.clone_node import clone_node
+from gpuprov.workflows.clone_node import CloneOrder, clone_node
 from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def plain_source(world: World) -> None:
     """A stopped node, to be copied."""
     world.up(1)
     world.create("web", role="plain")
-    node_verbs.stop(world.driver, ["web"], reporter=world.reporter)
+    node_verbs.stop(world.driver, ["web"], world.host, reporter=world.reporter)
 
 
 def stopped(world: World) -> None:
     """A node that was away while another came."""
     world.up(2)
-    node_verbs.stop(world.driver, ["c001"], reporter=world.reporter)
+    node_verbs.stop(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")
 
 
@@ -71,14 +71,14 @@ STORIES = {
     "create-node, the first": Story(before=nothing, verb=lambda world: world.create("web", role="plain")),
     "clone": Story(
         before=plain_source,
-        verb=lambda w: clone_node(w.driver, "web", "copy", w.host, address=None, reporter=w.reporter),
+        verb=lambda w: clone_node(w.driver, CloneOrder(source="web", name="copy"), w.host, reporter=w.reporter),
     ),
     "rm": Story(
         before=lambda world: world.up(2),
-        verb=lambda world: node_verbs.remove(world.driver, ["c001"], reporter=world.reporter),
+        verb=lambda world: node_verbs.remove(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "start": Story(
-        before=stopped, verb=lambda world: node_verbs.start(world.driver, ["c001"], reporter=world.reporter)
+        before=stopped, verb=lambda world: node_verbs.start(world.driver, ["c001"], world.host, reporter=world.reporter)
     ),
     "cluster down": Story(before=lambda world: world.up(2), verb=lambda world: world.down()),
 }

@@ -6,7 +6,7 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.drivers.base import Exposure
-from gpuprov.planes.rows import cluster_status, list_rows
+from gpuprov.planes.rows import cluster_rows, list_rows
 from gpuprov.workflows import node_verbs
 
 if TYPE_CHECKING:
@@ -15,27 +15,29 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 REFUSED: dict[str, Callable[[World], object]] = {
-    "start of nothing": lambda w: node_verbs.start(w.driver, ["c009"], reporter=w.reporter),
-    "stop of nothing": lambda w: node_verbs.stop(w.driver, ["c000", "c009"], reporter=w.reporter),
-    "start of a foreign one": lambda w: node_verbs.start(w.driver, ["foreign"], reporter=w.reporter),
-    "stop of a foreign one": lambda w: node_verbs.stop(w.driver, ["foreign"], reporter=w.reporter),
-    "rm of a foreign one": lambda w: node_verbs.remove(w.driver, ["foreign"], reporter=w.reporter),
-    "snapshot of a foreign one": lambda w: node_verbs.snapshot(w.driver, "foreign", "s", reporter=w.reporter),
-    "rm of the controller": lambda w: node_verbs.remove(w.driver, ["c000"], reporter=w.reporter),
-    "rm of controller and one more": lambda w: node_verbs.remove(w.driver, ["c000", "c001"], reporter=w.reporter),
-    "rm under a job": lambda w: node_verbs.remove(w.driver, ["c002"], reporter=w.reporter),
-    "restore of nothing": lambda w: node_verbs.restore(w.driver, "c000", "s", reporter=w.reporter),
+    "start of nothing": lambda w: node_verbs.start(w.driver, ["c009"], w.host, reporter=w.reporter),
+    "stop of nothing": lambda w: node_verbs.stop(w.driver, ["c000", "c009"], w.host, reporter=w.reporter),
+    "start of a foreign one": lambda w: node_verbs.start(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "stop of a foreign one": lambda w: node_verbs.stop(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "rm of a foreign one": lambda w: node_verbs.remove(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "snapshot of a foreign one": lambda w: node_verbs.snapshot(w.driver, "foreign", "s", w.host, reporter=w.reporter),
+    "rm of the controller": lambda w: node_verbs.remove(w.driver, ["c000"], w.host, reporter=w.reporter),
+    "rm of controller and one more": lambda w: node_verbs.remove(
+        w.driver, ["c000", "c001"], w.host, reporter=w.reporter
+    ),
+    "rm under a job": lambda w: node_verbs.remove(w.driver, ["c002"], w.host, reporter=w.reporter),
+    "restore of nothing": lambda w: node_verbs.restore(w.driver, "c000", "s", w.host, reporter=w.reporter),
     "a port that is none": lambda w: expose(w, "c000", 0, 80),
     "a port of the node that is none": lambda w: expose(w, "c000", 7000, 65536),
     "a port that is taken": lambda w: expose(w, "c000", 7001, 80),
     "expose of nothing": lambda w: expose(w, "c009", 7000, 80),
-    "unexpose of a foreign one": lambda w: node_verbs.unexpose(w.driver, "foreign", 7000, reporter=w.reporter),
+    "unexpose of a foreign one": lambda w: node_verbs.unexpose(w.driver, "foreign", 7000, w.host, reporter=w.reporter),
 }
 
 
 def expose(world: World, name: str, host_port: int, node_port: int) -> object:
     exposure = Exposure(host_port=host_port, node_port=node_port)
-    return node_verbs.expose(world.driver, name, exposure, reporter=world.reporter)
+    return node_verbs.expose(world.driver, name, exposure, world.host, reporter=world.reporter)
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -57,28 +59,28 @@ def test_what_cannot_be_is_refused_and_nothing_is_changed(world: World, case: st
 
 def test_stop_and_start(world: World) -> None:
     world.up(3)
-    outcome = node_verbs.stop(world.driver, ["c001", "c002"], reporter=world.reporter)
+    outcome = node_verbs.stop(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed == ("stopped c001", "stopped c002")
     assert world.engine.nodes["c001"].state().status == "stopped"
-    assert node_verbs.stop(world.driver, ["c001"], reporter=world.reporter).unchanged
-    outcome = node_verbs.start(world.driver, ["c001", "c002"], reporter=world.reporter)
+    assert node_verbs.stop(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
+    outcome = node_verbs.start(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed == ("started c001", "started c002")
     assert world.engine.nodes["c001"].state().status == "running"
-    assert node_verbs.start(world.driver, ["c001"], reporter=world.reporter).unchanged
+    assert node_verbs.start(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
 
 
 def test_a_node_that_was_away_gets_the_files_it_missed(world: World) -> None:
     world.up(2)
-    node_verbs.stop(world.driver, ["c001"], reporter=world.reporter)
+    node_verbs.stop(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")
     assert "web" not in world.file("c001", "/etc/hosts")
-    node_verbs.start(world.driver, ["c001"], reporter=world.reporter)
+    node_verbs.start(world.driver, ["c001"], world.host, reporter=world.reporter)
     assert "web" in world.file("c001", "/etc/hosts")
 
 
 def test_remove_tells_the_others(world: World) -> None:
     world.up(3)
-    outcome = node_verbs.remove(world.driver, ["c002", "c002"], reporter=world.reporter)
+    outcome = node_verbs.remove(world.driver, ["c002", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed[0] == "removed c002"
     assert world.names == ["c000", "c001"]
     assert "c002" not in world.file("c000", "/etc/slurm/slurm.conf")
@@ -87,27 +89,27 @@ def test_remove_tells_the_others(world: World) -> None:
 
 def test_the_whole_cluster_can_be_removed_node_by_node(world: World) -> None:
     world.up(2)
-    node_verbs.remove(world.driver, ["c000", "c001"], reporter=world.reporter)
+    node_verbs.remove(world.driver, ["c000", "c001"], world.host, reporter=world.reporter)
     assert world.names == []
 
 
 def test_snapshot_and_restore(world: World) -> None:
     world.up(1)
-    node_verbs.snapshot(world.driver, "c000", "one", reporter=world.reporter)
+    node_verbs.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     before = world.engine.dump()
-    assert node_verbs.snapshot(world.driver, "c000", "one", reporter=world.reporter).unchanged
+    assert node_verbs.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter).unchanged
     assert "warn c000 has a snapshot one already; it stays as it is, and nothing new is kept" in world.reporter.lines
     assert world.engine.dump() == before
     del world.engine.nodes["c000"].files["/etc/hosts"]
-    node_verbs.restore(world.driver, "c000", "one", reporter=world.reporter)
+    node_verbs.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert "c000" in world.file("c000", "/etc/hosts")
 
 
 def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
     world.up(1)
-    node_verbs.snapshot(world.driver, "c000", "one", reporter=world.reporter)
+    node_verbs.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     world.up(2)
-    node_verbs.restore(world.driver, "c000", "one", reporter=world.reporter)
+    node_verbs.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert "NodeName=c001" in world.file("c000", "/etc/slurm/slurm.conf")
 
 
@@ -124,9 +126,9 @@ def test_an_engine_that_exposes_stopped_nodes_only_gets_them(world: World, monke
 def test_expose_again_changes_nothing(world: World) -> None:
     world.up(1)
     exposure = Exposure(host_port=7000, node_port=8080)
-    assert node_verbs.expose(world.driver, "c000", exposure, reporter=world.reporter).changed
-    assert node_verbs.expose(world.driver, "c000", exposure, reporter=world.reporter).unchanged
-    assert node_verbs.unexpose(world.driver, "c000", 7000, reporter=world.reporter).changed
+    assert node_verbs.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).changed
+    assert node_verbs.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).unchanged
+    assert node_verbs.unexpose(world.driver, "c000", 7000, world.host, reporter=world.reporter).changed
     assert world.engine.nodes["c000"].exposed == ()
 
 
@@ -134,10 +136,10 @@ def test_status_says_what_is_wrong(world: World) -> None:
     world.up(3)
     world.slurm.silent.add("c001")
     world.driver.stop_node("c002")
-    rows = {row.name: row for row in cluster_status(world.driver, "lab")}
+    rows = {row.name: row for row in cluster_rows(world.driver, "lab")}
     assert rows["c000"].health == "ok"
     assert rows["c000"].simulated
-    assert rows["c001"].slurm == "down*"
+    assert rows["c001"].work == "down*"
     assert "Slurm says down*" in rows["c001"].health
     assert rows["c002"].health.startswith("stopped")
 

@@ -17,7 +17,7 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.outcome import Outcome
-from gpuprov.planes.rows import cluster_status, list_rows
+from gpuprov.planes.rows import cluster_rows, list_rows
 from gpuprov.workflows.cluster_up import plan_up
 
 if TYPE_CHECKING:
@@ -192,8 +192,8 @@ def test_a_killed_holder_of_the_lock_is_followed_at_once(
 def test_readers_never_wait(world: World, holder: subprocess.Popen[str]) -> None:
     assert holder.poll() is None
     began_s = time.monotonic()
-    assert cluster_status(world.driver, "lab") == ()
+    assert cluster_rows(world.driver, "lab") == ()
     assert list_rows(world.driver, everything=True) == ()
-    assert plan_up(world.driver, world.spec(2), world.host)
+    assert plan_up(world.driver, world.spec(2), world.host, reporter=world.reporter)
     assert time.monotonic() - began_s < READ_S
     assert not [line for line in world.reporter.lines if "waiting" in line]

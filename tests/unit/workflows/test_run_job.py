@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster import leases
-from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.lock import host_lock
@@ -25,6 +24,7 @@ from gpuprov.workflows.run_job import JobOrder, run_job
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeNode
 from tests.fakes.faults import Killed
+from tests.fakes.host import FakeHost
 from tests.fakes.world import said
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ class Shop:
 
     def run(self, *argv: str, wait_s: float | None = None, **order: Any) -> int:
         given = {"gpus": "1", "image": "gpuprov-image-plain", **order}
-        patience = Patience(neighbours=Neighbours([], Queue(self.folder)), wait_s=wait_s)
+        here = FakeHost(folder=self.folder, observe=lambda _mode: self.gpus)
         return run_job(
             FakeDriver(self.world.engine),
             JobOrder(argv=argv or ("true",), **given),
-            self.gpus,
-            patience=patience,
+            here,
+            patience=Patience(wait_s=wait_s),
             write=self.write,
             reporter=self.world.reporter,
         )
@@ -256,10 +256,12 @@ def test_a_left_job_can_be_removed_by_hand_and_others_are_left_in_peace(shop: Sh
         name="job-left", labels={LABEL_CLUSTER: "(jobs)", LABEL_ROLE: "job", LABEL_GPUS: shop.gpus.units[1].uuid}
     )
     calls = len(shop.seen)
-    assert remove(shop.world.driver, ["job-left"], reporter=shop.world.reporter).changed == ("removed job-left",)
+    assert remove(shop.world.driver, ["job-left"], shop.world.host, reporter=shop.world.reporter).changed == (
+        "removed job-left",
+    )
     assert len(shop.seen) == calls
     assert shop.held() == [0]
-    assert read_inventory([FakeDriver(shop.world.engine)]).hosts == {}
+    assert read_inventory([FakeDriver(shop.world.engine)], shop.world.host).hosts == {}
     shop.end(running)
 
 

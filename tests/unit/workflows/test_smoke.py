@@ -14,6 +14,7 @@ from gpuprov.gpu.inventory import observe
 from gpuprov.verify.smoke_result import Kernel, Wanted
 from gpuprov.workflows import smoke
 from gpuprov.workflows.smoke import smoke_local, smoke_nodes
+from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -257,7 +258,7 @@ def python(tmp_path: Path) -> Python:
 
 
 def test_here_it_runs_the_kernels_that_are_shipped_without_any_engine(python: Python) -> None:
-    host = observe(mode="simulated")
+    host = observe(root=NOWHERE, mode="simulated")
     result = smoke_local(Wanted(kernel="matmul"), host, python=python.says(json.dumps(here())))
     assert (result.place, result.verdict, result.simulated) == ("local", "pass", True)
     simulate, folder, *argv = python.asked
@@ -268,14 +269,16 @@ def test_here_it_runs_the_kernels_that_are_shipped_without_any_engine(python: Py
 def test_here_a_wrong_product_fails_and_the_fix_stays_here(python: Python) -> None:
     wrong = here()
     wrong["results"][0]["proof"]["checks"][0]["passed"] = False
-    result = smoke_local(Wanted(kernel="matmul"), observe(mode="simulated"), python=python.says(json.dumps(wrong), 1))
+    result = smoke_local(
+        Wanted(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(json.dumps(wrong), 1)
+    )
     assert (result.verdict, result.fix) == ("fail", "gpuprov smoke matmul --local")
 
 
 def test_here_without_numba_the_fix_is_the_line_that_installs_it(python: Python) -> None:
     said = refusal("numba-cuda cannot be imported", "ModuleNotFoundError: numba", 3).stdout
     with pytest.raises(HostNotReady, match="cannot be imported") as caught:
-        smoke_local(Wanted(kernel="matmul"), observe(mode="simulated"), python=python.says(said, 3))
+        smoke_local(Wanted(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(said, 3))
     assert caught.value.fix == f"{python.path} -m pip install numba-cuda"
 
 
@@ -283,7 +286,9 @@ def test_here_without_a_gpu_that_works_the_fix_is_the_simulator(python: Python) 
     said = json.loads(refusal("no GPU that CUDA can use", "cuInit 999", 3).stdout)
     said["error"]["remedy"] = "nvidia-smi"
     with pytest.raises(HostNotReady) as caught:
-        smoke_local(Wanted(kernel="matmul"), observe(mode="simulated"), python=python.says(json.dumps(said), 3))
+        smoke_local(
+            Wanted(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(json.dumps(said), 3)
+        )
     assert "gpuprov smoke matmul --local --gpu-mode simulated" in caught.value.fix
 
 
@@ -292,4 +297,4 @@ def test_here_it_is_given_up_in_the_end(python: Python, monkeypatch: pytest.Monk
     path = python.says("")
     python.path.write_text("#!/bin/sh\nexec sleep 30\n")
     with pytest.raises(TimedOut):
-        smoke.smoke_local(Wanted(kernel="matmul"), observe(mode="simulated"), python=path)
+        smoke.smoke_local(Wanted(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=path)

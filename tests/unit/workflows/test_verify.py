@@ -13,7 +13,9 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
 from gpuprov.gpu.inventory import observe
 from gpuprov.verify.request import Work
-from gpuprov.workflows.verify import QUICK, HostSight, verify_cluster
+from gpuprov.workflows.verify import QUICK, verify_cluster
+from tests.fakes.host import FakeHost
+from tests.fakes.places import NOWHERE
 from tests.unit.host.hosts import see_host
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def cluster(count: int = 3) -> Engine:
 
 def simulate(mode: GpuMode) -> HostGpus:
     assert mode == "simulated"
-    return observe(mode=mode)
+    return observe(root=NOWHERE, mode=mode)
 
 
 def verify(
@@ -89,7 +91,7 @@ def verify(
     look: Callable[[Any], Observation] | None = None,
 ) -> Report:
     driver = cast("Driver", engine)
-    host = HostSight(observe_gpus=observe_gpus, look=look or see_host)
+    host = FakeHost(folder=NOWHERE, observe=observe_gpus, looks=look or see_host)
     return verify_cluster(driver, "lab", host=host, nodes=nodes, reporter=Silent(), work=work)
 
 
@@ -112,7 +114,7 @@ def test_a_node_is_asked_about_its_own_lease_and_the_others() -> None:
     assert asked["devices"] == [["/dev/nvidia0", 195, 0], ["/dev/nvidiactl", 195, 255]]
     assert asked["denied"] == [1, 2, 3, 253]
     assert asked["network"] == {"eth0": ["10.0.3.1", "10.0.3.2", "10.0.3.4"], "eth1": ["10.0.5.1", "10.0.5.3"]}
-    assert asked["slurm"]["node"] == "c001"
+    assert asked["questions"]["slurm"]["show"]["argv"][-1] == "c001"
     assert asked["kernels"]["timeout_s"] < 60.0
 
 

@@ -15,10 +15,12 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult
 from gpuprov.gpu.inventory import observe
 from gpuprov.verify.request import Work
-from gpuprov.workflows.verify import QUICK, HostSight, verify_cluster
+from gpuprov.workflows.verify import QUICK, verify_cluster
 from gpuprov.workflows.watch import watch
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
+from tests.fakes.host import FakeHost
+from tests.fakes.places import NOWHERE
 from tests.unit.host.hosts import see_host
 
 if TYPE_CHECKING:
@@ -69,9 +71,9 @@ class Nodes:
 
     def verify(self, driver: Driver, nodes: Sequence[str] | None, work: Work = QUICK) -> Report:
         def simulate(mode: GpuMode) -> HostGpus:
-            return observe(mode=mode)
+            return observe(root=NOWHERE, mode=mode)
 
-        host = HostSight(observe_gpus=simulate, look=see_host)
+        host = FakeHost(folder=NOWHERE, observe=simulate, looks=see_host)
         return verify_cluster(driver, "lab", host=host, nodes=nodes, reporter=Silent(), work=work)
 
     def follow(self, *happenings: Callable[[], object]) -> list[tuple[int, str, str, str]]:

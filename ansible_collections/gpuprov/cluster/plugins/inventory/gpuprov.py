@@ -98,12 +98,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
         from gpuprov.cluster.find_engine import DEFAULT, open_answering
         from gpuprov.documents.inventory import read_inventory
+        from gpuprov.host.local import LocalHost
 
         try:
             drivers, errors = open_answering()
             if not drivers:
                 raise errors[DEFAULT]
-            inventory = read_inventory(list(drivers.values()))
+            inventory = read_inventory(list(drivers.values()), LocalHost())
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         return {

@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
     from gpuprov.planes.converged import Ensured
     from gpuprov.planes.rows import NodeRow
+    from gpuprov.verify.models import Report
 
     Results = dict[str, Any]
 
 ENGINE: dict[str, Any] = {"type": "str", "choices": ["lxd", "incus", "docker"]}
+ROLE: dict[str, Any] = {"type": "str", "choices": ["plain", "slurm"]}
 GPU_MODE: dict[str, Any] = {"type": "str", "choices": ["auto", "real", "simulated"]}
 NO_GPUPROV = """gpuprov is not installed for the Python that runs this module
 evidence: {python}: {error}
@@ -89,6 +91,20 @@ def present(ensured: Ensured, *, diff: bool) -> Results:
 def diff_of(changes: Sequence[str]) -> dict[str, str]:
     """The changes as Ansible's `--diff` shows them."""
     return {"prepared": "".join(f"{line}\n" for line in changes)}
+
+
+def failed_verification(report: Report) -> Results:
+    """The results of a module that ends because a check failed, in three parts."""
+    from gpuprov.verify.report import problem_lines, summary
+
+    problems = [node.first_problem for node in report.nodes if node.first_problem is not None]
+    parts = {
+        "what": summary(report),
+        "evidence": "\n".join(line for line in problem_lines(report) if not line.startswith("  fix")),
+        "fix": problems[0].fix if problems else "gpuprov verify",
+    }
+    words = f"{parts['what']}\nevidence: {parts['evidence']}\nfix: {parts['fix']}"
+    return {"failed": True, "msg": words, **parts}
 
 
 def node_document(row: NodeRow) -> Results:

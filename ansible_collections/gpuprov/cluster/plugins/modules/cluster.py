@@ -30,6 +30,7 @@ options:
     role:
         description: What new nodes are for.
         type: str
+        choices: [plain, slurm]
     gpus_per_node:
         description: GPUs that each node holds.
         type: int
@@ -37,6 +38,12 @@ options:
         description: Whether several nodes may hold the same GPU.
         type: str
         choices: [shared, exclusive]
+    verify:
+        description:
+            - Whether to prove the nodes once they are up, if anything was changed, as C(gpuprov cluster up) does.
+            - The module fails where a check fails.
+        type: bool
+        default: false
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
     - gpuprov.cluster.gpuprov.gpu_mode
@@ -74,6 +81,10 @@ nodes:
     returned: success
     type: list
     elements: dict
+verify:
+    description: The report, as M(gpuprov.cluster.verify) returns it.
+    returned: if O(verify=true) and something was changed
+    type: dict
 """
 
 from pathlib import Path
@@ -82,8 +93,10 @@ from typing import Any
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     GPU_MODE,
+    ROLE,
     Listener,
     Module,
+    failed_verification,
     node_document,
     present,
     serve,
@@ -94,35 +107,43 @@ ARGUMENTS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "file": {"type": "path"},
     "count": {"type": "int"},
-    "role": {"type": "str"},
+    "role": ROLE,
     "gpus_per_node": {"type": "int"},
     "sharing": {"type": "str", "choices": ["shared", "exclusive"]},
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
+    "verify": {"type": "bool", "default": False},
 }
 
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
-    from gpuprov.cluster.order import Wishes, wanted_engine
-    from gpuprov.host.gpus import observe_gpus
+    from gpuprov.host.local import LocalHost
+    from gpuprov.planes.cluster_order import Wishes, wanted_engine
     from gpuprov.workflows.ensure_cluster import ensure_cluster
 
     wanted = module.params
     wishes = Wishes(
         file=Path(wanted["file"]) if wanted["file"] else None,
-        **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode")},
+        **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode", "verify")},
     )
     ensured = ensure_cluster(
         wanted_engine(wanted["engine"], wishes),
         wishes,
         wanted["state"],
-        observe_gpus=observe_gpus,
+        LocalHost(),
         reporter=Listener(module),
         check=module.check_mode,
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
-    return {**results, "nodes": [node_document(row) for row in ensured.after]}
+    results["nodes"] = [node_document(row) for row in ensured.after]
+    if ensured.report is not None:
+        from gpuprov.verify.report import to_document
+
+        results["verify"] = to_document(ensured.report)
+        if not ensured.report.passed:
+            results |= failed_verification(ensured.report)
+    return results
 
 
 def main() -> None:

@@ -74,7 +74,7 @@ reason:
 
 from typing import Any
 
-from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, GPU_MODE, Module, serve
+from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, GPU_MODE, Listener, Module, serve
 
 ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 
@@ -82,15 +82,17 @@ ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 def act(module: Module) -> dict[str, Any]:
     """Look at the host and at the leases."""
     from gpuprov.cluster.gpu_board import look_at_gpus
-    from gpuprov.cluster.leases import host_neighbours
+    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.leases import Neighbours
     from gpuprov.drivers.registry import open_driver
-    from gpuprov.host.gpus import observe_gpus
+    from gpuprov.host.local import LocalHost
 
-    host = observe_gpus(module.params["gpu_mode"] or "auto")
+    here = LocalHost()
+    host = find_gpus(here, module.params["gpu_mode"] or "auto", reporter=Listener(module))
     engine = module.params["engine"]
     if engine is not None:
         open_driver(engine)  # who names an engine is told why it does not answer
-    board = look_at_gpus(host, host_neighbours())
+    board = look_at_gpus(host, Neighbours(here))
     silent = [one for one in board.silent if engine in (None, one.engine)]
     for one in silent:
         module.warn(f"{one.engine} does not answer, nobody knows what it holds: {one.error.what}; {one.error.fix}")

@@ -25,6 +25,7 @@ options:
     role:
         description: What nodes made from it are for.
         type: str
+        choices: [plain, slurm]
         default: slurm
     base:
         description: A suite to build from, or V(image:NAME), an image that the engine has.
@@ -68,6 +69,7 @@ from typing import Any
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     GPU_MODE,
+    ROLE,
     Listener,
     Module,
     diff_of,
@@ -77,7 +79,7 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
 ARGUMENTS: dict[str, Any] = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "name": {"type": "str"},
-    "role": {"type": "str", "default": "slurm"},
+    "role": {**ROLE, "default": "slurm"},
     "base": {"type": "str", "default": "bookworm"},
     "packages": {"type": "list", "elements": "str", "default": []},
     "engine": ENGINE,
@@ -88,22 +90,24 @@ ARGUMENTS: dict[str, Any] = {
 def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
     from gpuprov.cluster.find_engine import DEFAULT
+    from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.drivers.registry import open_driver
-    from gpuprov.host.gpus import observe_gpus
+    from gpuprov.host.local import LocalHost
     from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
     from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
 
     wanted = module.params
+    host = LocalHost()
     driver, listener, check = open_driver(wanted["engine"] or DEFAULT), Listener(module), module.check_mode
     if wanted["state"] == "absent":
-        image, changed = None, ensure_image_absent(driver, wanted["name"], reporter=listener, check=check)
+        image, changed = None, ensure_image_absent(driver, wanted["name"], host, reporter=listener, check=check)
     else:
         spec = ClusterSpec(
             image=ImageSpec(base=wanted["base"], packages=tuple(wanted["packages"])),
             nodes=NodesSpec(role=wanted["role"]),
         )
-        host = observe_gpus(wanted["gpu_mode"] or "auto")
-        image, changed = ensure_image_built(driver, spec, host, reporter=listener, check=check)
+        gpus = find_gpus(host, wanted["gpu_mode"] or "auto", reporter=listener)
+        image, changed = ensure_image_built(driver, spec, host, gpus, reporter=listener, check=check)
     results: dict[str, Any] = {"changed": bool(changed), "changes": list(changed), "image": image}
     if module._diff:  # noqa: SLF001 - Ansible's own way to ask
         results["diff"] = diff_of(changed)

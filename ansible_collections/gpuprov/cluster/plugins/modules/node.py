@@ -44,6 +44,7 @@ options:
     role:
         description: What the node is for. If not given, as the cluster's spec says.
         type: str
+        choices: [plain, slurm]
     image:
         description: Name of an image of gpuprov's or of the engine's. If not given, the role's.
         type: str
@@ -117,6 +118,7 @@ from typing import Any
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     GPU_MODE,
+    ROLE,
     Listener,
     Module,
     node_document,
@@ -131,7 +133,7 @@ ARGUMENTS: dict[str, Any] = {
     "addr": {"type": "str"},
     "gpus": {"type": "str"},
     "sharing": {"type": "str", "choices": ["shared", "exclusive"]},
-    "role": {"type": "str"},
+    "role": ROLE,
     "image": {"type": "str"},
     "mounts": {"type": "list", "elements": "str", "default": []},
     "network": {"type": "str", "choices": ["both", "nat", "private"], "default": "both"},
@@ -147,7 +149,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.names import check_cluster_name
     from gpuprov.drivers.registry import open_driver
-    from gpuprov.host.gpus import observe_gpus
+    from gpuprov.host.local import LocalHost
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure_node import ensure_node
 
@@ -164,12 +166,13 @@ def act(module: Module) -> dict[str, Any]:
         mounts=tuple(parse_mount(text) for text in wanted["mounts"]),
         network=wanted["network"],
         privileged=wanted["privileged"],
+        gpu_mode=wanted["gpu_mode"] or "auto",
     )
     ensured = ensure_node(
         open_driver(wanted["engine"]) if wanted["engine"] else engine_of_cluster(wanted["cluster"], creates=True),
         order,
         wanted["state"],
-        observe_gpus=lambda: observe_gpus(wanted["gpu_mode"] or "auto"),
+        LocalHost(),
         reporter=Listener(module),
         check=module.check_mode,
     )

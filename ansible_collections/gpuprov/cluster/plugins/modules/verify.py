@@ -63,7 +63,13 @@ passed:
 
 from typing import Any
 
-from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, Listener, Module, serve
+from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
+    ENGINE,
+    Listener,
+    Module,
+    failed_verification,
+    serve,
+)
 
 ARGUMENTS: dict[str, Any] = {
     "nodes": {"type": "list", "elements": "str", "default": ["all"]},
@@ -79,17 +85,17 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.core.names import check_cluster_name, expand
     from gpuprov.drivers.registry import open_driver
-    from gpuprov.host.gpus import observe_gpus
-    from gpuprov.verify.report import problem_lines, summary, to_document
+    from gpuprov.host.local import LocalHost
+    from gpuprov.verify.report import summary, to_document
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.verify import HostSight, verify_cluster
+    from gpuprov.workflows.verify import verify_cluster
 
     wanted = module.params
     check_cluster_name(wanted["cluster"])
     report = verify_cluster(
         open_driver(wanted["engine"]) if wanted["engine"] else engine_of_cluster(wanted["cluster"]),
         wanted["cluster"],
-        host=HostSight(observe_gpus=observe_gpus),
+        host=LocalHost(),
         nodes=None if wanted["nodes"] == ["all"] else expand(",".join(wanted["nodes"])),
         reporter=Listener(module),
         work=Work(level=wanted["level"], seconds=wanted["seconds"]),
@@ -97,14 +103,7 @@ def act(module: Module) -> dict[str, Any]:
     results = {"changed": False, "passed": report.passed, "report": to_document(report)}
     if report.passed:
         return {**results, "msg": summary(report)}
-    failed = [node for node in report.nodes if node.first_problem is not None]
-    parts = {
-        "what": summary(report),
-        "evidence": "\n".join(line for line in problem_lines(report) if not line.startswith("  fix")),
-        "fix": failed[0].first_problem.fix if failed and failed[0].first_problem else "gpuprov verify",
-    }
-    words = f"{parts['what']}\nevidence: {parts['evidence']}\nfix: {parts['fix']}"
-    return {**results, "failed": True, "msg": words, **parts}
+    return {**results, **failed_verification(report)}
 
 
 def main() -> None:

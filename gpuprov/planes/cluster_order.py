@@ -9,7 +9,7 @@ from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.names import check_cluster_name
 from gpuprov.drivers.registry import open_driver
-from gpuprov.spec.load import load_spec
+from gpuprov.planes.registry import load_spec
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
@@ -23,7 +23,11 @@ DEFAULT_CLUSTER = "lab"
 
 @dataclass(frozen=True, kw_only=True)
 class Wishes:
-    """What is said of a cluster; None leaves it as the file or the recorded spec has it."""
+    """What is said of a cluster; None leaves it as the file or the recorded spec has it.
+
+    Attributes:
+        verify: Whether its nodes are to be proven once they are up; no part of the spec.
+    """
 
     file: Path | None = None
     name: str | None = None
@@ -32,6 +36,7 @@ class Wishes:
     gpus_per_node: int | None = None
     sharing: Sharing | None = None
     gpu_mode: GpuMode | None = None
+    verify: bool = False
 
 
 def wanted_engine(engine: str | None, wishes: Wishes) -> Driver:

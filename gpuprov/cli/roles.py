@@ -1,0 +1,19 @@
+"""`--role`: the planes' registry says which there are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprov.planes.registry import ROLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def role_option(text: str, *, default: str | None = None) -> Callable[[Any], Any]:
+    """What nodes are for."""
+    return click.option(
+        "--role", type=click.Choice(ROLES), default=default, show_default=default is not None, help=text
+    )

@@ -1,0 +1,69 @@
+"""The files that every node has, whatever it is for: pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprov.assets import find_asset
+from gpuprov.cluster.design import gpu_paths
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
+from gpuprov.render.templates import render
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cluster.design import NodeDesign
+    from gpuprov.drivers.base import NodeState
+
+SIMULATOR = File(path="/etc/environment", content=b"NUMBA_ENABLE_CUDASIM=1\n")  # for users who log in by ssh
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A node as the files of the others name it; `devices` are the paths of its GPUs in order of minor."""
+
+    name: str
+    address: str
+    private_address: str
+    role: str
+    devices: tuple[str, ...] = ()
+    simulated: bool = False
+
+
+def planned_member(design: NodeDesign) -> Member:
+    """A node as it is designed."""
+    return Member(
+        name=design.name,
+        address=design.address,
+        private_address=design.private_address,
+        role=design.role,
+        devices=gpu_paths(design.devices),
+        simulated=design.access == "simulated",
+    )
+
+
+def present_member(node: NodeState) -> Member:
+    """A node as it is."""
+    return Member(
+        name=node.name,
+        address=node.addresses.get("eth0", "").partition("/")[0],
+        private_address=node.addresses.get("eth1", "").partition("/")[0],
+        role=node.labels.get(LABEL_ROLE, ""),
+        devices=gpu_paths(node.devices),
+        simulated=node.labels.get(LABEL_ACCESS) == "simulated",
+    )
+
+
+def render_hosts(cluster: str, members: Sequence[Member]) -> File:
+    """`/etc/hosts` with every node's two addresses."""
+    text = render(find_asset("templates"), "node/hosts.j2", cluster=cluster, nodes=members)
+    return File(path="/etc/hosts", content=text.encode())
+
+
+def seed_files(*, nameserver: str, public_key: str) -> tuple[File, ...]:
+    """What any node needs before it boots: a resolver and the key of the user who may log in."""
+    return (
+        File(path="/etc/resolv.conf", content=f"nameserver {nameserver}\n".encode()),
+        File(path="/root/.ssh/authorized_keys", content=f"{public_key}\n".encode(), mode=0o600),
+    )

@@ -1,0 +1,66 @@
+"""Which host each node is placed on: a pure function from requests and hosts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest
+    from gpuprov.gpu.models import Gpu, HostGpus
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A host as placement sees it.
+
+    Attributes:
+        host: Its name.
+        gpus: Its GPUs.
+        leases: Of the nodes of the engine that the requests are for.
+        claims: What its other engines hold, and who waits.
+    """
+
+    host: str
+    gpus: HostGpus
+    leases: tuple[Lease, ...]
+    claims: Claims
+
+
+def place(requests: Sequence[LeaseRequest], places: Sequence[Place]) -> dict[str, str]:
+    """The host of each requested node.
+
+    A node that holds GPUs somewhere stays there, so that growing moves nothing. The others go, in their order, to the
+    host with the most GPUs left for them; between equal ones the first. Whether the GPUs suffice is for `allocate` to
+    say, which knows who holds what.
+
+    Args:
+        requests: What the nodes are to hold; each node once.
+        places: The hosts, at least one.
+    """
+    homes = {lease.node: one.host for one in places for lease in one.leases}
+    used: dict[str, int] = dict.fromkeys((one.host for one in places), 0)
+    placed: dict[str, str] = {}
+    for request in requests:
+        home = homes.get(request.node)
+        if home is None:
+            home = max(places, key=lambda one: _left(one, request) - used[one.host]).host
+            used[home] += request.size
+        placed[request.node] = home
+    return placed
+
+
+def _left(one: Place, request: LeaseRequest) -> int:
+    """How many GPUs a host could give to a request now."""
+    return sum(_serves(unit, one, request) for unit in one.gpus.units)
+
+
+def _serves(unit: Gpu, one: Place, request: LeaseRequest) -> bool:
+    if unit.uuid not in (request.wanted or request.among or (unit.uuid,)):
+        return False
+    holders = [lease for lease in (*one.leases, *one.claims.leases) if unit.uuid in lease.gpus]
+    if request.sharing == "exclusive":
+        return not holders
+    return all(lease.sharing == "shared" for lease in holders)

@@ -1,0 +1,73 @@
+"""One machine as a value: what it is, what it has, and what it lacks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from gpuprov.core.queue import Queue
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.links import Link
+    from gpuprov.host.survey import EngineDoor
+    from gpuprov.spec.models import GpuMode
+    from gpuprov.verify.models import Observation
+
+
+class Host(Protocol):
+    """A machine that runs nodes. LocalHost (local.py) is this one; tests have one of their own."""
+
+    @property
+    def name(self) -> str:
+        """By which leases, nodes, rows, reports and documents name it."""
+
+    @property
+    def root(self) -> Path:
+        """Where its /proc, /sys, /dev, /etc and /usr are looked up."""
+
+    @property
+    def engines(self) -> tuple[EngineDoor, ...]:
+        """How each engine that gpuprov drives is reached there, installed or not."""
+
+    @property
+    def queue(self) -> Queue:
+        """Who waits for its GPUs."""
+
+    def open(self, engine: str) -> Driver:
+        """Connect to one of its engines.
+
+        Raises:
+            UsageError: There is no engine of that name.
+            HostNotReady: It is not installed, not running, or this user may not use it.
+        """
+
+    def gpus(self, mode: GpuMode) -> HostGpus:
+        """Its GPUs, real or simulated.
+
+        Raises:
+            HostNotReady: Mode `real` finds none, or the driver does not work.
+            UsageError: GPUPROV_SIMULATED_GPUS is not a number of GPUs.
+        """
+
+    def all_gpus(self, mode: GpuMode) -> HostGpus:
+        """The same, with every simulated GPU there can be: a node may hold one that this user does not count."""
+
+    def links(self) -> tuple[Link, ...] | None:
+        """The IPv4 networks in use there; None where they cannot be told."""
+
+    def limits(self) -> Mapping[str, int | None]:
+        """The kernel's limits that all nodes share, by check; None where one cannot be read."""
+
+    def answers(self, address: str, bridge: str) -> bool:
+        """Whether something on a bridge answers at an address."""
+
+    def look(self, simulation: Mapping[str, Any] | None) -> Observation:
+        """What `verify` looks at on the host itself; `simulation` is what its simulated NVML answers, if it has one."""
+
+    def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
+        """Hold the lock that every writer on this host takes."""

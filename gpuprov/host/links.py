@@ -1,0 +1,65 @@
+"""The IPv4 networks that this machine already reaches, and what answers on its bridges."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv4Network
+
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.execution import run
+
+COMMAND_TIMEOUT_S = 10.0
+_ANSWER_S = 0.4  # long enough for a neighbour on a local bridge
+_DISCARD_PORT = 9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """An IPv4 network the host already reaches: by an address of its own, or by a route."""
+
+    interface: str
+    network: IPv4Network
+    address: IPv4Interface | None = None
+
+
+def parse_links(addresses_json: str, routes_json: str) -> tuple[Link, ...]:
+    """IPv4 networks from `ip -j -4 address` and `ip -j -4 route`; the default route says nothing and is left out."""
+    links = []
+    for interface in json.loads(addresses_json or "[]"):
+        for info in interface.get("addr_info", []):
+            if info.get("family") == "inet":
+                address = IPv4Interface(f"{info['local']}/{info['prefixlen']}")
+                links.append(Link(interface=interface["ifname"], network=address.network, address=address))
+    for route in json.loads(routes_json or "[]"):
+        if route["dst"] != "default":
+            network = IPv4Network(route["dst"], strict=False)
+            links.append(Link(interface=route.get("dev", "no interface"), network=network))
+    return tuple(links)
+
+
+def find_links() -> tuple[Link, ...] | None:
+    """The IPv4 networks in use, or None where `ip` is missing or fails."""
+    try:
+        answers = [run(["ip", "-j", "-4", what], timeout_s=COMMAND_TIMEOUT_S).stdout for what in ("address", "route")]
+    except GpuprovError:
+        return None
+    return parse_links(*answers)
+
+
+def answers(address: str, bridge: str) -> bool:
+    """Whether something on a bridge answers at an address."""
+    try:
+        socket.create_connection((address, _DISCARD_PORT), timeout=_ANSWER_S).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:  # nobody, or a neighbour that drops what we sent but told the kernel its MAC address
+        listing = run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=COMMAND_TIMEOUT_S).stdout
+        # a removed node stays a reachable neighbour for half a minute; the bridge forgets its port at once
+        ports = run(["bridge", "-j", "fdb", "show", "br", bridge], timeout_s=COMMAND_TIMEOUT_S).stdout
+        plugged = {entry["mac"] for entry in json.loads(ports or "[]")}
+        return any(
+            "REACHABLE" in entry["state"] and entry["lladdr"] in plugged for entry in json.loads(listing or "[]")
+        )
+    return True

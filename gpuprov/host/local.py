@@ -1,0 +1,129 @@
+"""This machine."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.errors import UsageError
+from gpuprov.core.lock import host_lock
+from gpuprov.core.queue import Queue
+from gpuprov.drivers.registry import ENGINES, is_installed, open_driver
+from gpuprov.host import links
+from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.host.survey import EngineDoor
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import GpuMode
+    from gpuprov.verify.models import Observation
+
+SIMULATED_COUNT = 4
+COUNT_VARIABLE = "GPUPROV_SIMULATED_GPUS"
+SEED_VARIABLE = "GPUPROV_SIMULATED_SEED"
+_SEED_DIGITS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class LocalHost:
+    """The machine that this process runs on.
+
+    Attributes:
+        root: Where /proc, /sys, /dev, /etc and /usr are looked up.
+        environment: Says how many simulated GPUs there are, and what their UUIDs are made from.
+    """
+
+    root: Path = Path("/")
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+
+    @property
+    def name(self) -> str:
+        """Its host name."""
+        return platform.node() or "localhost"
+
+    @property
+    def engines(self) -> tuple[EngineDoor, ...]:
+        """Every engine that gpuprov drives."""
+        return tuple(
+            EngineDoor(name=name, open=partial(self.open, name), installed=partial(is_installed, name))
+            for name in ENGINES
+        )
+
+    @property
+    def queue(self) -> Queue:
+        """Beside the lock."""
+        return Queue()
+
+    def open(self, engine: str) -> Driver:
+        """Connect to an engine of this machine."""
+        return open_driver(engine, host=self.name)
+
+    def gpus(self, mode: GpuMode) -> HostGpus:
+        """As this user asks for them: GPUPROV_SIMULATED_GPUS says how many, where they are simulated."""
+        from gpuprov.gpu.inventory import observe
+
+        return observe(root=self.root, mode=mode, simulated_count=self._simulated_count(), seed=self._seed())
+
+    def all_gpus(self, mode: GpuMode) -> HostGpus:
+        """With every simulated GPU there can be."""
+        from gpuprov.gpu.inventory import SIMULATED_MAX, observe
+
+        return observe(root=self.root, mode=mode, simulated_count=SIMULATED_MAX, seed=self._seed())
+
+    def links(self) -> tuple[links.Link, ...] | None:
+        """As `ip` shows them."""
+        return links.find_links()
+
+    def limits(self) -> Mapping[str, int | None]:
+        """As /proc/sys shows them."""
+        return {check: limit.read(self.root) for check, limit in LIMITS.items()}
+
+    def answers(self, address: str, bridge: str) -> bool:
+        """Whether a neighbour on a bridge has an address."""
+        return links.answers(address, bridge)
+
+    def look(self, simulation: Mapping[str, Any] | None) -> Observation:
+        """At its driver, devices, libraries, NVML, kernel log and addresses."""
+        from gpuprov.host.look import look_at_host
+
+        return look_at_host(simulation, root=self.root)
+
+    def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
+        """One writer at a time."""
+        return host_lock(reporter)
+
+    def _simulated_count(self) -> int:
+        text = self.environment.get(COUNT_VARIABLE, "")
+        if not text:
+            return SIMULATED_COUNT
+        if not text.isdecimal():
+            raise UsageError(
+                f"{COUNT_VARIABLE}={text!r} is not a number of GPUs",
+                evidence="a whole number is needed",
+                fix=f"unset {COUNT_VARIABLE}",
+            )
+        return int(text)
+
+    def _seed(self) -> str:
+        """What simulated UUIDs begin with, so that those of two hosts differ: from the machine's id."""
+        given = self.environment.get(SEED_VARIABLE, "")
+        if given:
+            if len(given) != _SEED_DIGITS or not set(given) <= set("0123456789abcdef"):
+                raise UsageError(
+                    f"{SEED_VARIABLE}={given!r} cannot begin a UUID",
+                    evidence=f"{_SEED_DIGITS} hexadecimal digits are needed, in lower case",
+                    fix=f"unset {SEED_VARIABLE}",
+                )
+            return given
+        from gpuprov.gpu.inventory import read_seed
+
+        return read_seed(self.root, name=self.name)

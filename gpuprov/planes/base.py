@@ -1,0 +1,177 @@
+"""A plane is what a node is for: the batch system or the queue that gives it work, or nothing but the node itself.
+
+`nodes.role` in a spec names the plane of a cluster's nodes, and a label that of each node. Planes differ in the object
+that this class describes and nowhere else: no other module compares a role's name. planes/registry.py lists them all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+from gpuprov.core.errors import EngineError
+from gpuprov.core.side_by_side import each
+from gpuprov.provision.recipe import PlaneRecipe
+from gpuprov.spec.models import ClusterSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gpuprov.cluster.files import Member
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, File, ImageState, NodeState
+    from gpuprov.provision.recipe import Init
+    from gpuprov.verify.models import Expectation, Rule
+
+    FilesOf = Callable[[str], Sequence[File]]
+    Render = Callable[[Member], tuple[File, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crew:
+    """The nodes of a cluster as planes see them.
+
+    Attributes:
+        spec: What was asked for.
+        members: Every node of the cluster, of whatever plane, by name.
+    """
+
+    spec: ClusterSpec
+    members: tuple[Member, ...]
+
+    def of(self, role: str) -> tuple[Member, ...]:
+        """The members of one plane."""
+        return tuple(member for member in self.members if member.role == role)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnostics:
+    """What a bundle collects.
+
+    Attributes:
+        node: Shell lines that are run in each node of the plane, by the name of the part.
+        cluster: A shell line that is run in one node, for the plane as a whole; empty for none.
+    """
+
+    node: Mapping[str, str] = field(default_factory=dict)
+    cluster: str = ""
+
+
+class Plane:
+    """What nodes of one role have besides being nodes. What a plane does not override is right for plain nodes.
+
+    Attributes:
+        name: As `nodes.role` and the label write it.
+        title: As people call it, in tables and phases.
+        recipe: What it adds to the image of its nodes.
+        checks: What `verify` asks of its nodes; on nodes of other planes each is skipped.
+        secret_paths: Files in its nodes that no bundle may show.
+        marks: Files that record what was applied, each with the words for a node that lacks nothing else.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    recipe: ClassVar[PlaneRecipe] = PlaneRecipe()
+    checks: ClassVar[tuple[Rule, ...]] = ()
+    secret_paths: ClassVar[tuple[str, ...]] = ()
+    marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:
+        """Refuse a new node that could not take part.
+
+        Raises:
+            UsageError: The cluster has nothing that it could join.
+        """
+
+    def gather_files(self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None) -> Render:
+        """Read what its files are made from, such as keys; returns the pure function that renders a member's files.
+
+        Args:
+            driver: The engine.
+            crew: The cluster's nodes as they are to be.
+            state: The cluster as it is.
+            image: Of the plane's new nodes; None where there are none.
+
+        Raises:
+            EngineError: A node that must be read cannot be.
+            UsageError: The image was not built for this plane.
+        """
+        return lambda _member: ()
+
+    def refuse_leaving(self, driver: Driver, state: ClusterState, names: Sequence[str], *, for_good: bool) -> None:
+        """Refuse to take away, or to restart, nodes on which somebody works.
+
+        Args:
+            driver: The engine.
+            state: The cluster.
+            names: The nodes, of whatever plane.
+            for_good: Whether they are removed, and no node of that name follows.
+
+        Raises:
+            UsageError: Somebody works on one of them, or the nodes that stay could not work without it.
+        """
+
+    def can_apply(self, state: ClusterState) -> bool:
+        """Whether running nodes can be brought to new files now."""
+        return True
+
+    def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
+        """Write files into running nodes, and have the services that read them read them again.
+
+        Args:
+            driver: The engine.
+            crew: The nodes that run.
+            stale: By node of this plane, the files that it lacks or has otherwise.
+            files: All files of a node as they are to be.
+        """
+        each(lambda name: driver.push(name, stale[name]), list(stale))
+
+    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> None:
+        """Wait until its running nodes take work.
+
+        Raises:
+            TimedOut: With each node's last state.
+        """
+
+    def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
+        """Its word for each node, such as `idle`; nodes of which it knows nothing are left out."""
+        return {}
+
+    def is_ready(self, word: str) -> bool:
+        """Whether a node with that word takes or runs work."""
+        return True
+
+    def forget(self, init: Init) -> str:
+        """Shell lines by which a running copy of a node gives up its source's part in the plane."""
+        return ""
+
+    def questions(self, expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
+        """Commands whose output its checks read, by name; each has `argv` and `timeout_s` (verify/probe.py)."""
+        return {}
+
+    def diagnostics(self) -> Diagnostics:
+        """What a bug report needs of it."""
+        return Diagnostics()
+
+    def diagnosed_node(self, state: ClusterState) -> NodeState:
+        """The node in which the line for the whole plane runs.
+
+        Raises:
+            EngineError: There is none.
+        """
+        raise EngineError(
+            f"the role {self.name} has no node that knows the others",
+            evidence=f"cluster {state.name}",
+            fix="gpuprov cluster status",
+        )
+
+    def next_steps(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """What to type next on a cluster that has these nodes of it."""
+        return ()
+
+
+def spec_of(state: ClusterState) -> ClusterSpec:
+    """The cluster's recorded spec, or the default one where it was never brought up."""
+    return state.spec or ClusterSpec(name=state.name)

@@ -1,0 +1,61 @@
+"""The planes: the one list of what a node can be for. Specs, options, modules and docs take the roles from here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import UsageError
+from gpuprov.planes.plain import PlainPlane
+from gpuprov.planes.slurm.plane import SlurmPlane
+from gpuprov.spec import load, validate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from gpuprov.planes.base import Plane
+    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.verify.models import Rule
+
+PLAIN = PlainPlane()
+PLANES: Mapping[str, Plane] = {plane.name: plane for plane in (PLAIN, SlurmPlane())}
+ROLES = tuple(PLANES)
+CHECKS: tuple[Rule, ...] = tuple(check for plane in PLANES.values() for check in plane.checks)
+
+
+def plane_of(role: str) -> Plane:
+    """The plane of a role.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    plane = PLANES.get(role)
+    if plane is None:
+        raise UsageError(
+            f"there is no role {role!r}", evidence=f"roles: {', '.join(ROLES)}", fix=f"use one of them: {ROLES[0]}"
+        )
+    return plane
+
+
+def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
+    """The planes of these roles, each once, in the order of the registry; a role that is not known has none."""
+    present = set(roles)
+    return tuple(plane for plane in PLANES.values() if plane.name in present)
+
+
+def check_spec(spec: ClusterSpec) -> None:
+    """Refuse a spec that is wrong, its role included.
+
+    Raises:
+        SpecError: Listing every problem.
+    """
+    validate.check_spec(spec, roles=ROLES)
+
+
+def load_spec(path: Path) -> ClusterSpec:
+    """Read a spec file.
+
+    Raises:
+        SpecError: Listing every problem.
+    """
+    return load.load_spec(path, roles=ROLES)

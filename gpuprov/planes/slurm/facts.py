@@ -1,0 +1,26 @@
+"""What gpuprov and the Ansible role `slurm` both need to know of Slurm: one data file that both read."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from gpuprov.assets import find_asset
+
+
+@cache
+def slurm_facts() -> dict[str, Any]:
+    """The facts of templates/slurm/facts.json."""
+    facts: dict[str, Any] = json.loads((find_asset("templates") / "slurm" / "facts.json").read_text(encoding="utf-8"))
+    return facts
+
+
+def slurm_path(fact: str) -> str:
+    """A path in nodes, by its name in the data file."""
+    return str(slurm_facts()[fact])
+
+
+def ready_states() -> frozenset[str]:
+    """Slurm's words for a node that takes or runs jobs; `*` behind one marks a node that does not answer."""
+    return frozenset(slurm_facts()["ready_states"])

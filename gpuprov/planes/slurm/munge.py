@@ -1,0 +1,69 @@
+"""The cluster's munge key: made once, kept in the nodes alone, and brought from node to node."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.drivers.base import File
+from gpuprov.planes.slurm.facts import slurm_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.drivers.base import Driver, ImageState, NodeState
+
+LABEL_MUNGE_OWNER = "gpuprov.munge-owner"  # `uid:gid` of munge in an image, kept by the nodes made from it
+_KEY_BYTES = 128
+_KEY_MIN_BYTES = 32  # of munge itself
+
+
+def read_key(driver: Driver, holders: Sequence[str]) -> bytes:
+    """The cluster's key: that of the first node which has one, or a new one for a cluster without nodes.
+
+    Raises:
+        EngineError: None of the nodes has a usable one.
+    """
+    if not holders:
+        return secrets.token_bytes(_KEY_BYTES)
+    path = slurm_path("munge_key")
+    found = "no key"
+    for holder in holders:
+        try:
+            key = driver.pull(holder, path)
+        except EngineError as error:
+            found = error.evidence
+            continue
+        if len(key) >= _KEY_MIN_BYTES:
+            return key
+        found = f"{path} has {len(key)} bytes"
+    raise EngineError(
+        f"{holders[0]} has no usable munge key, and neither has any other node",
+        evidence=found,
+        fix="gpuprov cluster down, then up: the nodes cannot trust each other",
+    )
+
+
+def key_file(key: bytes, owner: str) -> File:
+    """The key as a file that only munge may read; `owner` is `uid:gid`."""
+    uid, gid = (int(number) for number in owner.split(":"))
+    return File(path=slurm_path("munge_key"), content=key, mode=0o400, uid=uid, gid=gid)
+
+
+def find_owner(nodes: Sequence[NodeState], image: ImageState | None) -> str:
+    """`uid:gid` of munge in the image of new nodes, else in that of present ones; empty where no label tells it.
+
+    Raises:
+        UsageError: The image was not built for Slurm.
+    """
+    if image is None:
+        return next((node.labels[LABEL_MUNGE_OWNER] for node in nodes if LABEL_MUNGE_OWNER in node.labels), "")
+    owner = image.labels.get(LABEL_MUNGE_OWNER)
+    if owner is None:
+        raise UsageError(
+            f"the image {image.name} cannot serve role slurm",
+            evidence=f"it has no label {LABEL_MUNGE_OWNER}, so gpuprov did not build it for that role",
+            fix="leave --image out, or use --role plain",
+        )
+    return owner

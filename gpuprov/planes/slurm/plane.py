@@ -1,0 +1,184 @@
+"""Nodes of a Slurm cluster: one of them runs the controller, and jobs are handed to it."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.side_by_side import each
+from gpuprov.drivers.base import File
+from gpuprov.planes.base import Diagnostics, Plane, spec_of
+from gpuprov.planes.slurm import checks, daemons, munge
+from gpuprov.planes.slurm.facts import ready_states, slurm_path
+from gpuprov.planes.slurm.files import Machine, render_slurm
+from gpuprov.planes.slurm.questions import ask_slurm
+from gpuprov.provision.recipe import PlaneRecipe
+from gpuprov.spec.addressing import node_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.cluster.files import Member
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.planes.base import Crew, FilesOf, Render
+    from gpuprov.provision.recipe import Init
+    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.verify.models import Expectation
+
+NAME = "slurm"
+
+
+class SlurmPlane(Plane):
+    """Slurm: its configuration on every node, the controller on one, a munge key that they share."""
+
+    name = NAME
+    title = "Slurm"
+    recipe = PlaneRecipe(
+        roles=("slurm",),
+        variables=lambda init: {"slurm": {"slurm_init": init}},
+        labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge"},
+    )
+    checks = checks.RULES
+    secret_paths = (slurm_path("munge_key"),)
+    marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
+
+    def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:
+        """A node joins a controller that runs, or is the controller."""
+        controller = controller_name(spec)
+        if node != controller and not state.nodes_of(NAME):
+            raise UsageError(
+                f"cluster {spec.name} has no Slurm controller that {node} could join",
+                evidence=f"the controller would be {controller}, and there is no such node",
+                fix="gpuprov cluster up -n 4, or --role plain",
+            )
+        stopped = [one for one in state.nodes_of(NAME) if one.name == controller and one.status != "running"]
+        if stopped:
+            raise UsageError(
+                f"the controller {controller} of cluster {spec.name} is {stopped[0].status}",
+                evidence=f"Slurm's controller runs there, and {node} would have to register with it",
+                fix=f"gpuprov start {controller}, or --role plain",
+            )
+
+    def gather_files(self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None) -> Render:
+        """Slurm's configuration, the munge key where its owner is known, and the controller's mark."""
+        controller = controller_name(crew.spec)
+        engine = driver.facts()
+        machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
+        files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
+        owner = munge.find_owner(state.nodes_of(NAME), image)
+        if owner:
+            # the controller first: a key that somebody changed elsewhere is the wrong one
+            holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != controller, name))
+            files += (munge.key_file(munge.read_key(driver, holders), owner),)
+        # the image's slurmctld starts only where this is
+        mark = File(path=slurm_path("controller_mark"), content=b"")
+
+        def render(member: Member) -> tuple[File, ...]:
+            return (*files, mark) if member.name == controller else files
+
+        return render
+
+    def refuse_leaving(self, driver: Driver, state: ClusterState, names: Sequence[str], *, for_good: bool) -> None:
+        """No node under a running job, and not the controller alone."""
+        controller = controller_name(spec_of(state))
+        nodes = state.nodes_of(NAME)
+        staying = [node.name for node in nodes if node.name not in names]
+        if for_good and controller in names and staying:
+            raise UsageError(
+                f"{controller} is the Slurm controller of cluster {state.name}",
+                evidence=f"its other nodes: {', '.join(staying)}",
+                fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
+            )
+        running = {node.name for node in nodes if node.status == "running"}
+        leaving = sorted(running & set(names))
+        if leaving and controller in running:
+            daemons.refuse_running_jobs(driver, controller, leaving)
+
+    def can_apply(self, state: ClusterState) -> bool:
+        """While its controller runs."""
+        controller = state.node(controller_name(spec_of(state)))
+        return not state.nodes_of(NAME) or (controller is not None and controller.status == "running")
+
+    def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
+        """Write the files and restart what reads them.
+
+        The digest of what the daemons have read is taken away first and written last, so that a run killed in between,
+        or daemons that have read what somebody else wrote, are seen and repaired by the next.
+        """
+        applied, key = slurm_path("applied_mark"), slurm_path("munge_key")
+        own = (f"{slurm_path('folder')}/", key)
+        renewed = [name for name, lacking in stale.items() if any(file.path.startswith(own) for file in lacking)]
+        each(lambda name: driver.push(name, [File(path=applied, content=b"")]), renewed)
+        each(lambda name: driver.push(name, [file for file in stale[name] if file.path != applied]), list(stale))
+        if renewed:
+            rekeyed = [name for name in renewed if key in [file.path for file in stale[name]]]
+            each(lambda name: daemons.restart(driver, name, "munge"), rekeyed)
+            daemons.restart_daemons(driver, controller_name(crew.spec), renewed)
+            each(lambda name: driver.push(name, [file for file in files(name) if file.path == applied]), renewed)
+
+    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> None:
+        """Until every node takes jobs; where there is no controller, nobody can be asked."""
+        names = [member.name for member in crew.of(NAME)]
+        if controller_name(crew.spec) in names:
+            daemons.wait_ready(driver, controller_name(crew.spec), names, reporter)
+
+    def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
+        """Slurm's word for each node; empty while no controller runs."""
+        controller = state.node(controller_name(spec_of(state)))
+        if controller is None or controller.status != "running" or controller not in state.nodes_of(NAME):
+            return {}
+        return daemons.node_states(driver, controller.name)
+
+    def is_ready(self, word: str) -> bool:
+        """`*` behind a word marks a node that does not answer."""
+        return word in ready_states()
+
+    def forget(self, init: Init) -> str:
+        """A copy of the controller is none."""
+        stop = {
+            "systemd": "systemctl stop slurmctld.service",
+            "runit": "[ ! -d /etc/service/slurmctld ] || sv down slurmctld",
+        }
+        return f"rm -f {slurm_path('controller_mark')}\n{stop[init]}"
+
+    def questions(self, expected: Expectation, *, timeout_s: float) -> dict[str, dict[str, object]]:
+        """What the controller says of the node, and what a job there sees."""
+        return ask_slurm(expected, timeout_s=timeout_s)
+
+    def diagnostics(self) -> Diagnostics:
+        """Configuration and logs of each node, and the controller's view of all."""
+        folder = slurm_path("folder")
+        return Diagnostics(
+            node={
+                "slurm.conf": f"cat {folder}/slurm.conf",
+                "gres.conf": f"cat {folder}/gres.conf",
+                "slurm-logs.txt": "tail -n 2000 /var/log/slurm/*.log",
+            },
+            cluster="sinfo --Node --long; sinfo --list-reasons; scontrol show nodes; squeue --long",
+        )
+
+    def diagnosed_node(self, state: ClusterState) -> NodeState:
+        """The controller."""
+        name = controller_name(spec_of(state))
+        found = next((node for node in state.nodes_of(NAME) if node.name == name), None)
+        if found is None:
+            raise EngineError(
+                f"cluster {state.name} has no Slurm controller",
+                evidence=f"it would be {name}, and there is no such node",
+                fix="gpuprov cluster up",
+            )
+        return found
+
+    def next_steps(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """A job on every node, and one with a GPU."""
+        srun = partial("gpuprov exec {} -- srun {}".format, nodes[0])
+        return (srun(f"-N{len(nodes)} hostname"), srun("--gres=gpu:1 python3 -m smoke_kernels matmul"))
+
+
+def controller_name(spec: ClusterSpec) -> str:
+    """The node on which slurmctld runs."""
+    return node_name(spec.nodes.prefix, spec.slurm.controller)

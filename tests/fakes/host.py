@@ -1,0 +1,81 @@
+"""A host for tests: what LocalHost reads from this machine is said here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.lock import host_lock
+from gpuprov.core.queue import Queue
+from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.verify.models import Observation
+from tests.fakes.places import NOWHERE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.links import Link
+    from gpuprov.host.survey import EngineDoor
+    from gpuprov.spec.models import GpuMode
+
+
+@dataclass(kw_only=True)
+class FakeHost:
+    """A host that is what its attributes say.
+
+    Attributes:
+        folder: For its lock and its queue.
+        observe: Tells its GPUs.
+        network: The links that `links` tells.
+        answering: Addresses at which something answers.
+        kernel: Limits other than plenty, by check.
+        looks: What `verify` sees of it.
+    """
+
+    folder: Path
+    observe: Callable[[GpuMode], HostGpus]
+    name: str = "here"
+    root: Path = NOWHERE
+    engines: tuple[EngineDoor, ...] = ()
+    network: list[Link] = field(default_factory=list)
+    answering: set[str] = field(default_factory=set)
+    kernel: dict[str, int | None] = field(default_factory=dict)
+    looks: Callable[[Mapping[str, Any] | None], Observation] = lambda _document: Observation(problem="not looked at")
+
+    @property
+    def queue(self) -> Queue:
+        return Queue(self.folder)
+
+    def open(self, engine: str) -> Driver:
+        for door in self.engines:
+            if door.name == engine:
+                return door.open()
+        raise HostNotReady(f"{engine} is not installed", evidence="a fake host", fix="sudo gpuprov host prepare")
+
+    def gpus(self, mode: GpuMode) -> HostGpus:
+        return self.observe(mode)
+
+    def all_gpus(self, mode: GpuMode) -> HostGpus:
+        return self.observe(mode)
+
+    def links(self) -> tuple[Link, ...]:
+        return tuple(self.network)
+
+    def limits(self) -> dict[str, int | None]:
+        return {check: limit.least for check, limit in LIMITS.items()} | self.kernel
+
+    def answers(self, address: str, bridge: str) -> bool:
+        assert bridge
+        return address in self.answering
+
+    def look(self, simulation: Mapping[str, Any] | None) -> Observation:
+        return self.looks(simulation)
+
+    def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
+        return host_lock(reporter, folder=self.folder)
