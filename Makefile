@@ -28,7 +28,7 @@ up: $(BIN)/gpuprov
 
 LEDGER := build/reliability.jsonl
 test-long: TESTS := --long --ledger $(LEDGER)
-test test-long: lint
+test test-long: lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd docker; do \
 			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || exit; done; \
@@ -43,7 +43,7 @@ reliability: $(VENV)/.test
 	$(BIN)/python -m pytest --long --ledger $(LEDGER) tests/unit/workflows tests/e2e -k 'kill or race or repair or twice or foreign'
 	$(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md
 
-unit: $(VENV)/.test
+unit: $(VENV)/cu12/.test
 	$(BIN)/python -m pytest tests/unit
 
 lint: $(VENV)/.test
@@ -76,4 +76,11 @@ $(VENV)/.test: setup.cfg $(BIN)/gpuprov
 		command -v shellcheck >/dev/null || missing="$$missing shellcheck"; \
 		[ -z "$$missing" ] || { $(NEED_ROOT); $(INSTALL) $$missing; }
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+# CUDA 12's packages, as nodes get them, beside CUDA 13's in $(VENV): the compile gate needs the compilers of both.
+$(VENV)/cu12/.test: gpuprov/provision/recipe.py | $(VENV)/.test
+	$(BIN)/python -m venv $(VENV)/cu12
+	$(BIN)/python -c 'from gpuprov.provision.recipe import REQUIREMENTS; print(*REQUIREMENTS["cu12"], sep="\n")' > $@
+	$(VENV)/cu12/bin/python -m pip install --quiet --no-compile --requirement $@
 	@touch $@

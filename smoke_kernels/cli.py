@@ -63,7 +63,8 @@ def _run(request: Request, started: float) -> dict[str, Any]:
         raise DeviceError(
             "numba-cuda cannot be imported",
             evidence=f"{type(error).__name__}: {error} ({sys.executable})",
-            remedy="python3 -m pip install 'numba-cuda[cu13]>=0.30,<0.31' numpy nvidia-ml-py   (simulator: no [cu13])",
+            remedy="python3 -m pip install 'numba-cuda[cu13]>=0.30,<0.31' numpy nvidia-ml-py   "
+            "([cu12] for a driver before 580.65 or a GPU before Turing; neither for the simulator)",
         ) from error
     options = request.options
     if backend.SIMULATED and options.tolerance is not None:

@@ -1,6 +1,6 @@
 """Compile every kernel to PTX, no GPU needed: `python3 -m smoke_kernels.ptx 7.5` prints {kernel: {capability: PTX}}.
 
-Needs the compiler wheels of numba-cuda[cu13], and no simulator.
+Needs the compiler wheels of numba-cuda[cu12] or [cu13], and no simulator.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from smoke_kernels.matmul.tiles import GPU_TILE
 from smoke_kernels.membw.kernel import copy_source, fill_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 
 def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
@@ -35,13 +35,18 @@ def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     }
 
 
-def compile_kernel(name: str, capability: tuple[int, int]) -> str:
-    """Return the PTX of one kernel for one compute capability."""
+def compile_kernel(name: str, capabilities: Mapping[str, tuple[int, int]]) -> dict[str, str]:
+    """Return the PTX of one kernel for each compute capability, given as text and as numbers.
+
+    Most of the time goes to what numba does before NVIDIA's compiler. Only float atomics and functions such as tanh
+    make that differ between capabilities, and no kernel has them: so it is done once, by what numba's compile() calls.
+    """
     types = numba_cuda_submodule("types")
     source, argument_types = kernel_sources()[name]
     signature = tuple(_numba_type(types, text) for text in argument_types)
-    ptx, _ = numba_cuda_submodule("compiler").compile_ptx(source, signature, cc=capability)
-    return str(ptx)
+    lower = numba_cuda_submodule("compiler")._compile_pyfunc_with_fixup  # noqa: SLF001
+    library, _ = lower(source, signature, device=False, abi="numba", cc=min(capabilities.values()))
+    return {text: str(library.get_asm_str(cc=capability)) for text, capability in capabilities.items()}
 
 
 def _numba_type(types: Any, text: str) -> Any:  # noqa: ANN401  (numba's types have none)
@@ -54,11 +59,9 @@ def main(arguments: Sequence[str]) -> int:
     if SIMULATED:
         sys.stderr.write("error: the simulator compiles nothing\n  next:     unset NUMBA_ENABLE_CUDASIM\n")
         return 2
-    capabilities = [tuple(int(part) for part in text.split(".")) for text in arguments]
-    compiled = {
-        name: {f"{major}.{minor}": compile_kernel(name, (major, minor)) for major, minor in capabilities}
-        for name in kernel_sources()
-    }
+    split = ((text, text.split(".")) for text in arguments)
+    capabilities = {text: (int(major), int(minor)) for text, (major, minor) in split}
+    compiled = {name: compile_kernel(name, capabilities) for name in kernel_sources()}
     sys.stdout.write(json.dumps(compiled) + "\n")
     return 0
 

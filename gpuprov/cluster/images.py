@@ -9,7 +9,8 @@ from gpuprov.cluster.build_image import BUILDER, BuildSite, ensure_image
 from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import Attachment, File
-from gpuprov.provision.recipe import CudaWheels, Init, Recipe, image_recipe
+from gpuprov.gpu.wheels import image_wheels
+from gpuprov.provision.recipe import Init, Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.provision.recipe import PlaneRecipe
     from gpuprov.spec.models import ClusterSpec
-
-_CUDA_13 = 13000
 
 
 def ensure_node_image(
@@ -54,18 +53,11 @@ def node_recipe(spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, init: 
     return image_recipe(
         spec.image,
         plane=plane,
-        wheels=cuda_wheels(host),
+        wheels=image_wheels(host),
         init=init,
         roles_path=find_asset("roles"),
         smoke_kernels=find_asset("smoke_kernels"),
     )
-
-
-def cuda_wheels(host: HostGpus) -> CudaWheels:
-    """CUDA's Python packages by the driver's CUDA version; none where the GPUs are simulated."""
-    if host.simulated or host.cuda_driver_version is None:
-        return "none"
-    return "cu13" if host.cuda_driver_version >= _CUDA_13 else "cu12"
 
 
 def build_site(spec: ClusterSpec, *, nameserver: str | None) -> BuildSite:

@@ -24,7 +24,7 @@ class Requirement:
         engine: The least version of each engine.
         cuda: The least CUDA major that the driver must have, where the GPU is real.
         driver: The least driver of that CUDA major.
-        compute_capability: The least, where the GPU is real.
+        compute_capability: The least that packages of that CUDA major compile for.
         why: Where the numbers are from.
     """
 
@@ -37,17 +37,38 @@ class Requirement:
     why: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Cuda:
+    """What Python packages of one CUDA major need.
+
+    Attributes:
+        driver: The first driver that runs their programs.
+        compiled_for: Compute capabilities that the smoke kernels are compiled and checked for, the least first.
+    """
+
+    driver: str
+    compiled_for: tuple[str, ...]
+
+    @property
+    def compute_capability(self) -> str:
+        """The least that they compile for."""
+        return self.compiled_for[0]
+
+
+@cache
+def load_cuda() -> Mapping[int, Cuda]:
+    """Every CUDA major that has packages; read once."""
+    lines = _document()["cuda"].items()
+    majors = {
+        int(major): Cuda(driver=line["driver"], compiled_for=tuple(line["compiled_for"])) for major, line in lines
+    }
+    return MappingProxyType(majors)
+
+
 @cache
 def load_requirements() -> Mapping[str, Requirement]:
     """Every line of the table by its role; read once."""
-    document = _document()
-    return MappingProxyType({role: _requirement(role, line, document) for role, line in document["roles"].items()})
-
-
-def driver_for_cuda(major: int) -> str | None:
-    """The first driver that runs programs of this CUDA major; None where the table does not know it."""
-    line = _document()["cuda_driver"].get(str(major))
-    return str(line["driver"]) if line else None
+    return MappingProxyType({role: _requirement(role, line) for role, line in _document()["roles"].items()})
 
 
 def older(version: str, least: str) -> bool:
@@ -68,14 +89,14 @@ def _document() -> dict[str, Any]:
     return document
 
 
-def _requirement(role: str, line: Mapping[str, Any], document: Mapping[str, Any]) -> Requirement:
-    cuda = line["cuda"]
+def _requirement(role: str, line: Mapping[str, Any]) -> Requirement:
+    cuda = load_cuda()[line["cuda"]] if line["cuda"] else None
     return Requirement(
         role=role,
         kernel=line["kernel"],
         engine=line["engine"],
-        cuda=cuda,
-        driver=document["cuda_driver"][str(cuda)]["driver"] if cuda else None,
-        compute_capability=line["compute_capability"],
+        cuda=line["cuda"],
+        driver=cuda.driver if cuda else None,
+        compute_capability=cuda.compute_capability if cuda else None,
         why=line["why"],
     )

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.gpu.inventory import SIMULATED_MAX, observe, read_seed
+from gpuprov.gpu.wheels import explain_unserved, find_wheels
 
 if TYPE_CHECKING:
-    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
 
 SCHEMA = "gpuprov.gpus/v1"
-PASCAL_AND_VOLTA_END = (7, 5)  # CUDA 13 compiles for this compute capability and later
-CU13_DRIVER = 580
 
 
 def gpus_document(host: HostGpus, root: Path) -> dict[str, Any]:
@@ -28,7 +27,8 @@ def gpus_document(host: HostGpus, root: Path) -> dict[str, Any]:
         "simulated": host.simulated,
         "reason": host.reason,
         "driver_version": host.driver_version,
-        "wheels": choose_wheels(host),
+        "wheels": find_wheels(host),
+        "unserved": explain_unserved(host),
         "gpus": [
             {
                 "index": gpu.index,
@@ -43,18 +43,6 @@ def gpus_document(host: HostGpus, root: Path) -> dict[str, Any]:
             for gpu in gpus
         ],
     }
-
-
-def choose_wheels(host: HostGpus) -> str:
-    """CUDA's Python packages for a host: `none`, `cu12` or `cu13`; CUDA 13 knows neither an older driver nor Pascal."""
-    if host.simulated:
-        return "none"
-    new = int(host.driver_version.partition(".")[0]) >= CU13_DRIVER
-    return "cu13" if new and all(_compiles(gpu) for gpu in host.gpus) else "cu12"
-
-
-def _compiles(gpu: Gpu) -> bool:
-    return gpu.compute_capability is None or gpu.compute_capability >= PASCAL_AND_VOLTA_END
 
 
 def main(arguments: list[str], root: Path = Path("/")) -> int:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpuprov.provision.recipe import CudaWheels
+    from gpuprov.gpu.wheels import CudaWheels
 
 
 def payload_stamp(requirements: Sequence[str], smoke_kernels: Path) -> str:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from gpuprov.gpu.wheels import CudaWheels
     from gpuprov.spec.models import ImageSpec
 
-CudaWheels = Literal["none", "cu12", "cu13"]
 Init = Literal["systemd", "runit"]
 
 ENGINE_IMAGE = "image:"  # a base that the engine already has
@@ -101,7 +101,7 @@ def image_recipe(
     Args:
         spec: Base and packages.
         plane: What the nodes' plane adds.
-        wheels: CUDA's Python packages by the major version of the host's driver; `none` for simulated GPUs.
+        wheels: CUDA's Python packages that serve the host; `none` for simulated GPUs.
         init: What starts the services of a node: `systemd` where the engine can run it.
         roles_path: The folder with the roles.
         smoke_kernels: The folder of that package.

@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.core.requirements import driver_for_cuda
+from gpuprov.core.requirements import load_cuda
 from gpuprov.verify.checks.driver import NO_GPU, facts_of, real_gpu
 from gpuprov.verify.checks.readings import LOOK, LOST, combine, explain_code, gpus_of, values_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
@@ -117,8 +117,8 @@ def judge_wheels(expected: Expectation, seen: Observation) -> Finding:
     name, wheel = max(majors.items(), key=lambda item: item[1])
     has = f"{mark}driver {driver} has CUDA {version // 1000}.{version % 1000 // 10}"
     if version // 1000 < wheel:
-        least = driver_for_cuda(wheel)
-        return failed(f"{has}, {name} needs CUDA {wheel}{f', driver {least} or newer' if least else ''}")
+        needed = load_cuda().get(wheel)
+        return failed(f"{has}, {name} needs CUDA {wheel}{f', driver {needed.driver} or newer' if needed else ''}")
     return passed(f"{has}, the image's packages are of CUDA {wheel}")
 
 

@@ -8,7 +8,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprov.gpu.facts import choose_wheels, gpus_document, main
+from gpuprov.gpu.facts import gpus_document, main
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import Gpu, HostGpus
 
@@ -23,10 +23,11 @@ HOST = HostGpus(
 )
 
 
-def test_pascal_gets_cuda_12_from_a_driver_that_has_13() -> None:
-    assert choose_wheels(HOST) == "cu12"
-    assert choose_wheels(replace(HOST, gpus=(replace(CARD, compute_capability=(8, 9)),))) == "cu13"
-    assert choose_wheels(replace(HOST, driver_version="550.90.07", gpus=())) == "cu12"
+def test_the_document_says_which_wheels_serve_the_host_or_why_none_do(tmp_path: Path) -> None:
+    served = gpus_document(HOST, tmp_path)
+    assert (served["wheels"], served["unserved"]) == ("cu12", None)
+    old = gpus_document(replace(HOST, driver_version="470.1"), tmp_path)
+    assert (old["wheels"], old["unserved"]) == (None, "driver 470.1; CUDA 12 needs driver 525.60 or newer")
 
 
 def test_the_document_names_each_device_by_its_minor(tmp_path: Path) -> None:

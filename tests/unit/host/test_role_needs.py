@@ -54,7 +54,7 @@ OLD_GPU = replace(REAL, gpus=tuple(replace(gpu, compute_capability=(3, 5)) for g
         (replace(HOST, engine=OLD_ENGINE), "slurm", "fail", "engine 4.0.9, 5.0 needed for plain, slurm"),
         (replace(HOST, gpus=replace(REAL, driver_version="470.1")), "slurm", "fail", "driver 470.1, 525.60 needed"),
         (replace(HOST, gpus=replace(REAL, driver_version="470.1")), "plain", "warn", "for slurm, smoke"),
-        (replace(HOST, gpus=OLD_GPU), "slurm", "fail", "compute capability 3.5, 5.0 needed for slurm; "),
+        (replace(HOST, gpus=OLD_GPU), "slurm", "fail", "compute capability 3.5, 5.0 needed for slurm, smoke"),
     ],
 )
 def test_what_is_too_old_is_named_with_the_roles_that_need_more(
@@ -68,9 +68,15 @@ def test_what_is_too_old_is_named_with_the_roles_that_need_more(
 
 def test_the_weakest_gpu_counts() -> None:
     first, *rest = REAL.gpus
-    gpus = replace(REAL, gpus=(replace(first, compute_capability=(7, 0)), *rest))
-    finding = judge(replace(HOST, gpus=gpus))
-    assert (finding.status, finding.evidence) == ("warn", "compute capability 7.0, 7.5 needed for smoke")
+    gpus = replace(REAL, gpus=(replace(first, compute_capability=(3, 7)), *rest))
+    finding = judge(replace(HOST, gpus=gpus), role="plain")
+    assert (finding.status, finding.evidence) == ("warn", "compute capability 3.7, 5.0 needed for slurm, smoke")
+
+
+@pytest.mark.parametrize("capability", [(6, 1), (7, 0), (7, 5)])
+def test_the_packages_of_cuda_12_serve_gpus_that_those_of_13_do_not(capability: tuple[int, int]) -> None:
+    gpus = replace(REAL, gpus=tuple(replace(gpu, compute_capability=capability) for gpu in REAL.gpus))
+    assert judge(replace(HOST, gpus=gpus)).status == "ok"
 
 
 def test_of_simulated_gpus_nothing_is_asked_and_that_is_said() -> None:
