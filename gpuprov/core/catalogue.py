@@ -24,7 +24,7 @@ FIELDS = {
     "node": "NODE",
     "uuid": "UUID",
     "xid": "NUMBER",
-    "given": "what the evidence says",
+    "given": "see the evidence",
     "chain": "DOCKER-USER",
     "bridge": "gpbr0",
     "minors": "-c 0",

@@ -283,7 +283,7 @@ REFUSED = {
     "a name that a node has": ((*CREATE, NODES[1]), 2, f"the name {NODES[1]} is taken"),
     "an address of another network": ((*CREATE, "new", "--addr", "10.9.9.9"), 2, f"{PLACE.mark}0 is {PLACE.subnet(0)}"),
     "a node's address": ((*CREATE, "new", "--addr", PLACE.address(0, 3)), 2, f"in use by node {NODES[1]}"),
-    "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are not 9 GPUs"),
+    "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are fewer than 9 GPUs"),
     "a node that is not there": (("stop", "nobody", "--engine", "docker"), 2, "there is no node nobody"),
     "an undo under a cluster": (("host", "undo", "--engine", "docker"), 3, "no node and no image of gpuprov is left"),
 }

@@ -473,4 +473,4 @@ def _write(node: FakeNode, files: Sequence[File]) -> None:
 
 
 def _error(what: str, evidence: str) -> EngineError:
-    return EngineError(f"fake: {what}", evidence=evidence, fix="see what there is with: gpuprov list --all")
+    return EngineError(f"fake: {what}", evidence=evidence, fix="list the clusters: gpuprov list --all")

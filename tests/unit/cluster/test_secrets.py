@@ -66,7 +66,7 @@ def test_keys_of_what_is_no_clusters_name_are_never_removed(world: World, tmp_pa
     victim.mkdir()
     given = name.format(folder=tmp_path / "data")
     for remove in (secrets.remove_keys, lambda name: cluster_down(world.driver, name, reporter=world.reporter)):
-        with pytest.raises(UsageError, match="is not the name of a cluster"):
+        with pytest.raises(UsageError, match="is not a valid cluster name"):
             remove(given)
     assert victim.exists()
     assert secrets.private_keys() == [b"private\n"]

@@ -42,7 +42,7 @@ PLAIN = {
 }
 RUNTIME = {**PLAIN, "Runtimes": {"runc": {}, "nvidia": {}}}
 CDI = {**RUNTIME, "ServerVersion": "28.3.0", "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}]}
-LACK = "raw cannot serve: the kernel module nvidia-uvm is not loaded"
+LACK = "raw access is not possible: the kernel module nvidia-uvm is not loaded"
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def design(host: HostGpus) -> NodeDesign:
 @pytest.mark.parametrize(
     ("host", "answer", "way"),
     [
-        ("one-gpu", CDI, ("raw", "driver 550.90.07 on the host is all it needs")),
+        ("one-gpu", CDI, ("raw", "driver 550.90.07 on the host is sufficient")),
         ("uvm-missing", CDI, ("cdi", f"docker 28.3.0 has found CDI devices nvidia.com/gpu; {LACK}")),
         ("uvm-missing", RUNTIME, ("nvidia-runtime", f"docker 20.10.24 has the runtime nvidia; {LACK}")),
     ],

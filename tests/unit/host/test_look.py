@@ -119,7 +119,7 @@ def test_an_nvml_that_dies_is_unknown(execute: Any, says: str) -> None:
 
 def test_an_nvml_that_hangs_is_unknown_after_its_time() -> None:
     def hang(*_: object, timeout_s: float, **__: Any) -> Completed:
-        raise TimedOut(f"it did not end within {timeout_s:g} s", evidence="")
+        raise TimedOut(f"it did not finish within {timeout_s:g} s", evidence="")
 
     document = observe(mode="simulated").document
     seen = look_at_host(document, root=Path("/nonexistent"), execute=hang, links=lambda: ())

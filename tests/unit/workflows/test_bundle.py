@@ -207,7 +207,7 @@ def test_it_is_for_its_owner_only_and_overwrites_nothing(tmp_path: Path) -> None
     with pytest.raises(HostNotReady, match="the bundle could not be written"):
         file.write(b"x")
     assert path.read_text() == "somebody was faster"
-    with pytest.raises(UsageError, match="nothing is overwritten") as caught:
+    with pytest.raises(UsageError, match="never overwritten") as caught:
         new_file(tmp_path)
     assert caught.value.fix.endswith("gpuprov bundle ./another-b.tar.gz")
     new_file(tmp_path, "c").write(b"y")

@@ -122,7 +122,7 @@ def test_a_cluster_grows_to_its_count_once_and_is_removed_once(world: World) -> 
 def test_an_empty_name_is_no_cluster_and_not_the_default_one(world: World, goal: ClusterGoal, *, check: bool) -> None:
     cluster(world, count=1)
     for name in ("", ".."):
-        with pytest.raises(UsageError, match="is not the name of a cluster"):
+        with pytest.raises(UsageError, match="is not a valid cluster name"):
             cluster(world, goal, name=name, check=check)
     assert world.names == ["c000"]
 
