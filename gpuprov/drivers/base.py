@@ -46,28 +46,31 @@ Status = Literal["running", "stopped", "frozen", "error"]
 Stream = Literal["stdout", "stderr"]
 
 _LACKS: dict[Capability, tuple[str, str]] = {
-    "snapshot": ("keeps no snapshots of nodes", "copy the node with: gpuprov clone NODE NEW"),
-    "privileged": ("makes no privileged nodes", "leave out `privileged: true` and --privileged, or use --engine lxd"),
-    "expose-live": (
-        "cannot forward a port into a running node",
-        "stop it first: gpuprov stop NODE; then expose the port and start it again",
+    "snapshot": ("does not support snapshots", "copy the node: gpuprov clone NODE NEW"),
+    "privileged": (
+        "does not support privileged nodes",
+        "remove `privileged: true` and --privileged, or use --engine lxd",
     ),
-    "devices-live": ("cannot change the devices of a running node", "stop it first: gpuprov stop NODE"),
-    "systemd": ("runs no systemd in its nodes", "use --engine lxd"),
-    "jobs": ("runs no command as a node of its own", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
+    "expose-live": (
+        "cannot forward a port to a running node",
+        "stop the node first: gpuprov stop NODE; then expose the port and start it again",
+    ),
+    "devices-live": ("cannot change the devices of a running node", "stop the node first: gpuprov stop NODE"),
+    "systemd": ("does not run systemd in nodes", "use --engine lxd"),
+    "jobs": ("does not support jobs", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
 }
 
 
 class NotCapable(EngineError):
-    """The engine's driver has not got the capability that is asked for."""
+    """The engine's driver does not have the required capability."""
 
 
 def require_capability(driver: Driver, capability: Capability, *, fix: str = "") -> None:
-    """Raise NotCapable, with the way round that is given or the general one, if the driver has not got it."""
+    """Raise NotCapable if the driver lacks it; the fix is the given workaround or the general one."""
     if capability not in driver.capabilities:
         lack, way_round = _LACKS[capability]
         has = ", ".join(sorted(driver.capabilities)) or "none"
-        raise NotCapable(f"{driver.name} {lack}", evidence=f"its capabilities: {has}", fix=fix or way_round)
+        raise NotCapable(f"{driver.name} {lack}", evidence=f"supported: {has}", fix=fix or way_round)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,9 +269,9 @@ class Call:
         if self.timeout_s is None or result.exit_code != _KILLED or elapsed_s < self.timeout_s:
             return result
         raise TimedOut(
-            f"`{' '.join(self.argv)}` in {node} did not end in {self.timeout_s:.0f} s",
+            f"`{' '.join(self.argv)}` in {node} did not finish within {self.timeout_s:.0f} s",
             evidence=(result.stderr or result.stdout)[-2000:].strip() or "no output",
-            fix=f"look inside with: gpuprov shell {node}",
+            fix=f"inspect the node: gpuprov shell {node}",
         )
 
 

@@ -93,7 +93,7 @@ def image_recipe(
     if role != "plain" and not (roles_path / role).is_dir():
         there = sorted(path.name for path in roles_path.iterdir() if path.is_dir())
         raise UsageError(
-            f"gpuprov has no role {role!r} for an image",
+            f"there is no image for the role {role!r}",
             evidence=f"roles: {', '.join(there)}",
             fix="use plain or slurm",
         )

@@ -238,7 +238,7 @@ def test_every_verb_on_nodes_works_or_names_what_docker_lacks(gpuprov: Gpuprov) 
     assert "gpuprov.sharing=exclusive" in do("show", "dkw0")
     assert "dkw0" in do("list", "--engine", "docker")
     refused = do("expose", "dkw0", "8080", "--port", "17080", expect=4)
-    assert "docker cannot forward a port into a running node" in refused
+    assert "docker cannot forward a port to a running node" in refused
     assert "its capabilities: jobs, snapshot" in refused
     assert "gpuprov stop dkw0 && gpuprov expose dkw0 8080 --port 17080 && gpuprov start dkw0" in refused
     do("exec", "dkw0", "--", "sh", "-c", "echo one >/root/kept")
@@ -279,7 +279,7 @@ REFUSED = {
         4,
         "no image 'no:1'",
     ),
-    "a privileged node": ((*CREATE, "new", "--privileged"), 4, "docker makes no privileged nodes"),
+    "a privileged node": ((*CREATE, "new", "--privileged"), 4, "docker does not support privileged nodes"),
     "a name that a node has": ((*CREATE, NODES[1]), 2, f"the name {NODES[1]} is taken"),
     "an address of another network": ((*CREATE, "new", "--addr", "10.9.9.9"), 2, f"{PLACE.mark}0 is {PLACE.subnet(0)}"),
     "a node's address": ((*CREATE, "new", "--addr", PLACE.address(0, 3)), 2, f"in use by node {NODES[1]}"),
@@ -358,7 +358,7 @@ def test_no_permission_on_the_daemons_socket(gpuprov: Gpuprov) -> None:
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *caps)
     refused = gpuprov(*UP, "--engine", "docker", expect=3, before=nobody, variables={"HOME": "/nonexistent"})
     has_three_parts(refused)
-    assert "this user may not talk to docker" in refused.stderr
+    assert "this user has no access to docker" in refused.stderr
     assert "usermod -aG" in refused.stderr
 
 

@@ -143,7 +143,7 @@ def test_an_engine_s_disk_that_fills_up_under_a_node(
     assert isinstance(error, EngineError)
     assert "large" in error.what
     assert "no space left" in error.evidence.lower()
-    assert {"lxd": "make room in the storage pool: lxc storage info small", "docker": "docker system df"}[
+    assert {"lxd": "free some space in the storage pool: lxc storage info small", "docker": "docker system df"}[
         engine
     ] in error.fix
     assert seconds < QUICK_S
@@ -282,7 +282,7 @@ LIMITS = {"garbage": 15.0, "slow": 15.0, "hangs": 15.0}
 def test_an_index_of_wheels_that_does_not_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manner: str) -> None:
     with mirror(manner, monkeypatch):
         error, seconds = failure(lambda: ensure_wheels(["numpy"], python="3.11", cache=tmp_path, timeout_s=4.0))
-    assert "could not fetch the Python packages of the image: numpy" in error.what
+    assert "could not download the Python packages of the image: numpy" in error.what
     assert "pip download" in error.fix
     assert seconds < LIMITS[manner]
     assert list(tmp_path.iterdir()) == []

@@ -132,7 +132,7 @@ def test_no_permission_on_the_engines_socket(gpuprov: Gpuprov) -> None:
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *caps)
     refused = gpuprov(*UP, expect=3, before=nobody, variables={"HOME": "/nonexistent"})
     has_three_parts(refused)
-    assert "this user may not talk to lxd" in refused.stderr
+    assert "this user has no access to lxd" in refused.stderr
     assert "usermod -aG" in refused.stderr
 
 

@@ -379,7 +379,7 @@ def parse_gpu_access(info: Mapping[str, Any], *, cdi_files: Sequence[str]) -> di
         if any(name.startswith(f"{CDI_KIND}=") for name in names):
             offers["cdi"] = f"docker {version} has found CDI devices {CDI_KIND}"
     elif info.get("CDISpecDirs") and cdi_files:
-        offers["cdi"] = f"docker {version} reads {', '.join(cdi_files)}"
+        offers["cdi"] = f"docker {version} uses {', '.join(cdi_files)}"
     if "nvidia" in (info.get("Runtimes") or {}):
         offers["nvidia-runtime"] = f"docker {version} has the runtime nvidia"
     return offers

@@ -26,7 +26,7 @@ def test_a_line_with_options_in_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_several_entries_are_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "c001: slurm: slurm-gres: Slurm counts 0 GPUs, the node has 1"]) == 0
+    assert main(["explain", "c001: slurm: slurm-gres: Slurm counts 0 GPUs, but the node has 1"]) == 0
     first, second = capsys.readouterr().out.split("\n\n")
     assert first.startswith("slurm-gres-count: ")
     assert second.startswith("slurm-gres: ")

@@ -152,13 +152,13 @@ def test_of_foreign_nodes_only_where_they_are_is_in_it(world: World, sources: So
 
 def test_an_engine_that_is_dead_is_named_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
     def dead(_: str) -> Driver:
-        raise HostNotReady("the lxd daemon does not answer", evidence="refused", fix="gpuprov host prepare")
+        raise HostNotReady("the lxd daemon does not respond", evidence="refused", fix="gpuprov host prepare")
 
     asked = Sources(**{**vars(sources), "open_engine": dead})
     collected = make_bundle(new_file(tmp_path), asked, reporter=world.reporter)
     assert "lxd" in collected.missing
     parts = unpack(tmp_path / "b.tar.gz")
-    assert "lxd: the lxd daemon does not answer: refused (fix: gpuprov host prepare)" in parts["README.txt"]
+    assert "lxd: the lxd daemon does not respond: refused (fix: gpuprov host prepare)" in parts["README.txt"]
     assert "versions.json" in parts
 
 
