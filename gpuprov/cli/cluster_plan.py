@@ -22,4 +22,4 @@ def command(session: Session, /, **wanted: object) -> None:
 
     driver, spec = wanted_spec(wanted)
     lines = plan_up(driver, spec, host_gpus(session, spec.gpus.mode))
-    session.show({"plan": list(lines)}, "\n".join(lines) or "nothing to do: the cluster is as asked")
+    session.show({"plan": list(lines)}, "\n".join(lines) or "nothing to do: the cluster matches its spec")

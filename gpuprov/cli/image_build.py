@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--base", default="bookworm", show_default=True, help="A suite to build from, or image:NAME.")
-@click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; may be repeated.")
+@click.option("--base", default="bookworm", show_default=True, help="Suite to build from, or image:NAME.")
+@click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; repeatable.")
 @click.option(
-    "--role", type=click.Choice(["plain", "slurm"]), default="slurm", show_default=True, help="What nodes are for."
+    "--role", type=click.Choice(["plain", "slurm"]), default="slurm", show_default=True, help="Purpose of the nodes."
 )
 @gpu_mode_option
 @engine_option
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def command(
     session: Session, base: str, packages: tuple[str, ...], role: str, gpu_mode: str | None, engine: str | None
 ) -> None:
-    """Build the node image, unless the engine has it already."""
+    """Build the node image if the engine does not have it."""
     from gpuprov.core.outcome import Outcome
     from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
     from gpuprov.workflows.image_verbs import build_image

@@ -95,9 +95,18 @@ def _fail_unexpectedly(session: Session, error: Exception) -> int:
     session.log.error(error)
     line = str(error).strip().split("\n", maxsplit=1)[0]
     what = f"unexpected {type(error).__name__}: {line}"
-    where = f"traceback: {session.log.path}" if session.log.path else "no log could be written; run it again with sudo"
+    where = (
+        f"traceback: {session.log.path}"
+        if session.log.path
+        else "no log could be written; run the command again with sudo"
+    )
     tell(f"error: {what}\n{where}\n")
     if session.as_json:
-        parts = {"what": what, "evidence": where, "fix": "report it with that file", "exit_code": EXIT_UNEXPECTED}
+        parts = {
+            "what": what,
+            "evidence": where,
+            "fix": "report the error and attach that file",
+            "exit_code": EXIT_UNEXPECTED,
+        }
         session.show({"error": parts}, "")
     return EXIT_UNEXPECTED

@@ -54,19 +54,19 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
             raise NotOurs(
                 f"the network {request.name} exists and was not made by gpuprov",
                 evidence=f"address {found.address or 'none'}, managed by the engine: {found.managed}",
-                fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
+                fix="choose other bridges: network.bridge and network.private_bridge in the spec",
             )
         owner = found.labels[LABEL_CLUSTER]
         if owner != spec.name:
             raise UsageError(
                 f"the network {request.name} belongs to cluster {owner}",
                 evidence=f"label gpuprov.cluster={owner}",
-                fix=f"give cluster {spec.name} bridges and subnets of its own, or: gpuprov cluster down {owner}",
+                fix=f"choose other bridges and subnets for cluster {spec.name}, or: gpuprov cluster down {owner}",
             )
         if found.address != request.address and not as_recorded:
             raise UsageError(
-                f"the network {request.name} has another address than the spec asks for",
-                evidence=f"it has {found.address}, the spec says {request.address}",
+                f"the address of the network {request.name} differs from the spec",
+                evidence=f"it has {found.address}, the spec has {request.address}",
                 fix=f"gpuprov cluster down {spec.name}, then bring it up with the new subnet",
             )
     return tuple(request for request in wanted if request.name not in present)

@@ -155,7 +155,7 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {node.name} is taken by an instance that gpuprov did not make",
+                f"the name {node.name} is taken by an instance that gpuprov did not create",
                 evidence=f"{node.name} is {node.status} and has no gpuprov label",
                 fix="set another nodes.prefix in the spec, or rename that instance",
             )
@@ -222,7 +222,7 @@ def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[st
     if number is None:
         raise UsageError(
             f"{name} has lost its addresses",
-            evidence="its instance fixes none",
+            evidence="its instance has no fixed address",
             fix=f"gpuprov rm {name}, then create it again",
         )
     addresses = {"eth0": public_address(number, spec.network), "eth1": private_address(number, spec.network)}

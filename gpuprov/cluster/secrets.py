@@ -45,9 +45,9 @@ def munge_key(driver: Driver, holders: Sequence[str]) -> bytes:
             return key
         found = f"{MUNGE_KEY} has {len(key)} bytes"
     raise EngineError(
-        f"{holders[0]} has no usable munge key, and neither has another node",
+        f"{holders[0]} has no usable munge key, and neither does any other node",
         evidence=found,
-        fix="gpuprov cluster down, then up: the nodes cannot trust each other",
+        fix="gpuprov cluster down, then up: the nodes cannot authenticate each other",
     )
 
 

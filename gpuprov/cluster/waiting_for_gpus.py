@@ -97,7 +97,7 @@ def when_free(
             return seen
 
         ahead = sum(ticket.number < place.number for ticket in neighbours.queue.waiting())
-        reporter.note(f"waiting ({ahead} before this one): {refusal.what}: {refusal.evidence}")
+        reporter.note(f"waiting ({ahead} requests ahead): {refusal.what}: {refusal.evidence}")
         wait = Wait(
             what=f"GPUs: {refusal.what}",
             timeout_s=patience.wait_s,

@@ -64,21 +64,21 @@ def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec],
         if spec is None:
             raise EngineError(
                 f"cluster {cluster} has no recorded spec",
-                evidence="its first `cluster up` did not end",
+                evidence="its first `cluster up` did not finish",
                 fix="gpuprov cluster up",
             )
-        return "".join(f"{line}\n" for line in plan_up(spec)) or "nothing to do: the cluster is as asked\n"
+        return "".join(f"{line}\n" for line in plan_up(spec)) or "nothing to do: the cluster matches its spec\n"
 
     def slurm() -> str:
         state = observe_cluster(driver, cluster)
         if not state.slurm_nodes:
-            return "no node of the cluster is in Slurm\n"
+            return "the cluster has no Slurm nodes\n"
         name = controller_name(state.spec or ClusterSpec(name=cluster))
         controller = next((node for node in state.slurm_nodes if node.name == name), None)
         if controller is None:
             raise EngineError(
                 f"cluster {cluster} has no Slurm controller",
-                evidence=f"it would be {name}, which is not there",
+                evidence=f"it would be {name}, which does not exist",
                 fix="gpuprov cluster up",
             )
         return _tell(driver, controller, CONTROLLER_COMMAND)
@@ -119,7 +119,7 @@ def _spec_document(state: ClusterState) -> dict[str, object] | None:
 def _tell(driver: Driver, node: NodeState, line: str) -> str:
     if node.status != "running":
         raise EngineError(
-            f"node {node.name} does not run", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
+            f"node {node.name} is not running", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
         )
     result = driver.run(node.name, ["sh", "-c", line], timeout_s=_COMMAND_S)
     return f"$ {line}\n{result.stdout}{result.stderr}"

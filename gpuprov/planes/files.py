@@ -99,8 +99,8 @@ def _munge_owner(state: ClusterState, images: Mapping[Role, ImageState]) -> str:
     owner = image.labels.get(LABEL_MUNGE_OWNER)
     if owner is None:
         raise UsageError(
-            f"the image {image.name} cannot serve role slurm",
+            f"the image {image.name} does not support the role slurm",
             evidence=f"it has no label {LABEL_MUNGE_OWNER}: gpuprov did not build it for that role",
-            fix="leave --image out, or use --role plain",
+            fix="omit --image, or use --role plain",
         )
     return owner

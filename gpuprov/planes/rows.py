@@ -92,5 +92,5 @@ def _health(node: NodeState, slurm_state: str) -> str:
     if node.status != "running":
         return f"{node.status}: gpuprov start {node.name}"
     if slurm_state and not slurm.is_ready(slurm_state):
-        return f"Slurm says {slurm_state}: gpuprov cluster up"
+        return f"Slurm reports {slurm_state}: gpuprov cluster up"
     return "ok"

@@ -192,8 +192,8 @@ def refuse_answering(address: str, bridge: str, *, engine: str) -> None:
     if answered:
         raise UsageError(
             f"the address {address} is in use",
-            evidence=f"something on {bridge} answers at it that {engine} does not know",
-            fix="choose another: gpuprov list shows the nodes' addresses",
+            evidence=f"something on {bridge} that {engine} does not know responds at this address",
+            fix="choose another address: gpuprov list shows those of the nodes",
         )
 
 
@@ -218,7 +218,7 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {name} is taken by an instance that gpuprov did not make",
+                f"the name {name} is taken by an instance that gpuprov did not create",
                 evidence=f"{engine} has {name}, {node.status}, without a gpuprov label",
                 fix="choose another name",
             )
@@ -226,7 +226,7 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             raise UsageError(
                 f"the name {name} is taken",
                 evidence=f"cluster {node.labels[LABEL_CLUSTER]} has a node {name} ({node.status}), "
-                "which this same command did not make",
+                "which was created by a different command",
                 fix=f"choose another name, or remove it: gpuprov rm {name}",
             )
 
@@ -236,15 +236,15 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
     role = order.role or spec.nodes.role
     if role == "slurm" and not state.slurm_nodes and order.name != controller_name(spec):
         raise UsageError(
-            f"cluster {spec.name} has no Slurm controller that {order.name} could join",
-            evidence=f"the controller would be {controller_name(spec)}, and there is no such node",
+            f"cluster {spec.name} has no Slurm controller for {order.name} to join",
+            evidence=f"the controller would be {controller_name(spec)}, but there is no such node",
             fix="gpuprov cluster up -n 4, or --role plain",
         )
     stopped = [node for node in state.slurm_nodes if node.name == controller_name(spec) and node.status != "running"]
     if role == "slurm" and stopped:
         raise UsageError(
             f"the controller {stopped[0].name} of cluster {spec.name} is {stopped[0].status}",
-            evidence=f"Slurm's controller runs there, and {order.name} would have to register with it",
+            evidence=f"it runs Slurm's controller, and {order.name} has to register with it",
             fix=f"gpuprov start {stopped[0].name}, or --role plain",
         )
     nodes = replace(
@@ -283,9 +283,9 @@ def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> dict
     public, private = public_address(number, spec.network), private_address(number, spec.network)
     if str(private.ip) in taken:
         raise UsageError(
-            f"the private address {private.ip} that goes with {public.ip} is in use",
+            f"the private address {private.ip}, which belongs to {public.ip}, is in use",
             evidence=f"by {taken[str(private.ip)]}",
-            fix="choose another --addr: gpuprov list shows what is taken",
+            fix="choose another --addr: gpuprov list shows the addresses in use",
         )
     return {
         "both": {"eth0": public, "eth1": private},

@@ -332,7 +332,7 @@ def test_what_somebody_else_has_is_left_alone(
                     gpuprov(*UP, "-n", "5", expect=4),
                     gpuprov(*CREATE, FOREIGN, expect=4),
                 ),
-                "gpuprov did not make": tuple(gpuprov(verb, FOREIGN, expect=2) for verb in ("rm", "stop", "show")),
+                "gpuprov did not create": tuple(gpuprov(verb, FOREIGN, expect=2) for verb in ("rm", "stop", "show")),
                 **{f"{name} exists and was not made": (up(bridge=name), up(private_bridge=name)) for name in theirs},
                 f"the subnet {PLACE.subnet(2)} is in use on this host": (up(subnet=PLACE.subnet(2)),),
             }
@@ -414,7 +414,7 @@ def test_another_spec_restarts_nodes_by_name_and_not_under_a_job(
             before = world.look()
             refused = gpuprov(*up, expect=2)
             has_three_parts(refused)
-            assert f"jobs run on nodes that would be removed or restarted: {', '.join(NODES)}" in refused.stderr
+            assert f"jobs are running on nodes that would be removed or restarted: {', '.join(NODES)}" in refused.stderr
             assert f" on {NODES[1]}" in refused.stderr
             assert world.look() == before
             gpuprov.in_node(NODES[0], "scancel", "--user=root")
@@ -449,4 +449,4 @@ def test_what_is_gone_is_unchanged_on_a_host_without_lxd_and_an_error_beside_a_s
     assert gpuprov(*argv, variables=alone).stdout == "unchanged\n"
     refused = gpuprov(*argv, variables=silent, expect=2)
     has_three_parts(refused)
-    assert "on the engines that answer" in refused.stderr
+    assert "on the engines that respond" in refused.stderr

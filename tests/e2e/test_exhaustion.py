@@ -76,7 +76,7 @@ def test_no_room_for_what_an_image_is_built_from(gpuprov: Gpuprov, cluster: Fini
     build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
     started = time.monotonic()
     refused = gpuprov(*build, expect=3, before=mounted_over("/var/cache/gpuprov", "1M"))
-    assert "too little room on the disk for what an image is built from" in refused.stderr
+    assert "not enough disk space to build an image" in refused.stderr
     assert "df -h /var/cache/gpuprov" in refused.stderr
     has_three_parts(refused, started)
 

@@ -310,7 +310,7 @@ NONSENSE = {
     "--gpu-memory=1PB": "is not a valid amount of memory",
     "--gpu-memory=1000GiB": "there is no GPU with 1000 GiB",
     "--gpu-model=Voodoo": "there is no GPU of model 'Voodoo'",
-    "--wait=soon": "is not how long to wait",
+    "--wait=soon": "is not a valid duration",
     "-eNVIDIA_VISIBLE_DEVICES=all --exclusive": "contradicts",
     "-eHOUDINI_GPU_REQUESTED=1 --gpus=2": "contradicts",
     "-eHOUDINI_GPU_ENABLED=perhaps": "is neither true nor false",

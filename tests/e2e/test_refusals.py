@@ -206,9 +206,9 @@ def test_a_foreign_instance_is_left_alone(gpuprov: Gpuprov, lxc: Callable[..., s
         for argv in ((*UP, "-n", "5"), (*CREATE, "e004")):
             refused = gpuprov(*argv, expect=4)
             has_three_parts(refused)
-            assert "the name e004 is taken by an instance that gpuprov did not make" in refused.stderr
+            assert "the name e004 is taken by an instance that gpuprov did not create" in refused.stderr
         for verb in ("rm", "stop", "start", "show"):
-            assert "gpuprov did not make" in gpuprov(verb, "e004", expect=2).stderr
+            assert "gpuprov did not create" in gpuprov(verb, "e004", expect=2).stderr
         assert "e004" in lxc("list", "--format", "csv", "--columns", "n").split()
     finally:
         lxc("delete", "e004")

@@ -320,7 +320,7 @@ class FakeDriver:
             if not snapshot or "/" in snapshot:
                 raise _error(f"{snapshot!r} is not a valid snapshot name", "it is empty or contains a slash")
             if snapshot in node.snapshots:
-                raise _error(f"{name} has a snapshot {snapshot} already", f"snapshots: {', '.join(node.snapshots)}")
+                raise _error(f"{name} already has a snapshot {snapshot}", f"snapshots: {', '.join(node.snapshots)}")
             kept = ("labels", "attachments", "devices", "mounts", "files", "exposed")
             node.snapshots[snapshot] = {field: copy.copy(getattr(node, field)) for field in kept}
 

@@ -94,7 +94,7 @@ def test_the_way_is_chosen_by_what_is_there_and_shown_with_its_reason(
     node = NodeState(name="c000", status="running", labels=labels)
     state = ClusterState(name="lab", spec=None, nodes=(node,), others=(), networks=())
     found = judge_lease(expect_node(node, state, gpus), Observation(facts={}, seconds=0))
-    assert (found.status, found.evidence) == ("pass", f"holds {made.gpus[0]} by {kind} ({reason})")
+    assert (found.status, found.evidence) == ("pass", f"the node holds {made.gpus[0]}, access by {kind} ({reason})")
     doctor = judge_access(gpus_of(host), offers)
     assert doctor.status == "ok"
     assert doctor.evidence.startswith(f"{kind}: {reason}")

@@ -102,8 +102,11 @@ def test_nvml_is_not_asked_where_there_is_none() -> None:
 @pytest.mark.parametrize(
     ("execute", "says"),
     [
-        (lambda *_, **__: run([sys.executable, "-c", "print('?')"], timeout_s=5), "no answer"),
-        (lambda *_, **__: run([sys.executable, "-c", "import os; os.abort()"], timeout_s=5, check=False), "no answer"),
+        (lambda *_, **__: run([sys.executable, "-c", "print('?')"], timeout_s=5), "did not respond"),
+        (
+            lambda *_, **__: run([sys.executable, "-c", "import os; os.abort()"], timeout_s=5, check=False),
+            "did not respond",
+        ),
         (answering({"error": "OSError: x"}), "OSError"),
     ],
 )

@@ -51,7 +51,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-nvml", "fail", "code 18", {"nvml": MISMATCH}),
     ("host-nvml", "fail", "/proc/driver/nvidia/gpus", {"driver": {**DRIVER, "gpus": DRIVER["gpus"][:3]}}),
     ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
-    ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not answer within 45 s"}}),
+    ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not respond within 45 s"}}),
     ("host-xid", "fail", "): 79,", {"log": xid(79)}),
     ("host-xid", "fail", "): 48,", {"log": xid(48)}),
     (

@@ -178,7 +178,7 @@ def test_every_engine_is_in_it_and_a_dead_one_hides_no_other(world: World, sourc
 
 def test_no_cluster_is_named_too(world: World, sources: Sources, tmp_path: Path) -> None:
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
-    assert "no cluster" in collected.missing["lxd/clusters"]
+    assert "no gpuprov cluster" in collected.missing["lxd/clusters"]
     assert "fake/nodes.json" in collected.parts
 
 

@@ -123,7 +123,7 @@ def test_a_real_node_is_not_simulated(recording: Recording) -> None:
     engine.answers["c000"] = lambda: answer(document())
     result = run(engine, recording)["c000"]
     assert result.verdict == "fail"
-    assert "they ran on the simulator" in result.evidence
+    assert "the kernels ran on the simulator" in result.evidence
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_real_node_is_not_simulated(recording: Recording) -> None:
     [
         (["c009"], "has no node c009"),
         (["c000", "x"], "has no node x"),
-        (["c002"], "c002 does not run"),
+        (["c002"], "c002 is not running"),
         (["c003"], "no GPU"),
     ],
 )
@@ -143,7 +143,7 @@ def test_nodes_that_cannot_be_asked_are_refused_before_any_runs(
     with pytest.raises(UsageError, match=what) as caught:
         run(engine, recording, *names)
     assert caught.value.evidence
-    assert caught.value.fix.removeprefix("name a node that holds one: ").startswith("gpuprov ")
+    assert caught.value.fix.removeprefix("choose a node that holds a GPU: ").startswith("gpuprov ")
     assert engine.asked == []
 
 
@@ -181,11 +181,11 @@ def test_senseless_seconds_are_refused(recording: Recording, seconds: float) -> 
             "the image cannot run",
         ),
         (refusal("numba-cuda cannot be imported", "ModuleNotFoundError", 3), "the image cannot run"),
-        (answer({**document(), "results": [], "error": None}), "it did not run"),
+        (answer({**document(), "results": [], "error": None}), "the kernel did not run"),
         (answer({"schema": "gpuprov.smoke/v1"}), "is malformed"),
         (answer({**document(), "error": "x"}, exit_code=2), "is malformed"),
         (answer({**document(), "results": [3]}), "is malformed"),
-        (answer(document(), exit_code=1), "exits with 1"),
+        (answer(document(), exit_code=1), "exited with 1"),
     ],
 )
 def test_an_answer_that_proves_nothing_is_unknown(recording: Recording, said: ExecResult, evidence: str) -> None:

@@ -87,7 +87,7 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
         except ImportError as error:
             raise AnsibleConnectionFailure(NO_GPUPROV.format(python=sys.executable, error=error)) from error
         if not owner_lives(os.environ.get(OWNER_VARIABLE, "self")):
-            raise AnsibleConnectionFailure("the gpuprov that started this play is gone")
+            raise AnsibleConnectionFailure("the gpuprov process that started this play has ended")
         self._connected = True
         return self
 

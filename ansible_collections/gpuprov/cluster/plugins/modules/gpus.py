@@ -93,7 +93,9 @@ def act(module: Module) -> dict[str, Any]:
     board = look_at_gpus(host, host_neighbours())
     silent = [one for one in board.silent if engine in (None, one.engine)]
     for one in silent:
-        module.warn(f"{one.engine} does not answer, nobody knows what it holds: {one.error.what}; {one.error.fix}")
+        module.warn(
+            f"{one.engine} does not respond; the GPUs that it holds are unknown: {one.error.what}; {one.error.fix}"
+        )
     can_be_leased = {unit.uuid for unit in host.units}
     gpus = []
     for row in board.rows:
