@@ -58,7 +58,7 @@ def select_device(index: int) -> dict[str, Any]:
             cuda.select_device(index)
     except Exception as error:  # numba raises unrelated types here, ImportError and OSError among them
         raise DeviceError(
-            "no GPU that CUDA can use",
+            "CUDA found no usable GPU",
             evidence=f"numba.cuda: {type(error).__name__}: {' '.join(str(error).split())[:500]}",
             remedy=_REMEDY,
         ) from error

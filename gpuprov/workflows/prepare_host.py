@@ -110,7 +110,7 @@ def explain(failed: TaskFailed) -> HostNotReady | TaskFailed:
     shutil.rmtree(failed.folder, ignore_errors=True)  # its log says no more than this error
     evidence, _, fix = failed.event.message.partition(FIX)
     return HostNotReady(
-        f"the host does not meet a requirement: {failed.event.task.removeprefix(PRECONDITION)}",
+        f"requirement not met: {failed.event.task.removeprefix(PRECONDITION).removeprefix('that ')}",
         evidence=evidence,
         fix=fix or failed.fix,
     )

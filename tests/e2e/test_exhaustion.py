@@ -164,7 +164,7 @@ def test_a_host_is_prepared_for_the_lxd_that_the_environment_names(gpuprov: Gpup
     before = Path("/run/gpuprov/lxd.pid").read_bytes() if Path("/run/gpuprov/lxd.pid").exists() else b""
     prepare = ("host", "prepare", "--pool-size", "5")
     try:
-        assert "Make the pool" in gpuprov(*prepare, variables=variables).stdout
+        assert "Create the pool" in gpuprov(*prepare, variables=variables).stdout
         assert gpuprov(*prepare, variables=variables).stdout == "unchanged\n"
         assert gpuprov("--json", "list", "--engine", "lxd", variables=variables).document["nodes"] == []
         assert (Path("/run/gpuprov/lxd.pid").read_bytes() if before else b"") == before

@@ -157,8 +157,8 @@ def test_a_cluster_in_which_nothing_can_run_is_refused(recording: Recording, nod
 
 
 def test_a_size_that_the_kernel_refuses_is_a_usage_error_with_one_that_works(recording: Recording) -> None:
-    engine = Engine([node("c000")], {"c000": lambda: refusal("anneal cannot take size 63", "powers of two", 2)})
-    with pytest.raises(UsageError, match="cannot take size 63") as caught:
+    engine = Engine([node("c000")], {"c000": lambda: refusal("anneal does not support size 63", "powers of two", 2)})
+    with pytest.raises(UsageError, match="does not support size 63") as caught:
         run(engine, recording, kernel="anneal", size="63")
     assert caught.value.fix == "gpuprov smoke anneal c000 --size 64"
 
@@ -280,7 +280,7 @@ def test_here_without_numba_the_fix_is_the_line_that_installs_it(python: Python)
 
 
 def test_here_without_a_gpu_that_works_the_fix_is_the_simulator(python: Python) -> None:
-    said = json.loads(refusal("no GPU that CUDA can use", "cuInit 999", 3).stdout)
+    said = json.loads(refusal("CUDA found no usable GPU", "cuInit 999", 3).stdout)
     said["error"]["remedy"] = "nvidia-smi"
     with pytest.raises(HostNotReady) as caught:
         smoke_local(Wanted(kernel="matmul"), observe(mode="simulated"), python=python.says(json.dumps(said), 3))
