@@ -55,7 +55,7 @@ def _run(given: Sequence[str]) -> int:
         return EXIT_INTERRUPTED
     except GpuprovError as error:
         return _fail(session, error)
-    except Exception as error:  # noqa: BLE001 - the last resort: what nobody foresaw becomes one line and a log
+    except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error becomes one line and a log
         return _fail_unexpectedly(session, error)
     return int(code or 0)
 

@@ -1,4 +1,4 @@
-"""What one node shall be: everything but its image and its files, decided before anything is made."""
+"""The design of one node: everything but its image and its files, decided before anything is created."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _GIB = 1024**3
 
 @dataclass(frozen=True, kw_only=True)
 class NodeDesign:
-    """A node as it shall be.
+    """The design of a node.
 
     Attributes:
         gpus: UUIDs of its leased GPUs.

@@ -144,7 +144,7 @@ class Neighbours:
         return tuple(request for ticket in tickets if (request := parse_ticket(ticket)) is not None)
 
     def _ask(self, engine: EngineAccess, answer: Callable[[tuple[str, _Answer]], None]) -> None:
-        driver = self._open.pop(engine.name, None)  # after an error the next question connects anew
+        driver = self._open.pop(engine.name, None)  # after an error the next query reconnects
         try:
             driver = driver or engine.open()
             leases = read_leases(driver.list_nodes(), engine=engine.name)

@@ -45,7 +45,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
     """
     wanted = wanted_networks(spec, version=version)
     present = {network.name: network for network in state.networks}
-    as_recorded = state.spec is not None and state.spec.network == spec.network  # then somebody else changed it
+    as_recorded = state.spec is not None and state.spec.network == spec.network  # then it was changed outside gpuprov
     for request in wanted:
         found = present.get(request.name)
         if found is None:
@@ -83,7 +83,7 @@ def ensure_networks(driver: Driver, requests: tuple[NetworkRequest, ...], rollba
 def plan_repairs(
     spec: ClusterSpec, state: ClusterState, *, version: str, expect: Callable[[NetworkRequest], Settings]
 ) -> tuple[tuple[NetworkRequest, str], ...]:
-    """The networks of the cluster that somebody changed, each with what differs, in words."""
+    """The networks of the cluster that were changed, each with its differences in words."""
     present = {network.name: network for network in state.own_networks}
     found = [
         (request, "; ".join(changed_settings(present[request.name].settings, expect(request)).values()))

@@ -34,7 +34,7 @@ class Plan:
 
     Attributes:
         networks: To make.
-        network_repairs: Networks that somebody changed, each with what differs.
+        network_repairs: Networks that were changed, each with its differences.
         remove: Nodes beyond the count, and half-made ones.
         create: Nodes to make.
         repair: Nodes that are not as asked; done in place.
@@ -80,7 +80,7 @@ class Plan:
 
 
 class Expect(Protocol):
-    """What an engine can, and shows of things that nobody has changed: the part of a Driver that a plan needs."""
+    """What an engine supports, and shows for unmodified objects: the part of a Driver that a plan needs."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -98,8 +98,8 @@ def plan_cluster(
 ) -> Plan:
     """Compare spec and state.
 
-    Nodes named otherwise than `prefix` and number (made by create-node) stay, and what create-node was asked for is
-    what they shall be. A node keeps its address and, where they still fit, its GPUs.
+    Nodes without a numbered name (from create-node) are kept, with the options that create-node was given. A node keeps
+    its address and, if they still match, its GPUs.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
@@ -237,7 +237,7 @@ def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[st
 
 
 def _given_addresses(node: NodeState, spec: ClusterSpec) -> dict[str, IPv4Interface]:
-    """The addresses that its labels record, which hold also where somebody changed its configuration."""
+    """The addresses in its labels, which are valid even if its configuration was changed."""
     places = (
         ("eth0", LABEL_ADDRESS, spec.network.subnet),
         ("eth1", LABEL_PRIVATE_ADDRESS, spec.network.private_subnet),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims
 
 Result_co = TypeVar("Result_co", covariant=True)
-_LOOK_S = 0.3  # how often the first in the queue looks; who stands behind him looks less often
+_LOOK_S = 0.3  # how often the first in the queue checks; later ones check less often
 _LOOK_MAX_S = 2.0
 
 
@@ -37,7 +37,7 @@ class Attempt(Protocol[Result_co]):
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long somebody waits for GPUs, and beside whom.
+    """How long a request waits for GPUs, and the other requests on the host.
 
     Attributes:
         wait_s: Seconds; None to be refused at once.
@@ -110,7 +110,7 @@ def when_free(
 
 
 def _silence(look: Callable[[], object]) -> str:
-    """What an engine says that does not answer, as while it is started anew: who waits for hours waits for that too."""
+    """The error of an engine that does not respond, as during a restart: a long wait continues through it."""
     try:
         look()
     except (EngineError, HostNotReady, TimedOut) as error:

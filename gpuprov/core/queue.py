@@ -72,7 +72,7 @@ class Queue:
             name = f"{max(numbers, default=0) + 1:012}"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(name, flags, _READABLE, dir_fd=folder)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # nobody looks before the folder's lock is free
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # no one reads before the folder's lock is free
             os.fchmod(descriptor, _READABLE)
             os.write(descriptor, text.encode())
         return Place(path=self._path / name, descriptor=descriptor)

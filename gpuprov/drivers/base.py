@@ -353,11 +353,11 @@ class Driver(Protocol):
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
         """Replace the device and mount set of a node; networks and exposures stay.
 
-        A running node goes on running; without the capability `devices-live` it is started anew.
+        A running node keeps running; without the capability `devices-live` it is restarted.
         """
 
     def settings(self, request: NodeRequest) -> Settings:
-        """What `NodeState.settings` of a node made from this request shows while nobody has changed it.
+        """What `NodeState.settings` shows for an unmodified node of this request.
 
         Image, labels and files of the request are not looked at. Raises NotCapable where no such node can be made.
         """
@@ -365,12 +365,12 @@ class Driver(Protocol):
     def set_settings(self, name: str, request: NodeRequest) -> None:
         """Bring a node's settings to the request's; what is not `live` takes effect when it starts next.
 
-        Without the capability `devices-live` a running node is started anew for it.
+        Without the capability `devices-live` a running node is restarted for it.
         Labels, files and exposures stay; devices and mounts stay, or become the request's at once.
         """
 
     def push(self, name: str, files: Sequence[File]) -> None:
-        """Write files into a node, running or stopped; missing parent folders are made."""
+        """Write files into a node, running or stopped; missing parent folders are created."""
 
     def pull(self, name: str, path: str) -> bytes:
         """Read a file of a node; EngineError if it is absent."""
@@ -446,7 +446,7 @@ class Driver(Protocol):
         """Add or change labels of a network of ours."""
 
     def network_settings(self, request: NetworkRequest) -> Settings:
-        """What `NetworkState.settings` of a network made from this request shows while nobody has changed it."""
+        """What `NetworkState.settings` shows for an unmodified network of this request."""
 
     def set_network_settings(self, request: NetworkRequest) -> None:
         """Bring a network of ours, its link and its rules on the host to the request's; its labels stay."""

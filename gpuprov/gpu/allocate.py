@@ -52,7 +52,7 @@ def fold_leases(leases: Sequence[Lease], about: Callable[[Lease], str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseRequest:
-    """What a node shall hold.
+    """The GPUs that a node requests.
 
     Attributes:
         node: Its name; of a request that waits, who waits.
@@ -83,7 +83,7 @@ class GpusTaken(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class Silent:
-    """An engine that is installed and does not answer: nobody knows which GPUs its containers hold."""
+    """An engine that is installed but does not respond: the GPUs of its containers are unknown."""
 
     engine: str
     error: GpuprovError
@@ -111,15 +111,15 @@ def allocate(
 ) -> dict[str, tuple[Gpu, ...]]:
     """Choose GPUs for every request, or for none.
 
-    A node whose lease already is what it asks for keeps it. `exclusive` takes GPUs that nobody holds; `shared` the
-    least loaded ones that nobody holds exclusively, lowest index first. Whoever waits comes before the requests: what
-    he could have now is left to him, and of what he needs nothing more is given away.
+    A node whose lease already matches its request keeps it. `exclusive` takes GPUs without holders; `shared` takes the
+    least loaded GPUs without an exclusive holder, lowest index first. Waiting requests come first: GPUs that they could
+    get now, or wait for, are reserved for them.
 
     Args:
         host: Its GPUs.
-        leases: Of every node of the engine, those of the requests included.
-        requests: What nodes of the engine shall hold; a node is named once.
-        claims: What else is to be respected.
+        leases: Those of all nodes of the engine, including the nodes of the requests.
+        requests: The GPU requests of nodes of the engine, at most one for each node.
+        claims: Leases of other engines, waiting requests, and engines that do not respond.
 
     Returns:
         Units by node, in the order of the requests.

@@ -1,4 +1,4 @@
-"""What somebody asks for, by option, spec or environment variable, held against the GPUs of a host: one answer."""
+"""Combine the GPU requests of options, spec and environment variables, and match them with the GPUs of a host."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Default:
     """What holds where the wish is silent.
 
     Attributes:
-        said: The words to quote where somebody chose it on purpose, so that a variable must not contradict it.
+        said: The words to quote if the user chose it explicitly, so that a variable must not contradict it.
     """
 
     count: int = 1

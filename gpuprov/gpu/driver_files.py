@@ -23,7 +23,7 @@ def read_driver_files(root: Path) -> DriverFiles | None:
     """Gather the facts of the loaded driver, or None where none is loaded.
 
     Raises:
-        HostNotReady: The driver's own files make no sense.
+        HostNotReady: The driver's own files have invalid contents.
     """
     version_file = root / "proc/driver/nvidia/version"
     if not version_file.is_file():

@@ -55,7 +55,7 @@ def observe(
 
     Raises:
         HostNotReady: A driver is there but does not work, or mode `real` finds none.
-        UsageError: `simulated_count` makes no sense.
+        UsageError: `simulated_count` is out of range.
     """
     driver = read_driver_files(root)
     if mode == "simulated":
@@ -124,7 +124,7 @@ def _from_proc(driver: DriverFiles) -> HostGpus:
 
 
 def _check_identities(gpus: tuple[Gpu, ...], driver: DriverFiles) -> None:
-    """A node gets its device by minor and its lease by UUID: a wrong pair would hand out somebody else's GPU."""
+    """A node gets its device by minor and its lease by UUID: a wrong pair would pass the GPU of another node."""
     minors = {gpu.uuid: gpu.minor for gpu in driver.gpus}
     wrong = [gpu for gpu in gpus if minors.get(gpu.uuid, gpu.minor) != gpu.minor]
     if wrong or len({gpu.minor for gpu in gpus}) != len(gpus) or len({gpu.uuid for gpu in gpus}) != len(gpus):

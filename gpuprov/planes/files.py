@@ -69,7 +69,7 @@ def plan_files(
     *,
     controller: str,
 ) -> FileSet:
-    """Render the files for the cluster's members, with keys taken from the cluster or made anew."""
+    """Render the files for the cluster's members, with existing or newly generated keys."""
     shared: tuple[File, ...] = (render_hosts(spec.name, members),)
     secret: tuple[File, ...] = ()
     if any(member.slurm for member in members):
@@ -78,7 +78,7 @@ def plan_files(
         owner = _munge_owner(state, images)
         if owner:
             uid, gid = (int(number) for number in owner.split(":"))
-            # the controller first: a key that somebody changed elsewhere is the wrong one
+            # the controller first: a key that was changed elsewhere is the wrong one
             holders = sorted((node.name for node in state.slurm_nodes), key=lambda name: (name != controller, name))
             secret = (File(path=MUNGE_KEY, content=munge_key(driver, holders), mode=0o400, uid=uid, gid=gid),)
     seed: tuple[File, ...] = ()

@@ -35,7 +35,7 @@ _PRIVATE_OFFSET = 1  # the private network has no gateway
 
 
 def number_of_name(name: str, *, prefix: str) -> int | None:
-    """The number in a name that `node_name` gives, or None: with prefix `c`, `c003` is 3 and `gpu1` is nobody's."""
+    """The number in a name that `node_name` gives, or None: with prefix `c`, `c003` is 3 and `gpu1` is None."""
     match = re.fullmatch(re.escape(prefix) + r"([0-9]{3})", name)
     return int(match[1]) if match and int(match[1]) < NODES_MAX else None
 

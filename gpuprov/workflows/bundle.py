@@ -54,7 +54,7 @@ class Sources:
     """Where the parts come from.
 
     Attributes:
-        engines: Those that somebody may have nodes on.
+        engines: Those that may have nodes.
         open_engine: Connects to one of them; may fail, and then the parts that need it are missing.
         observe_gpus: The host's GPUs, for plans.
         root: Where the host's files are looked up.

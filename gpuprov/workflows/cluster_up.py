@@ -94,7 +94,7 @@ def plan_up(
 
 
 def _refuse_what_hurts(driver: Driver, spec: ClusterSpec, state: ClusterState, plan: Plan) -> None:
-    """Stop here, with nothing changed, if the plan would clash with the host or end somebody's job."""
+    """Refuse, before anything changes, a plan that clashes with the host or would end a running job."""
     refuse_host_conflicts(driver, spec, networks=plan.networks, nodes=len(plan.create))
     members = {node.name for node in state.slurm_nodes if node.status == "running"}
     leaving = sorted(members & {*plan.remove, *plan.restart})

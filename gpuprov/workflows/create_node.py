@@ -144,7 +144,7 @@ def plan_node(driver: Driver, order: NodeOrder, host: HostGpus, *, neighbours: N
 
 @dataclass(frozen=True, kw_only=True)
 class _Plan:
-    """A node as it shall be, and what must be there before; `image` is None where the role's own is taken."""
+    """The requested node and its prerequisites; `image` is None if the role's own image is used."""
 
     spec: ClusterSpec
     networks: tuple[NetworkRequest, ...]
@@ -181,7 +181,7 @@ def refuse_answering(address: str, bridge: str, *, engine: str) -> None:
         answered = True
     except ConnectionRefusedError:
         answered = True
-    except OSError:  # nobody, or somebody who drops what we sent but told the kernel his MAC
+    except OSError:  # no answer, or the holder drops our packet but the kernel learned its MAC
         listing = execution.run(["ip", "-j", "neigh", "show", address, "dev", bridge], timeout_s=_BUDGET_S).stdout
         # a removed node stays a reachable neighbour for half a minute; the bridge forgets its port at once
         ports = execution.run(["bridge", "-j", "fdb", "show", "br", bridge], timeout_s=_BUDGET_S).stdout

@@ -38,7 +38,7 @@ def ensure_node(
 
     Args:
         driver: The engine.
-        order: What the node shall be; what is None is not compared with a node that is there.
+        order: The requested node; fields that are None are not compared with an existing node.
         goal: `present` (it runs), `stopped` or `absent`.
         observe_gpus: Tells the host's GPUs; asked only where the answer counts.
         reporter: Is told of phases.

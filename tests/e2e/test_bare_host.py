@@ -113,5 +113,5 @@ def test_prepare_and_undo_twice(
 def test_undo_under_nodes_changes_nothing_each_time(gpuprov: Gpuprov) -> None:
     for _ in range(2):
         refused = gpuprov("host", "undo", expect=3).stderr
-        assert "no node and no image of gpuprov is left" in refused
+        assert "gpuprov has no nodes or images" in refused
     assert gpuprov("host", "prepare").stdout == "unchanged\n"

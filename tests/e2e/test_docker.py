@@ -285,7 +285,7 @@ REFUSED = {
     "a node's address": ((*CREATE, "new", "--addr", PLACE.address(0, 3)), 2, f"in use by node {NODES[1]}"),
     "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are fewer than 9 GPUs"),
     "a node that is not there": (("stop", "nobody", "--engine", "docker"), 2, "there is no node nobody"),
-    "an undo under a cluster": (("host", "undo", "--engine", "docker"), 3, "no node and no image of gpuprov is left"),
+    "an undo under a cluster": (("host", "undo", "--engine", "docker"), 3, "gpuprov has no nodes or images"),
 }
 
 

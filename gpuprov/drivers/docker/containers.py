@@ -229,7 +229,7 @@ def _make(
 def rebuild(
     api: DockerApi, container: Container, blueprint: Blueprint, *, command: Sequence[str], image: str | None = None
 ) -> None:
-    """Replace a node's container by one of another configuration; a running node is started anew.
+    """Replace a node's container by one with another configuration; a running node is restarted.
 
     Args:
         api: The engine.
@@ -287,7 +287,7 @@ def stop(api: DockerApi, identity: str, *, timeout_s: float) -> None:
 
 
 def remove(api: DockerApi, identity: str) -> None:
-    """Remove a container, running or not; it is gone then, whoever removed it."""
+    """Remove a container, running or not; no error if another process removes it at the same time."""
     with contextlib.suppress(NotFound):
         try:
             api.delete(f"/containers/{identity}", force=1, v=1)

@@ -75,7 +75,7 @@ def render_container(
     """The body that makes a container, on the first of its networks.
 
     Args:
-        blueprint: What it shall be.
+        blueprint: The requested configuration.
         labels: Ours.
         image: What it is made from.
         command: Its main process, below Docker's init.
@@ -258,7 +258,10 @@ def render_network(request: NetworkRequest) -> Document:
         place, driver, options = (str(interface.network), str(interface.ip)), "bridge", {BRIDGE_OPTION: request.name}
     else:
         subnet = ipaddress.ip_network(request.subnet or "")
-        place = (str(subnet), str(subnet[-2]))  # nobody has the gateway's address; nodes are counted from below
+        place = (
+            str(subnet),
+            str(subnet[-2]),
+        )  # the gateway's address stays unassigned
         driver, options = "macvlan", {"parent": request.beside} if request.beside else {}
     return {
         "Name": request.name,

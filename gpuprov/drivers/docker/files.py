@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     HasFolder = Callable[[str], bool]
 
-# Docker mounts files of its own here and writes them anew at every start. So what is to be there is kept elsewhere in
+# Docker mounts files of its own here and rewrites them at every start. So the wanted contents are kept elsewhere in
 # the node, and the node's main process copies it when it starts.
 KEPT = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 _LINKS_MAX = 10

@@ -89,8 +89,8 @@ def commit(
         api: The engine.
         container: Running or not.
         tag: The image's, with its repository.
-        hide: Keys of the container's labels, none of which the image shall have.
-        labels: Which it shall have.
+        hide: Keys of container labels that the image must not have.
+        labels: Labels of the image.
     """
     repository, _, name = tag.partition(":")
     body = {"Labels": {**documents.blank(hide), **(labels or {})}}

@@ -130,7 +130,7 @@ class LxdDriver:
         try:
             self._make(body)
         except EngineError as exc:
-            if "already" in exc.evidence:  # somebody else's, made meanwhile: not ours to remove
+            if "already" in exc.evidence:  # created by another process meanwhile: not ours to remove
                 raise
             self._remove(request.name)
             raise

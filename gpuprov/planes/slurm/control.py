@@ -109,7 +109,7 @@ def renew_files(
         spec: Names the controller.
         members: Every node of the cluster.
         old: Those that run and may hold older files.
-        files: The files as they shall be, by node.
+        files: The required files, by node.
         reporter: Hears each node's state.
 
     Returns:
@@ -155,7 +155,7 @@ def outdated(driver: Driver, names: Iterable[str], files: Callable[[str], Sequen
 
 
 def _describe(file: File) -> tuple[str, str]:
-    """What `_LOOK` says of a file that is as it shall be."""
+    """The output of `_LOOK` for a correct file."""
     digest = hashlib.sha256(file.content).hexdigest()
     return f"{digest}  {file.path}", f"{file.mode:o} {file.uid}:{file.gid} {file.path}"
 
