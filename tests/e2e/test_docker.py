@@ -239,7 +239,7 @@ def test_every_verb_on_nodes_works_or_names_what_docker_lacks(gpuprov: Gpuprov) 
     assert "dkw0" in do("list", "--engine", "docker")
     refused = do("expose", "dkw0", "8080", "--port", "17080", expect=4)
     assert "docker cannot forward a port to a running node" in refused
-    assert "its capabilities: jobs, snapshot" in refused
+    assert "supported: jobs, snapshot" in refused
     assert "gpuprov stop dkw0 && gpuprov expose dkw0 8080 --port 17080 && gpuprov start dkw0" in refused
     do("exec", "dkw0", "--", "sh", "-c", "echo one >/root/kept")
     do("snapshot", "dkw0", "first")

@@ -90,7 +90,7 @@ def test_an_image_to_remove_that_is_a_path_is_none(gpuprov: Gpuprov) -> None:
 def test_keys_stay_where_another_engine_has_the_cluster(gpuprov: Gpuprov) -> None:
     said = gpuprov("cluster", "down", "gpte2e", "--engine", "docker")
     assert said.stdout == "unchanged\n"
-    assert "kept the ssh keys: lxd has a cluster gpte2e too" in said.stderr
+    assert "kept the ssh keys: lxd also has a cluster gpte2e" in said.stderr
 
 
 def test_an_error_as_json(gpuprov: Gpuprov) -> None:
