@@ -22,7 +22,7 @@ up: $(BIN)/gpuprov
 	@if [ -L $(LINK) ] && [ ! -e $(LINK) ]; then rm $(LINK); fi
 	@[ -e $(LINK) ] || { mkdir -p $(dir $(LINK)) && ln -s $(HERE)/$(BIN)/gpuprov $(LINK); }
 	@[ "$$(readlink $(LINK))" = "$(HERE)/$(BIN)/gpuprov" ] || \
-		echo "warning: $(LINK) is something else and stays; type $(HERE)/$(BIN)/gpuprov instead of gpuprov" >&2
+		echo "warning: $(LINK) already exists and is not changed; use $(HERE)/$(BIN)/gpuprov instead of gpuprov" >&2
 	$(BIN)/gpuprov host prepare
 	$(BIN)/gpuprov cluster up -n 4
 

@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--forks", type=int, nargs="+", default=[5, 32])
     wanted = parser.parse_args()
-    lines = ["| What | Nodes | Median | Least to most | Runs | Against ours |", "|---|---|---|---|---|---|"]
+    lines = ["| What | Nodes | Median | Range | Runs | Compared with gpuprov's |", "|---|---|---|---|---|---|"]
     count, listed = inventory(wanted.rounds)
     lines += [row(what, count, seconds) for what, seconds in listed.items()]
     for forks in wanted.forks:

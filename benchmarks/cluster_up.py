@@ -183,7 +183,7 @@ def describe_machine(bench: Bench) -> str:
 
 def render(bench: Bench, machine: str, memory: tuple[int, int]) -> str:
     """The table."""
-    rows = ["| What | Median | Least to most | Runs | Against the plain script |", "|---|---|---|---|---|"]
+    rows = ["| What | Median | Range | Runs | Compared with the plain script |", "|---|---|---|---|---|"]
     for what, taken in bench.seconds.items():
         against = ""
         if what.startswith("gpuprov up") and what.replace("gpuprov", "plain") in bench.seconds:

@@ -147,7 +147,7 @@ def time_compose(bench: Bench, project: tuple[str, ...]) -> None:
     started = time.monotonic()
     wait_idle()
     own = time.monotonic() - started
-    bench.seconds["Slurm's own, in compose's containers"].append(own)
+    bench.seconds["Slurm alone, in compose's containers"].append(own)
     bench.seconds["compose up 4, until idle"].append(taken + own)
 
 
@@ -166,7 +166,7 @@ def describe_machine(bench: Bench, compose: tuple[str, ...]) -> str:
 
 def render(bench: Bench) -> str:
     """The table."""
-    rows = ["| What | Median | Least to most | Runs |", "|---|---|---|---|"]
+    rows = ["| What | Median | Range | Runs |", "|---|---|---|---|"]
     for what, taken in bench.seconds.items():
         median = f"{statistics.median(taken):.2f} s"
         rows.append(f"| {what} | {median} | {min(taken):.2f} to {max(taken):.2f} s | {len(taken)} |")

@@ -4,7 +4,7 @@ Usage, as root, with Docker prepared: python -m benchmarks.gpu_request [--contai
 
 Makes containers of gpuprov's own, each holding a GPU, and then asks for one GPU again and again, as `gpuprov run` does
 in its process: image, host lock, nodes of Docker, leases of every other engine, the queue, the choice, the design
-of the container. Only the container is not made. Docker's own time is the SDK's bare list of the same containers, in
+of the container. Only the container is not made. Docker's own time is the SDK's plain list of the same containers, in
 turn in the same run. Prints a table in Markdown; docs/benchmarks.md holds one.
 """
 
@@ -87,9 +87,9 @@ def measure(driver: DockerDriver, host: LocalHost, rounds: int) -> dict[str, lis
         run_job(driver, order, host, patience=AT_ONCE, write=lambda *_: None, reporter=Silent())
 
     acts: dict[str, Callable[[], object]] = {
-        "a request for one GPU, decided": ask,
-        "of that: the leases of the other engines": lambda: neighbours.survey(without="docker"),
-        "the docker SDK's bare list": lambda: client.containers(all=True),
+        "request for one GPU, up to the decision": ask,
+        "of that: leases of the other engines": lambda: neighbours.survey(without="docker"),
+        "the docker SDK's plain list of containers": lambda: client.containers(all=True),
     }
     for act in acts.values():
         act()  # connections are opened
@@ -104,7 +104,7 @@ def render(times: dict[str, list[float]], present: int) -> str:
     """The table."""
     *_, bare = times
     base = statistics.median(times[bare])
-    rows = ["| What | Median | Least to most | Against the bare list |", "|---|---|---|---|"]
+    rows = ["| What | Median | Range | Compared with the plain list |", "|---|---|---|---|"]
     for what, values in times.items():
         middle = statistics.median(values)
         rows.append(

@@ -72,13 +72,13 @@ def make_hosts(bench: Bench, image: str) -> None:
 
 def render(bench: Bench) -> str:
     """The table."""
-    rows = ["| What | Median | Least to most | Runs |", "|---|---|---|---|"]
+    rows = ["| What | Median | Range | Runs |", "|---|---|---|---|"]
     for what, taken in bench.seconds.items():
         spread = f"{min(taken):.1f} to {max(taken):.1f} s"
         rows.append(f"| {what} | {statistics.median(taken):.1f} s | {spread} | {len(taken)} |")
     ratios = [second / first for first, second in zip(bench.seconds[FIRST], bench.seconds[SECOND], strict=True)]
     spread = f"{min(ratios):.2f} to {max(ratios):.2f}"
-    rows.append(f"| second of first | {statistics.median(ratios):.2f} | {spread} | {len(ratios)} |")
+    rows.append(f"| second relative to first | {statistics.median(ratios):.2f} | {spread} | {len(ratios)} |")
     return "\n".join(rows)
 
 

@@ -39,7 +39,7 @@ class _Parser(argparse.ArgumentParser):
     """An argument parser whose errors have three parts."""
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError("the command line makes no sense", evidence=message, remedy=_HELP)
+        raise UsageError("invalid command line", evidence=message, remedy=_HELP)
 
 
 def parse_request(arguments: Sequence[str]) -> Request:
@@ -52,22 +52,22 @@ def parse_request(arguments: Sequence[str]) -> Request:
     if given.size is not None and len(given.kernels) > 1:
         raise UsageError(
             "--size needs exactly one kernel",
-            evidence=f"{', '.join(given.kernels)} were named, and their sizes mean different things",
+            evidence=f"{', '.join(given.kernels)} were given, and their sizes have different meanings",
             remedy=f"python3 -m smoke_kernels {given.kernels[0]} --size {given.size}",
         )
     if (given.sweeps is not None or given.independent or given.one_replica) and "anneal" not in given.kernels:
-        what = "--sweeps, --independent and --one-replica are for anneal only"
-        raise UsageError(what, evidence=f"asked for {given.kernels[0]}", remedy=_HELP)
+        what = "--sweeps, --independent and --one-replica are only for anneal"
+        raise UsageError(what, evidence=f"the kernel is {given.kernels[0]}", remedy=_HELP)
     if given.all_devices and given.device is not None:
         raise UsageError(
-            "--device and --all-devices exclude each other",
+            "--device and --all-devices are mutually exclusive",
             evidence=f"--device {given.device} --all-devices",
             remedy=f"python3 -m smoke_kernels {given.kernels[0]} --all-devices",
         )
     if given.independent and given.one_replica:
         raise UsageError(
-            "--independent and --one-replica exclude each other",
-            evidence="one replica has a random number for every spin as it is",
+            "--independent and --one-replica are mutually exclusive",
+            evidence="a single replica always has a random number for every spin",
             remedy="python3 -m smoke_kernels anneal --one-replica",
         )
     options = Options(
@@ -92,32 +92,36 @@ def parse_request(arguments: Sequence[str]) -> Request:
 def _parser() -> _Parser:
     parser = _Parser(
         prog="python3 -m smoke_kernels",
-        description="CUDA kernels that prove a GPU computes exactly.",
+        description="CUDA kernels that verify that a GPU computes correctly.",
         allow_abbrev=False,
     )
     parser.add_argument("kernels", nargs="+", choices=KERNELS, metavar="KERNEL", help=", ".join(KERNELS))
     parser.add_argument(
-        "--size", type=_size, help="matmul: rows; anneal: side, a power of two; membw: bytes, or 16K, 256M, 1G"
+        "--size", type=_size, help="matmul: rows; anneal: side length, a power of two; membw: bytes, or 16K, 256M, 1G"
     )
     parser.add_argument("--sweeps", type=_sweeps, help="anneal: sweeps over the lattice")
-    parser.add_argument("--seconds", type=_seconds, default=0.0, help="repeat for at least so long")
-    parser.add_argument("--repeats", type=_repeats, help="repeat at least so often")
+    parser.add_argument("--seconds", type=_seconds, default=0.0, help="minimum duration")
+    parser.add_argument("--repeats", type=_repeats, help="minimum number of runs")
     parser.add_argument("--seed", type=_seed, default=Options.seed, help="seed of the problem (golden values: seed 1)")
     parser.add_argument(
         "--tolerance", type=_tolerance, help="fail below (1 - TOLERANCE) of the known-good rate of this GPU"
     )
-    parser.add_argument("--independent", action="store_true", help="anneal: a random number for every replica")
+    parser.add_argument("--independent", action="store_true", help="anneal: a separate random number for every replica")
     parser.add_argument(
         "--one-replica", action="store_true", help="anneal: one replica, a random number for every spin"
     )
-    parser.add_argument("--device", type=_device, help="which of the GPUs that CUDA shows, from 0 (the default)")
-    parser.add_argument("--all-devices", action="store_true", help="on every GPU that CUDA shows, one after the other")
+    parser.add_argument(
+        "--device", type=_device, help="index of the GPU among those that CUDA shows, from 0 (the default)"
+    )
+    parser.add_argument(
+        "--all-devices", action="store_true", help="run on every GPU that CUDA shows, one after the other"
+    )
     parser.add_argument(
         "--stand-for", type=_names, default=(), metavar="UUID,...", help="simulator: run once for each of these GPUs"
     )
     parser.add_argument("--quick", action="store_true", help="small problems")
-    parser.add_argument("--simulate", action="store_true", help="run on numba's simulator, no GPU needed")
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    parser.add_argument("--simulate", action="store_true", help="run on numba's simulator; needs no GPU")
+    parser.add_argument("--json", action="store_true", help="print one JSON document on stdout")
     return parser
 
 
@@ -125,7 +129,7 @@ def _size(text: str) -> int:
     unit = _UNITS.get(text[-1:].upper(), 0)
     digits = text[:-1] if unit else text
     if not digits.isascii() or not digits.isdigit() or len(digits) > _MOST_DIGITS or int(digits) == 0:
-        message = f"a size is a whole number above 0, with K, M or G if you like, not {text!r}"
+        message = f"a size must be a whole number above 0, optionally with K, M or G, not {text!r}"
         raise argparse.ArgumentTypeError(message)
     return int(digits) * (unit or 1)
 
@@ -133,9 +137,7 @@ def _size(text: str) -> int:
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(text.split(","))
     if not all(names) or len(set(names)) < len(names) or len(names) > _MOST_DEVICES + 1:
-        message = (
-            f"the GPUs to stand for are up to {_MOST_DEVICES + 1} names with commas between them, not {text[:80]!r}"
-        )
+        message = f"--stand-for takes up to {_MOST_DEVICES + 1} names separated by commas, not {text[:80]!r}"
         raise argparse.ArgumentTypeError(message)
     return names
 

@@ -69,13 +69,13 @@ def _run(request: Request, started: float) -> dict[str, Any]:
     options = request.options
     if backend.SIMULATED and options.tolerance is not None:
         raise UsageError(
-            "a simulated rate cannot be judged",
+            "--tolerance cannot be used with a simulated rate",
             evidence=f"--tolerance {options.tolerance} on numba's simulator",
-            remedy="leave --tolerance away, or unset NUMBA_ENABLE_CUDASIM on a machine with a GPU",
+            remedy="omit --tolerance, or unset NUMBA_ENABLE_CUDASIM on a machine with a GPU",
         )
     if options.stand_for and not backend.SIMULATED:
         raise UsageError(
-            "a GPU stands for itself alone",
+            "--stand-for is only for the simulator",
             evidence="--stand-for without the simulator",
             remedy=f"python3 -m smoke_kernels {request.kernels[0]} --simulate --stand-for {options.stand_for[0]}",
         )
@@ -102,7 +102,7 @@ def _failed(kernel: str, error: Exception, *, simulated: bool) -> KernelResult:
     from smoke_kernels.result import KernelResult
 
     failure = KernelError(
-        f"{kernel} did not run to its end",
+        f"{kernel} did not run to completion",
         evidence=f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}",
         remedy="nvidia-smi; dmesg | grep -i xid",
     )

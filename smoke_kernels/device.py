@@ -58,7 +58,7 @@ def select_device(index: int) -> dict[str, Any]:
             cuda.select_device(index)
     except Exception as error:  # numba raises unrelated types here, ImportError and OSError among them
         raise DeviceError(
-            "no GPU that CUDA can use",
+            "CUDA found no usable GPU",
             evidence=f"numba.cuda: {type(error).__name__}: {' '.join(str(error).split())[:500]}",
             remedy=_REMEDY,
         ) from error
@@ -89,7 +89,7 @@ def _uuid(gpu: Any) -> str:  # noqa: ANN401  (numba's device; it has no types)
 
 
 def _from_nvml(uuid: str) -> dict[str, Any]:
-    """Return what only NVML knows; None for each where NVML does not answer, which is not this program's to judge."""
+    """Return what only NVML knows; None for each where NVML does not respond, which is not this program's to judge."""
     facts: dict[str, Any] = {"memory_bytes": None, "driver_version": None}
     with contextlib.suppress(Exception):
         pynvml = importlib.import_module("pynvml")

@@ -35,7 +35,7 @@ def check_digests(digests: list[int], golden: int) -> tuple[Check, Check]:
             name="digest",
             passed=bool(digests) and not wrong,
             evidence=f"{len(digests) - len(wrong)} of {len(digests)} runs gave {render_digest(golden)}"
-            + (f", the first other value is {wrong[0]}" if wrong else ""),
+            + (f", the first differing value is {wrong[0]}" if wrong else ""),
         ),
         Check(name="repeats", passed=distinct == 1, evidence=f"{distinct} distinct digests in {len(digests)} runs"),
     )

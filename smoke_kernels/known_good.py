@@ -44,10 +44,8 @@ def with_judgement(result: KernelResult, device: Mapping[str, Any], tolerance: f
     result = replace(result, rate=replace(result.rate, known_good=known))
     if tolerance is None or result.proof is None:
         return result
-    check = Check(
-        name="rate", passed=False, evidence=f"no known-good rate for {device['name']}: leave --tolerance away"
-    )
+    check = Check(name="rate", passed=False, evidence=f"no known-good rate for {device['name']}: omit --tolerance")
     if known is not None:
-        evidence = f"{known['fraction']:.3f} of the known-good rate, {1 - tolerance:.3f} asked for"
+        evidence = f"{known['fraction']:.3f} of the known-good rate, {1 - tolerance:.3f} required"
         check = Check(name="rate", passed=known["fraction"] >= 1 - tolerance, evidence=evidence)
     return replace(result, proof=replace(result.proof, checks=(*result.proof.checks, check)))

@@ -1,4 +1,4 @@
-"""Write data/golden.json anew from numpy alone: `python3 -m smoke_kernels.regenerate > smoke_kernels/data/golden.json`.
+"""Regenerate data/golden.json from numpy alone: `python3 -m smoke_kernels.regenerate > smoke_kernels/data/golden.json`.
 
 Takes about two minutes. A digest changes only when its problem does: nodes must get the kernels and the table together.
 """

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, file: str | None, engine: str | None) -> None:
-    """Collect logs, facts, findings, plans, versions and each engine's state in one tar.gz, without secrets.
+    """Collect logs, facts, findings, plans, versions and the state of each engine in one tar.gz, without secrets.
 
-    FILE is made, and never overwritten; without it, gpuprov-bundle-TIME.tar.gz in the present folder. What cannot be
-    had, such as the nodes' logs while their engine is dead, is named in it.
+    FILE is created and never overwritten. Without it, the archive is gpuprov-bundle-TIME.tar.gz in the current folder.
+    The archive lists what could not be collected, such as the nodes' logs if their engine is not running.
     """
     from datetime import datetime, timezone
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.workflows.watch import Change
 
 SCHEMA = "gpuprov.watch/v1"
-CLUSTER_WORDS = {"error": "cannot be looked at", "ok": "answers again"}
+CLUSTER_WORDS = {"error": "cannot be checked", "ok": "responds again"}
 
 
 def tell_changes(session: Session, changes: Sequence[Change]) -> None:

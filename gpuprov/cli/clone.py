@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @click.command()
 @node_argument("source")
 @node_argument("name", new=True)
-@click.option("--addr", metavar="ADDRESS", help="Address on the NAT bridge.  [default: by the node's number]")
+@click.option("--addr", metavar="ADDRESS", help="Address on the NAT bridge.  [default: derived from the node's number]")
 @gpu_mode_option
 @engine_option
 @click.pass_obj
 def command(
     session: Session, source: str, name: str, addr: str | None, gpu_mode: str | None, engine: str | None
 ) -> None:
-    """Copy a stopped node into a new one, with an address, a host key and a GPU lease of its own."""
+    """Copy a stopped node. The copy gets an address, a host key and a GPU lease of its own."""
     from gpuprov.workflows.clone_node import CloneOrder, clone_node
 
     driver = open_engine_of_nodes(engine, source)

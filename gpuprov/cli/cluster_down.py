@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> None:
-    """Remove a cluster: its nodes with all their data, its networks and NAT rules, its keys. Images stay."""
+    """Remove a cluster: its nodes and their data, its networks, NAT rules and keys. Images are kept."""
     from gpuprov.workflows.cluster_down import cluster_down
 
     show_outcome(

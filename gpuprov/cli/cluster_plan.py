@@ -21,4 +21,4 @@ def command(session: Session, /, **wanted: object) -> None:
 
     driver, spec = wanted_spec(wanted)
     lines = plan_up(driver, spec, session.host, reporter=session.reporter)
-    session.show({"plan": list(lines)}, "\n".join(lines) or "nothing to do: the cluster is as asked")
+    session.show({"plan": list(lines)}, "\n".join(lines) or "nothing to do: the cluster matches its spec")

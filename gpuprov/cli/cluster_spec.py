@@ -27,16 +27,20 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option(
-                "-f", "--file", type=click.Path(path_type=Path), help="A spec, gpuprov/v1 YAML (docs/spec.md)."
+                "-f", "--file", type=click.Path(path_type=Path), help="Spec file, gpuprov/v1 YAML (docs/spec.md)."
             ),
-            click.option("-n", "--count", type=int, help="How many nodes."),
+            click.option("-n", "--count", type=int, help="Number of nodes."),
             click.option(
-                "--name", callback=checked_cluster, help=f"The cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]"
+                "--name",
+                callback=checked_cluster,
+                help=f"Name of the cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]",
             ),
-            role_option("What new nodes are for."),
-            click.option("--gpus-per-node", type=int, metavar="N", help="GPUs that each node holds."),
+            role_option("Purpose of the new nodes."),
+            click.option("--gpus-per-node", type=int, metavar="N", help="Number of GPUs for each node."),
             click.option(
-                "--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold a node's GPUs."
+                "--sharing",
+                type=click.Choice(["shared", "exclusive"]),
+                help="Whether other nodes may hold the same GPUs.",
             ),
             gpu_mode_option,
             engine_option,

@@ -25,6 +25,6 @@ def command(session: Session, name: str, engine: str | None) -> None:
     text = (
         render_nodes(rows, colour=session.colour)
         if rows
-        else f"cluster {name} has no nodes; make it with: gpuprov cluster up -n 4"
+        else f"cluster {name} has no nodes; create them: gpuprov cluster up -n 4"
     )
     session.show({"cluster": name, "nodes": [vars(row) for row in rows]}, text)

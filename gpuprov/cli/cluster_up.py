@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @spec_options
-@click.option("--keep-on-failure", is_flag=True, help="Leave what this run made when it fails, for a look.")
-@click.option("--verify/--no-verify", default=True, help="Prove the nodes once they are up, if anything changed.")
+@click.option("--keep-on-failure", is_flag=True, help="If the run fails, keep what it created, for inspection.")
+@click.option("--verify/--no-verify", default=True, help="Verify the nodes once they are up, if anything changed.")
 @click.pass_obj
 def command(session: Session, /, **wanted: object) -> int:
-    """Bring a cluster to what is asked: make it, grow it, shrink it, repair it.
+    """Create, grow, shrink or repair a cluster.
 
-    Without -f the cluster's own recorded spec is the start, and the flags change it.
+    Without -f, the command starts from the spec that is recorded with the cluster; options override it.
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_obj
 def command(session: Session, shell: str) -> None:
-    """Print the script that makes a shell complete gpuprov's verbs and node names.
+    """Print the shell completion script for commands, options and node names.
 
-    For bash, once for all sessions: gpuprov completion bash > /etc/bash_completion.d/gpuprov
+    For bash, for all sessions: gpuprov completion bash > /etc/bash_completion.d/gpuprov
     """
     from gpuprov.cli.root import root
 

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @node_argument("name", new=True)
-@click.option("--addr", metavar="ADDRESS", help="Address on the NAT bridge.  [default: by the node's number]")
-@role_option("What it is for.  [default: the cluster's, or plain]")
+@click.option("--addr", metavar="ADDRESS", help="Address on the NAT bridge.  [default: derived from the node's number]")
+@role_option("Purpose of the node.  [default: the cluster's, or plain]")
 @gpu_options
-@click.option("--image", metavar="NAME", help="An image of gpuprov's or of the engine's.  [default: the role's]")
+@click.option("--image", metavar="NAME", help="A gpuprov image or an image of the engine.  [default: the role's]")
 @mount_option
 @click.option("--network", type=click.Choice(["both", "nat", "private"]), default="both", show_default=True)
-@click.option("--privileged", is_flag=True, help="Root in the node is root on the host: docs/security.md.")
+@click.option("--privileged", is_flag=True, help="Make root in the node root on the host: docs/security.md.")
 @cluster_option
 @gpu_mode_option
 @engine_option
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def command(
     session: Session, /, name: str, cluster: str, engine: str | None, gpu_mode: str | None, **wanted: object
 ) -> None:
-    """Make one more node, with its addresses, its GPUs and its place among the others."""
+    """Add a node, with addresses and GPUs, and register it with its cluster."""
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.create_node import create_node

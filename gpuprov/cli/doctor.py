@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     type=click.Choice(["lxd", "incus", "docker"]),
     default="lxd",
     show_default=True,
-    help="The engine that is to run the nodes.",
+    help="The engine to check.",
 )
 @click.pass_obj
 def command(session: Session, engine: Engine) -> int:
-    """Look at the host and say what is missing; changes nothing.
+    """List what the host lacks; changes nothing.
 
-    Exits with 3 when something that nodes need is missing.
+    Exits with 3 if a requirement for nodes is missing.
     """
     from gpuprov.core.errors import HostNotReady
     from gpuprov.host.examine import examine_host
@@ -41,7 +41,7 @@ def command(session: Session, engine: Engine) -> int:
         parts += ["", *_render_needs(seen.needs, engine, colour=session.colour)]
     fixes = [f"{finding.id}: {finding.fix}" for finding in seen.findings if finding.fix]
     if fixes:
-        parts += ["", "what to do:", *fixes]
+        parts += ["", "fixes:", *fixes]
     session.show(seen.to_json(), "\n".join(parts))
     return 0 if seen.passed else HostNotReady.exit_code
 
@@ -55,7 +55,7 @@ def _render_needs(needs: Sequence[Need], engine: str, *, colour: bool) -> list[s
     rows = [(role, *(_render_need(cells.get((role, part))) for part in columns)) for role in roles]
     rows.append(("this host", *(has.get(part) for part in columns)))
     return [
-        "what each role needs at least; driver and compute capability only of real GPUs:",
+        "minimum requirements of each role; driver and compute capability only for real GPUs:",
         render_table(("ROLE", "LINUX", engine.upper(), "DRIVER", "COMPUTE CAPABILITY"), rows, colour=colour),
     ]
 

@@ -20,10 +20,10 @@ DEFAULT_CLUSTER = "lab"
 engine_option: Callable[[Any], Any] = click.option(
     "--engine",
     type=click.Choice(["lxd", "incus", "docker"]),
-    help="What runs the nodes.  [default: the engine that has them; lxd for new ones]",
+    help="Engine that runs the nodes.  [default: the engine that has them; lxd for new nodes]",
 )
 host_engine_option: Callable[[Any], Any] = click.option(
-    "--engine", type=click.Choice(["lxd", "docker"]), default="lxd", show_default=True, help="The engine to install."
+    "--engine", type=click.Choice(["lxd", "docker"]), default="lxd", show_default=True, help="The engine to prepare."
 )
 cluster_option: Callable[[Any], Any] = click.option(
     "--cluster",
@@ -31,13 +31,13 @@ cluster_option: Callable[[Any], Any] = click.option(
     show_default=True,
     metavar="NAME",
     callback=checked_cluster,
-    help="The cluster.",
+    help="Name of the cluster.",
 )
 cluster_argument: Callable[[Any], Any] = click.argument("name", default=DEFAULT_CLUSTER, callback=checked_cluster)
 gpu_mode_option: Callable[[Any], Any] = click.option(
     "--gpu-mode",
     type=click.Choice(["auto", "real", "simulated"]),
-    help="Simulate GPUs where there are none (auto), refuse to (real), or always simulate.  [default: auto]",
+    help="If the host has no GPU, simulate (auto) or refuse (real); or always simulate.  [default: auto]",
 )
 
 

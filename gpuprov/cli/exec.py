@@ -13,7 +13,7 @@ from gpuprov.cli.parameters import given_command, node_argument
 @engine_option
 @click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(node: str, engine: str | None, argv: tuple[str, ...]) -> int:
-    """Run a command in a node, with this terminal's input and output; exits with the command's own status."""
+    """Run a command in a node, with this terminal's input and output; exits with the command's status."""
     from gpuprov.workflows.enter_node import run_in_node
 
     wanted = given_command(argv)

@@ -25,10 +25,10 @@ def complete_ids(_context: click.Context, _parameter: click.Parameter, incomplet
 )
 @click.pass_obj
 def command(session: Session, text: tuple[str, ...]) -> None:
-    """Say the cause of a log line or a check, how to see it, and the fix.
+    """Explain a log line or a check: its cause, how to confirm it, and the fix.
 
-    TEXT is any line of a log (of the driver, NVML, CUDA, Slurm, munge, LXD, Docker or gpuprov), best in quotes;
-    CHECK-ID is what `verify` and `doctor` print. Needs neither engine nor network.
+    TEXT is any log line (of the driver, NVML, CUDA, Slurm, munge, LXD, Docker or gpuprov), preferably in quotes.
+    CHECK-ID is an id that `verify` or `doctor` prints. Needs neither an engine nor a network.
     """
     from gpuprov.workflows.explain import explain
 

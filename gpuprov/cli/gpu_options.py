@@ -20,7 +20,7 @@ LONGEST_WAIT_S: Final = 7 * 86400
 
 
 mount_option: Callable[[Any], Any] = click.option(
-    "--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="A folder of the host; repeatable."
+    "--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="Mount a folder of the host; repeatable."
 )
 
 
@@ -29,20 +29,29 @@ def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option(
-                "--gpus", metavar="WHICH", help="A count, all, none, or a list: 0,1, UUIDs, PCI addresses, MIG 0:1."
+                "--gpus",
+                metavar="WHICH",
+                help="A count, all, none, or a list of indexes (0,1), UUIDs, PCI addresses or MIG instances (0:1).",
             ),
-            click.option("--gpu-memory", metavar="SIZE", help="That each GPU has at least, such as 20GiB."),
-            click.option("--gpu-model", metavar="NAME", help="A part of the name of each GPU's model."),
-            click.option("--sharing", type=click.Choice(["shared", "exclusive"]), help="Who else may hold its GPUs."),
-            click.option("--exclusive", "sharing", flag_value="exclusive", help="GPUs that nobody else may hold."),
+            click.option("--gpu-memory", metavar="SIZE", help="Minimum memory of each GPU, such as 20GiB."),
+            click.option("--gpu-model", metavar="NAME", help="A part of the model name of each GPU."),
             click.option(
-                "-e", "--env", "variables", multiple=True, metavar="KEY=VALUE", help="A variable; repeatable."
+                "--sharing", type=click.Choice(["shared", "exclusive"]), help="Whether others may hold the same GPUs."
+            ),
+            click.option("--exclusive", "sharing", flag_value="exclusive", help="Request GPUs for exclusive use."),
+            click.option(
+                "-e",
+                "--env",
+                "variables",
+                multiple=True,
+                metavar="KEY=VALUE",
+                help="Set an environment variable; repeatable.",
             ),
             click.option(
                 "--wait",
                 metavar="TIME",
                 callback=_duration,
-                help="Queue for GPUs that are taken, such as 10m.  [default: be refused]",
+                help="Wait this long for GPUs that are taken, such as 10m.  [default: do not wait]",
             ),
         )
     ):
@@ -57,8 +66,8 @@ def _duration(_context: click.Context, _parameter: click.Parameter, text: str | 
     seconds = int(found[1]) * _UNITS_S[found[2] or "s"] if found else -1
     if not 0 < seconds <= LONGEST_WAIT_S:
         raise UsageError(
-            f"--wait {text!r} is not how long to wait",
-            evidence="a whole number with s, m or h, above 0 and up to 168h",
+            f"--wait {text!r} is not a valid duration",
+            evidence="allowed: a whole number with s, m or h, above 0 and up to 168h",
             fix="--wait 10m",
         )
     return float(seconds)

@@ -19,13 +19,13 @@ WATCH_SCHEMA: Final = "gpuprov.gpus-watch/v1"
 _HEADERS = ("GPU", "MODEL", "MEMORY", "MINOR", "PCI", "MIG", "DRIVER", "UUID", "SHARING", "HELD BY")
 _GIB = 1024**3
 _WORDS = {
-    "came": "is there now",
-    "gone": "is no longer there",
-    "error": "the GPUs cannot be looked at",
-    "recovered": "the GPUs can be looked at again",
+    "came": "appeared",
+    "gone": "disappeared",
+    "error": "the GPUs cannot be read",
+    "recovered": "the GPUs can be read again",
     "driver": "driver is now",
-    "silent": "does not answer, nobody knows what it holds",
-    "answers": "answers again",
+    "silent": "does not respond; the GPUs that it holds are unknown",
+    "answers": "responds again",
 }
 
 
@@ -35,7 +35,9 @@ def render_board(board: GpuBoard, *, colour: bool) -> str:
     rows = [_cells(row, board.host.driver_version, unheld) for row in board.rows]
     lines = [render_table(_HEADERS, rows, colour=colour) if rows else f"no GPUs: {board.host.reason}"]
     lines += [f"waiting: {who}" for who in board.waiting]
-    lines += [f"{one.engine} does not answer, nobody knows what it holds: {one.error.what}" for one in board.silent]
+    lines += [
+        f"{one.engine} does not respond; the GPUs that it holds are unknown: {one.error.what}" for one in board.silent
+    ]
     return "\n".join(lines)
 
 

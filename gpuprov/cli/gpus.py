@@ -32,12 +32,12 @@ LONGEST_INTERVAL_S: Final = 7 * 86400.0
     flag_value=INTERVAL_S,
     metavar="[SECONDS]",
     callback=seconds_up_to(LONGEST_INTERVAL_S),
-    help=f"Look again every so many seconds, {INTERVAL_S:g} if unsaid, and say only what changes, until Ctrl-C.",
+    help=f"Repeat every N seconds (default {INTERVAL_S:g}) and report only changes, until Ctrl-C.",
 )
 @gpu_mode_option
 @click.pass_obj
 def command(session: Session, interval_s: float | None, gpu_mode: str | None) -> None:
-    """Show this host's GPUs and who holds them, on every engine; changes nothing."""
+    """Show this host's GPUs and their holders on all engines; changes nothing."""
     from gpuprov.cli.gpu_table import board_document, render_board
     from gpuprov.cluster.gpu_board import look_at_gpus
     from gpuprov.cluster.host_gpus import find_gpus

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     default=30,
     show_default=True,
     metavar="GIB",
-    help="Size of a new pool of LXD's.",
+    help="Size of a new LXD storage pool.",
 )
 @click.pass_obj
 def command(session: Session, engine: HostEngine, pool_size: int) -> None:
-    """Make this machine ready to hold nodes; a second run changes nothing. Needs root.
+    """Prepare this machine for nodes; a second run changes nothing. Needs root.
 
-    Installs and starts the engine where it is absent, and makes LXD a btrfs pool where it has no storage with copy on
-    write. LXD and Docker live side by side: prepare the machine for each in turn, in any order.
+    Installs and starts the engine if it is missing, and creates a btrfs pool for LXD if it has no copy-on-write
+    storage. LXD and Docker can be used side by side: prepare the machine for each, in any order.
     """
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostRequest, prepare_host, variables_for

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @host_engine_option
 @click.pass_obj
 def command(session: Session, engine: HostEngine) -> None:
-    """Take back what `host prepare` made, and nothing that it found; packages stay. Needs root."""
+    """Revert what `host prepare` created, and nothing else; packages are kept. Needs root."""
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostRequest, undo_host, variables_for
 

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--base", default="bookworm", show_default=True, help="A suite to build from, or image:NAME.")
-@click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; may be repeated.")
-@role_option("What nodes are for.", default=NodesSpec().role)
+@click.option("--base", default="bookworm", show_default=True, help="Suite to build from, or image:NAME.")
+@click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; repeatable.")
+@role_option("Purpose of the nodes.", default=NodesSpec().role)
 @gpu_mode_option
 @engine_option
 @click.pass_obj
 def command(
     session: Session, base: str, packages: tuple[str, ...], role: str, gpu_mode: str | None, engine: str | None
 ) -> None:
-    """Build the node image, unless the engine has it already."""
+    """Build the node image if the engine does not have it."""
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.core.outcome import Outcome
     from gpuprov.spec.models import ClusterSpec, ImageSpec

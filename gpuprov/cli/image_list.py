@@ -19,7 +19,7 @@ MIB = 1 << 20
 @engine_option
 @click.pass_obj
 def command(session: Session, engine: str | None) -> None:
-    """List the node images that gpuprov made, on every engine."""
+    """List the node images on all engines."""
     from gpuprov.cluster.build_image import list_images
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
 

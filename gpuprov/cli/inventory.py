@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--list", "wanted", flag_value="list", default=True, help="All groups and hosts, as JSON; the default.")
-@click.option("--graph", "wanted", flag_value="graph", help="Groups and their hosts, drawn as a tree.")
-@click.option("--host", metavar="NODE", help="The variables of one host, as JSON.")
+@click.option(
+    "--list", "wanted", flag_value="list", default=True, help="Print all groups and hosts as JSON; the default."
+)
+@click.option("--graph", "wanted", flag_value="graph", help="Print groups and their hosts as a tree.")
+@click.option("--host", metavar="NODE", help="Print the variables of one host as JSON.")
 @click.pass_obj
 def command(session: Session, wanted: str, host: str | None) -> None:
-    """Show the nodes of every engine as an inventory of Ansible's; it is an inventory script as well."""
+    """Print the nodes of all engines as an Ansible inventory; also works as an inventory script."""
     from gpuprov.documents.inventory import read_inventory, render_graph, render_script
 
     inventory = read_inventory(open_engines(session, None), session.host)

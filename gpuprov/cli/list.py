@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--all", "everything", is_flag=True, help="Instances that gpuprov did not make, too.")
+@click.option("--all", "everything", is_flag=True, help="Include instances that gpuprov did not create.")
 @engine_option
 @click.pass_obj
 def command(session: Session, everything: bool, engine: str | None) -> None:  # noqa: FBT001 - click's signature
-    """List the nodes of every cluster, on every engine."""
+    """List the nodes of all clusters on all engines."""
     from gpuprov.planes.rows import list_rows
 
     rows = [row for driver in open_engines(session, engine) for row in list_rows(driver, everything=everything)]
@@ -30,6 +30,6 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
     text = (
         render_table(headers, cells, colour=session.colour)
         if rows
-        else "no nodes; make some with: gpuprov cluster up -n 4"
+        else "no nodes; create some: gpuprov cluster up -n 4"
     )
     session.show({"nodes": [vars(row) for row in rows]}, text)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, node: str, engine: str | None) -> None:
-    """Show a node's console: what it said while it booted."""
+    """Show a node's console output, such as its boot messages."""
     from gpuprov.workflows.node_verbs import get_node
 
     driver = open_engine_of_nodes(engine, node)

@@ -57,7 +57,7 @@ def _run(given: Sequence[str], host: Host | None) -> int:
         return EXIT_INTERRUPTED
     except GpuprovError as error:
         return _fail(session, error)
-    except Exception as error:  # noqa: BLE001 - the last resort: what nobody foresaw becomes one line and a log
+    except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error becomes one line and a log
         return _fail_unexpectedly(session, error)
     return int(code or 0)
 
@@ -97,9 +97,18 @@ def _fail_unexpectedly(session: Session, error: Exception) -> int:
     session.log.error(error)
     line = str(error).strip().split("\n", maxsplit=1)[0]
     what = f"unexpected {type(error).__name__}: {line}"
-    where = f"traceback: {session.log.path}" if session.log.path else "no log could be written; run it again with sudo"
+    where = (
+        f"traceback: {session.log.path}"
+        if session.log.path
+        else "no log could be written; run the command again with sudo"
+    )
     tell(f"error: {what}\n{where}\n")
     if session.as_json:
-        parts = {"what": what, "evidence": where, "fix": "report it with that file", "exit_code": EXIT_UNEXPECTED}
+        parts = {
+            "what": what,
+            "evidence": where,
+            "fix": "report the error and attach that file",
+            "exit_code": EXIT_UNEXPECTED,
+        }
         session.show({"error": parts}, "")
     return EXIT_UNEXPECTED

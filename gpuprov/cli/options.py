@@ -10,9 +10,9 @@ from gpuprov.cli.session import Session
 def common_options() -> list[click.Parameter]:
     """`-q`, `-v` and `--json`; each sets the session and none is handed to the verb."""
     return [
-        _flag("quiet", ["-q", "--quiet"], "Say only what is wrong."),
-        _flag("verbose", ["-v", "--verbose"], "Say every step of every node."),
-        _flag("as_json", ["--json", "as_json"], "Print one JSON document for programs."),
+        _flag("quiet", ["-q", "--quiet"], "Show only warnings and errors."),
+        _flag("verbose", ["-v", "--verbose"], "Show every step of every node."),
+        _flag("as_json", ["--json", "as_json"], "Print the result as one JSON document."),
     ]
 
 

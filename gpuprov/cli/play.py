@@ -20,14 +20,19 @@ _VALUES = ("limit", "tags", "vault_password_file")
 @click.command()
 @click.argument("playbook", type=click.Path(path_type=Path))
 @click.option(
-    "-i", "--inventory", "inventories", multiple=True, metavar="SOURCE", help="As Ansible's.  [default: every node]"
+    "-i",
+    "--inventory",
+    "inventories",
+    multiple=True,
+    metavar="SOURCE",
+    help="An Ansible inventory; repeatable.  [default: every node]",
 )
-@click.option("--limit", metavar="HOSTS", help="Only these hosts or groups: c000,c001.")
-@click.option("--tags", metavar="TAGS", help="Only tasks with these tags.")
+@click.option("--limit", metavar="HOSTS", help="Only these hosts or groups, such as c000,c001.")
+@click.option("--tags", metavar="TAGS", help="Run only tasks with these tags.")
 @click.option("-e", "--extra-vars", multiple=True, metavar="VARIABLES", help="key=value, JSON, or @FILE; repeatable.")
-@click.option("--vault-password-file", metavar="FILE", help="The file with ansible-vault's password.")
-@click.option("--check", is_flag=True, help="Change nothing; say what would change.")
-@click.option("--diff", is_flag=True, help="Show what changes in files.")
+@click.option("--vault-password-file", metavar="FILE", help="File with the ansible-vault password.")
+@click.option("--check", is_flag=True, help="Change nothing; report what would change.")
+@click.option("--diff", is_flag=True, help="Show the changes in files.")
 @click.pass_obj
 def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wanted: Any) -> int:  # noqa: ANN401 - click's options
     """Run an Ansible playbook on nodes, or on the hosts of any inventory. Exits with 5 when a host fails."""
@@ -66,7 +71,7 @@ def _table(session: Session, result: SiteResult) -> str:
         for host in result.hosts
     ]
     headers = ("HOST", "STATUS", "OK", "CHANGED", "FAILED", "SKIPPED")
-    return render_table(headers, rows, colour=session.colour) if rows else "no host was touched"
+    return render_table(headers, rows, colour=session.colour) if rows else "no host was changed"
 
 
 def _document(playbook: Path, result: SiteResult) -> dict[str, Any]:

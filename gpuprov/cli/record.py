@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.pass_obj
 def command(session: Session) -> None:
-    """Print this host's GPU facts as one JSON document, to replay in a test or to send with a bug report.
+    """Print this host's GPU facts as one JSON document, for replay in a test or for a bug report.
 
-    Devices, driver files in /proc and /sys, names of the driver's libraries, kernel, cgroup and NVML's answers. No host
-    names, serial numbers or network addresses; the UUIDs and PCI addresses of GPUs are in it.
+    It contains devices, driver files in /proc and /sys, names of the driver's libraries, kernel, cgroup version, and
+    NVML's answers. It contains UUIDs and PCI addresses of GPUs, but no host names, serial numbers or network addresses.
     """
     from gpuprov.host.record import take_record
 

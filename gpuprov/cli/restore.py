@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, node: str, label: str, engine: str | None) -> None:
-    """Bring a node back to a snapshot; what came after it is lost."""
+    """Restore a node to a snapshot; later changes are lost."""
     from gpuprov.workflows.node_verbs import restore
 
     show_outcome(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
-    """Remove nodes with all their data, running or not; a node with a running Slurm job is refused."""
+    """Remove nodes, running or not, with all their data. Nodes with a running Slurm job are refused."""
     from gpuprov.workflows.node_verbs import remove
 
     show_outcome(session, remove(open_engine_of_nodes(engine, *nodes), nodes, session.host, reporter=session.reporter))

@@ -53,7 +53,7 @@ class VerbGroup(click.Group):
 
 def root() -> click.Group:
     """The whole command line."""
-    group = VerbGroup("", help="Turn a GPU machine into a cluster of GPU nodes, and prove that each node works.")
+    group = VerbGroup("", help="Turn a GPU machine into a cluster of GPU nodes, and verify that each node works.")
     group.params.append(_version_option())
     return group
 

@@ -22,7 +22,7 @@ _BROKEN_PIPE = 128 + 13  # what a shell says of a command that nobody reads any 
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @gpu_options
-@click.option("--image", metavar="NAME", help="An image of gpuprov's or of the engine's.  [default: gpuprov's own]")
+@click.option("--image", metavar="NAME", help="A gpuprov image or an image of the engine.  [default: gpuprov's own]")
 @mount_option
 @gpu_mode_option
 @click.option(
@@ -30,12 +30,12 @@ _BROKEN_PIPE = 128 + 13  # what a shell says of a command that nobody reads any 
     type=click.Choice(["lxd", "incus", "docker"]),
     default="docker",
     show_default=True,
-    help="What runs it.",
+    help="Engine that runs the job.",
 )
 @click.argument("argv", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_obj
 def command(session: Session, /, argv: tuple[str, ...], engine: str, gpu_mode: str | None, **wanted: object) -> int:
-    """Run one command in a container, with GPUs of its own; exits with the command's own status."""
+    """Run a command in a container, with GPUs of its own; exits with the command's status."""
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.run_job import JobOrder, run_job
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, node: str, engine: str | None) -> None:
-    """Show everything the engine knows of a node: labels, addresses, devices, mounts, ports, snapshots."""
+    """Show all details of a node: labels, addresses, devices, mounts, ports, snapshots."""
     from gpuprov.workflows.node_verbs import get_node
 
     state = get_node(open_engine_of_nodes(engine, node), node)

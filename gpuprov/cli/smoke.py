@@ -25,17 +25,17 @@ SCHEMA = "gpuprov.smoke-run/v1"
 @click.command()
 @click.argument("kernel", type=click.Choice(["matmul", "anneal", "membw"]))
 @click.argument("nodes", nargs=-1, shell_complete=complete_nodes)
-@click.option("--size", help="matmul: rows. anneal: side, a power of two. membw: bytes, such as 16K or 1G.")
-@click.option("--seconds", type=float, help="Repeat for at least so long.")
-@click.option("--local", is_flag=True, help="On this machine, without an engine.")
+@click.option("--size", help="matmul: rows. anneal: side length, a power of two. membw: bytes, such as 16K or 1G.")
+@click.option("--seconds", type=float, help="Repeat for at least this long.")
+@click.option("--local", is_flag=True, help="Run on this machine, without an engine.")
 @gpu_mode_option
 @cluster_option
 @engine_option
 @click.pass_obj
 def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
-    """Run one smoke kernel in NODES, or in every running node that holds a GPU; exits with 1 when one is wrong.
+    """Run a smoke kernel in NODES, or in every running node that holds a GPU; exits with 1 if one fails.
 
-    With --local it runs here, with the Python that runs gpuprov, which then needs numba-cuda.
+    With --local, run it on this machine with gpuprov's Python, which needs numba-cuda.
     """
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.verify.smoke_result import Wanted
@@ -113,7 +113,7 @@ def _refuse_mixture(kernel: str, given: Mapping[str, Any]) -> None:
         )
     if given["gpu_mode"] and not given["local"]:
         raise UsageError(
-            "--gpu-mode is for --local: what a node holds is settled",
+            "--gpu-mode requires --local: the GPUs of nodes are fixed",
             evidence=f"--gpu-mode {given['gpu_mode']}",
             fix=f"gpuprov smoke {kernel}",
         )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @engine_option
 @click.pass_obj
 def command(session: Session, node: str, label: str, engine: str | None) -> None:
-    """Keep a node's present state under a name."""
+    """Take a snapshot of a node's state."""
     from gpuprov.workflows.node_verbs import snapshot
 
     show_outcome(

@@ -29,12 +29,14 @@ LONGEST_WORK_S = 3600.0
 
 @click.command()
 @click.argument("nodes", nargs=-1, shell_complete=complete_nodes)
-@click.option("--level", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="How hard.")
+@click.option(
+    "--level", type=click.Choice(["quick", "full"]), default="quick", show_default=True, help="Extent of the checks."
+)
 @click.option(
     "--seconds",
     type=float,
     callback=seconds_up_to(LONGEST_WORK_S),
-    help="Keep each kernel busy so long, at the full level.",
+    help="Run each kernel for this long, at the full level.",
 )
 @click.option("--junit", metavar="FILE", help="Also write the report as JUnit XML.")
 @click.option("--html", metavar="FILE", help="Also write the report as one HTML file, with charts.")
@@ -44,18 +46,18 @@ LONGEST_WORK_S = 3600.0
     type=float,
     metavar="SECONDS",
     callback=seconds_up_to(LONGEST_WATCH_S),
-    help="Check again every so many seconds and say only what changes, until Ctrl-C.",
+    help="Repeat every N seconds and report only changes, until Ctrl-C.",
 )
 @cluster_option
 @engine_option
 @click.pass_obj
 def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click's options
-    """Prove that nodes work: devices, NVML, kernels, networks, batch system. Exits with 1 when something is wrong."""
+    """Verify that nodes work: devices, NVML, kernels, networks, batch system. Exits with 1 if a check fails."""
     from gpuprov.verify.request import Work
 
     level, seconds, interval_s = wanted["level"], wanted["seconds"], wanted["interval_s"]
     if seconds is not None and level != "full":
-        raise _refuse("--seconds is for the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
+        raise _refuse("--seconds requires the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
     files = _open_files(wanted)
     verify = _verifier(session.host, wanted["cluster"], Work(level=level, seconds=seconds))
     if interval_s is not None:

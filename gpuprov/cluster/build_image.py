@@ -154,7 +154,7 @@ def remove_image(driver: Driver, name: str) -> ImageState:
     matching = match_images(driver, name)
     if len(matching) != 1:
         raise EngineError(
-            f"{len(matching)} images of gpuprov are called {name!r}",
+            f"{len(matching)} gpuprov images match {name!r}",
             evidence=f"images: {', '.join(image.name for image in driver.list_images()) or 'none'}",
             fix="gpuprov image list",
         )
@@ -168,9 +168,9 @@ def _refuse_taken_names(driver: Driver, image: str) -> None:
     holder = f"the instance {BUILDER}, {builder.status}" if builder else driver.image_name_holder(image)
     if holder:
         raise NotOurs(
-            f"a name that building an image needs is taken: {holder}",
-            evidence=f"{driver.name} has it without a label of gpuprov",
-            fix="rename or remove what has that name, then run the same command again",
+            f"a name that the image build needs is taken: {holder}",
+            evidence=f"{driver.name} has it without a gpuprov label",
+            fix="rename or remove that object, then run the same command again",
         )
 
 
@@ -178,17 +178,17 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
     free = driver.facts().free_bytes
     if free is not None and free < ENGINE_ROOM_BYTES:
         raise HostNotReady(
-            "too little room for an image in the engine's storage",
+            "not enough space in the engine's storage for an image",
             evidence=f"{free / GIB:.1f} GiB free, {ENGINE_ROOM_BYTES / GIB:.0f} GiB needed",
-            fix="gpuprov image list  # then remove what is not used: gpuprov image rm NAME",
+            fix="gpuprov image list  # then remove unused images: gpuprov image rm NAME",
         )
     folder = next(path for path in (cache, *cache.parents) if path.exists())
     free = shutil.disk_usage(folder).free
     if free < CACHE_ROOM_BYTES:
         raise HostNotReady(
-            "too little room on the disk for what an image is built from",
+            "not enough disk space to build an image",
             evidence=f"{folder}: {free / GIB:.1f} GiB free, {CACHE_ROOM_BYTES / GIB:.0f} GiB needed",
-            fix=f"df -h {folder}  # make room there",
+            fix=f"df -h {folder}  # free some space there",
         )
 
 
@@ -201,7 +201,7 @@ def _ensure_base(driver: Driver, recipe: Recipe, cache: Path, tools: BuildTools)
         raise EngineError(
             f"{driver.name} has no image {recipe.engine_image!r} to build from",
             evidence=f"the base in the spec is {recipe.base!r}",
-            fix="import one under that name, or use a suite as the base, such as bookworm",
+            fix="import an image under that name, or use a suite as the base, such as bookworm",
         )
     return image.id
 
@@ -216,7 +216,7 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
     wait = Wait(
         what="the builder node to boot",
         timeout_s=BOOT_TIMEOUT_S,
-        fix="use a base that boots, such as bookworm; the host's room and load: gpuprov doctor",
+        fix="use a base that boots, such as bookworm; check the host's space and load: gpuprov doctor",
     )
     wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted)
 
@@ -265,7 +265,7 @@ def _ask(driver: Driver, line: str) -> str:
     result = driver.run(BUILDER, ["/bin/sh", "-c", line])
     if result.exit_code != 0 or not result.stdout.strip():
         raise EngineError(
-            "the builder node does not hold what an image needs",
+            "the builder node lacks something that an image needs",
             evidence=f"{line}: exit status {result.exit_code}, {result.stderr.strip() or 'no output'}",
             fix="use a Debian or Ubuntu image with python3 (in LXD: and systemd) as the base, or a suite",
         )

@@ -1,4 +1,4 @@
-"""The design of a node: everything but its image and its files, decided before anything is made."""
+"""The design of one node: everything but its image and its files, decided before anything is created."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeDesign:
-    """A node as it is to be.
+    """The design of a node.
 
     Attributes:
         host: Name of the host that it is placed on.

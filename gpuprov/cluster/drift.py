@@ -1,4 +1,4 @@
-"""What of a node or a network is not as designed, whoever changed it: pure functions."""
+"""Differences between a node or a network and its design: pure functions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def find_drift(design: NodeDesign, node: NodeState, wanted: Settings, *, live: b
     """Compare a node with its design.
 
     Args:
-        design: What it shall be.
+        design: The node's design.
         node: What it is.
         wanted: The settings that the design gives with this engine.
         live: Whether the engine can change devices and mounts of a running node.

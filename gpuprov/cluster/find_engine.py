@@ -102,7 +102,7 @@ def engine_of_image(name: str, open_engine: Open = open_driver, installed: Insta
 
 
 def find_elsewhere(name: str, engines: Iterable[EngineDoor], *, without: str) -> tuple[str, ...]:
-    """In words, which other engines have a cluster of that name, or may have one: they are installed and silent.
+    """Other engines that have a cluster of that name, or may have one because they are installed but do not respond.
 
     Args:
         name: The cluster.
@@ -115,10 +115,10 @@ def find_elsewhere(name: str, engines: Iterable[EngineDoor], *, without: str) ->
             continue
         try:
             if _has(engine.open(), name):
-                found.append(f"{engine.name} has a cluster {name} too")
+                found.append(f"{engine.name} also has a cluster {name}")
         except GpuprovError as error:
             if engine.installed():
-                found.append(f"{engine.name} may have a cluster {name} too, and cannot be asked: {error.what}")
+                found.append(f"{engine.name} may also have a cluster {name}, but cannot be queried: {error.what}")
     return tuple(found)
 
 
@@ -150,7 +150,7 @@ def decide_engine(
         raise UsageError(
             f"more than one engine has {what}",
             evidence="; ".join(holders.values()),
-            fix=f"say which: {' or '.join(f'--engine {engine}' for engine in holders)}",
+            fix=f"select one: {' or '.join(f'--engine {engine}' for engine in holders)}",
         )
     present = [engine for engine in ENGINES if engine not in missing]
     silent = [engine for engine in present if engine in errors]
@@ -159,7 +159,7 @@ def decide_engine(
     if not silent or silent == present:
         return present[0]
     raise UsageError(
-        f"there is no {what} on the engines that answer",
+        f"there is no {what} on the engines that respond",
         evidence="; ".join(f"{engine}: {errors[engine].what}" if engine in errors else engine for engine in present),
-        fix="see what there is with: gpuprov list",
+        fix="list what exists: gpuprov list",
     )

@@ -20,7 +20,7 @@ class GpuRow:
     """A GPU, or a MIG instance, with its holders.
 
     Attributes:
-        gpu: None where somebody holds what this host does not show (any more).
+        gpu: None if the GPU is held but not (or no longer) visible on this host.
     """
 
     uuid: str
@@ -42,7 +42,7 @@ class GpuBoard:
     Attributes:
         leases: Of all engines that answer.
         waiting: Who stands in the queue, the first one first.
-        silent: Engines that are installed and do not answer, so that nobody knows what they hold.
+        silent: Engines that are installed but do not respond, so that the GPUs they hold are unknown.
     """
 
     host: HostGpus

@@ -42,8 +42,8 @@ def get_named_image(driver: Driver, name: str) -> ImageState:
         known = ", ".join(image.name for image in driver.list_images())
         raise EngineError(
             f"{driver.name} has no image {name!r}",
-            evidence=f"images of gpuprov: {known or 'none'}",
-            fix="gpuprov image list; or leave --image out",
+            evidence=f"gpuprov images: {known or 'none'}",
+            fix="gpuprov image list; or omit --image",
         )
     return image
 

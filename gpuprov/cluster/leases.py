@@ -119,7 +119,7 @@ class Neighbours:
         return tuple(request for ticket in tickets if (request := parse_ticket(ticket)) is not None)
 
     def _ask(self, engine: EngineDoor, answer: Callable[[tuple[str, _Answer]], None]) -> None:
-        driver = self._open.pop(engine.name, None)  # after an error the next question connects anew
+        driver = self._open.pop(engine.name, None)  # after an error the next query reconnects
         try:
             driver = driver or engine.open()
             leases = read_leases(driver.list_nodes(), engine=engine.name)
@@ -128,7 +128,7 @@ class Neighbours:
         except Exception as error:  # noqa: BLE001 - whatever it is, that engine's leases are not known
             evidence = f"unexpected {type(error).__name__}: {error}"
             fix = f"gpuprov doctor --engine {engine.name}"
-            answer((engine.name, EngineError(f"{engine.name} cannot be asked", evidence=evidence, fix=fix)))
+            answer((engine.name, EngineError(f"{engine.name} cannot be queried", evidence=evidence, fix=fix)))
         else:
             self._open[engine.name] = driver
             answer((engine.name, leases))
@@ -136,9 +136,9 @@ class Neighbours:
 
 def _hangs(engine: str) -> TimedOut:
     return TimedOut(
-        f"{engine} does not answer",
-        evidence=f"nothing within {ANSWER_S:g} s",
-        fix=f"see what it does: gpuprov doctor --engine {engine}",
+        f"{engine} does not respond",
+        evidence=f"no response within {ANSWER_S:g} s",
+        fix=f"check the engine: gpuprov doctor --engine {engine}",
     )
 
 

@@ -45,7 +45,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
     """
     wanted = wanted_networks(spec, version=version)
     present = {network.name: network for network in state.networks}
-    as_recorded = state.spec is not None and state.spec.network == spec.network  # then somebody else changed it
+    as_recorded = state.spec is not None and state.spec.network == spec.network  # then it was changed outside gpuprov
     for request in wanted:
         found = present.get(request.name)
         if found is None:
@@ -54,19 +54,19 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
             raise NotOurs(
                 f"the network {request.name} exists and was not made by gpuprov",
                 evidence=f"address {found.address or 'none'}, managed by the engine: {found.managed}",
-                fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
+                fix="choose other bridges: network.bridge and network.private_bridge in the spec",
             )
         owner = found.labels[LABEL_CLUSTER]
         if owner != spec.name:
             raise UsageError(
                 f"the network {request.name} belongs to cluster {owner}",
                 evidence=f"label gpuprov.cluster={owner}",
-                fix=f"give cluster {spec.name} bridges and subnets of its own, or: gpuprov cluster down {owner}",
+                fix=f"choose other bridges and subnets for cluster {spec.name}, or: gpuprov cluster down {owner}",
             )
         if found.address != request.address and not as_recorded:
             raise UsageError(
-                f"the network {request.name} has another address than the spec asks for",
-                evidence=f"it has {found.address}, the spec says {request.address}",
+                f"the address of the network {request.name} differs from the spec",
+                evidence=f"it has {found.address}, the spec has {request.address}",
                 fix=f"gpuprov cluster down {spec.name}, then bring it up with the new subnet",
             )
     return tuple(request for request in wanted if request.name not in present)
@@ -83,7 +83,7 @@ def ensure_networks(driver: Driver, requests: tuple[NetworkRequest, ...], rollba
 def plan_repairs(
     spec: ClusterSpec, state: ClusterState, *, version: str, expect: Callable[[NetworkRequest], Settings]
 ) -> tuple[tuple[NetworkRequest, str], ...]:
-    """The networks of the cluster that somebody changed, each with what differs, in words."""
+    """The networks of the cluster that were changed, each with its differences in words."""
     present = {network.name: network for network in state.own_networks}
     found = [
         (request, "; ".join(changed_settings(present[request.name].settings, expect(request)).values()))

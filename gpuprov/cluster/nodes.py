@@ -118,7 +118,7 @@ def repair_nodes(
 
     Args:
         driver: Reaches the nodes.
-        designs: What differing nodes shall be; their devices, mounts and labels are set.
+        designs: The designs of nodes that differ; their devices, mounts and labels are set.
         settings: Names of those whose settings differ as well.
         restart: Names of those that start again for their repair.
         reporter: Hears each node's state.

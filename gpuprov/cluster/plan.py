@@ -35,7 +35,7 @@ class Plan:
 
     Attributes:
         networks: To make.
-        network_repairs: Networks that somebody changed, each with what differs.
+        network_repairs: Networks that were changed, each with its differences.
         remove: Nodes beyond the count, and half-made ones.
         create: Nodes to make.
         repair: Nodes that are not as asked; done in place.
@@ -81,7 +81,7 @@ class Plan:
 
 
 class Expect(Protocol):
-    """What an engine can, and shows of things that nobody has changed: the part of a Driver that a plan needs."""
+    """What an engine supports, and shows for unmodified objects: the part of a Driver that a plan needs."""
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -99,8 +99,8 @@ def plan_cluster(
 ) -> Plan:
     """Compare spec and state.
 
-    Nodes named otherwise than `prefix` and number (made by create-node) stay, and what create-node was asked for is
-    what they stay. A node keeps its address and, where they still fit, its GPUs.
+    Nodes without a numbered name (from create-node) are kept, with the options that create-node was given. A node keeps
+    its address and, if they still match, its GPUs.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
@@ -156,7 +156,7 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {node.name} is taken by an instance that gpuprov did not make",
+                f"the name {node.name} is taken by an instance that gpuprov did not create",
                 evidence=f"{node.name} is {node.status} and has no gpuprov label",
                 fix="set another nodes.prefix in the spec, or rename that instance",
             )
@@ -228,7 +228,7 @@ def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[st
     if number is None:
         raise UsageError(
             f"{name} has lost its addresses",
-            evidence="its instance fixes none",
+            evidence="its instance has no fixed address",
             fix=f"gpuprov rm {name}, then create it again",
         )
     addresses = {"eth0": public_address(number, spec.network), "eth1": private_address(number, spec.network)}
@@ -243,7 +243,7 @@ def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[st
 
 
 def _given_addresses(node: NodeState, spec: ClusterSpec) -> dict[str, IPv4Interface]:
-    """The addresses that its labels record, which hold also where somebody changed its configuration."""
+    """The addresses in its labels, which are valid even if its configuration was changed."""
     places = (
         ("eth0", LABEL_ADDRESS, spec.network.subnet),
         ("eth1", LABEL_PRIVATE_ADDRESS, spec.network.private_subnet),

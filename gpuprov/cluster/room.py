@@ -48,9 +48,9 @@ def refuse_host_conflicts(
         needed = nodes * _NODE_ROOM_BYTES
         if free is not None and free < needed:
             raise HostNotReady(
-                f"too little room in the engine's storage for {nodes} nodes",
+                f"not enough space in the engine's storage for {nodes} nodes",
                 evidence=f"{free // MIB} MiB free, {needed // MIB} MiB needed",
-                fix="make room: gpuprov image list, gpuprov image rm NAME; or fewer nodes",
+                fix="free some space: gpuprov image list, gpuprov image rm NAME; or request fewer nodes",
             )
 
 

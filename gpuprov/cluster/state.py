@@ -116,10 +116,10 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
     strangers = sorted(set(names or ()) - set(there))
     elsewhere = sorted({holders[name] for name in strangers if name in holders})
     others = sorted(set(holders.values()) - {state.name})
-    mine = f"there are: {fold(there)}" if there else f"the cluster {state.name} has no nodes"
+    mine = f"its nodes: {fold(there)}" if there else f"the cluster {state.name} has no nodes"
     if strangers:
         evidence = (
-            f"{mine}; of the cluster {elsewhere[0]}: {fold([name for name in strangers if name in holders])}"
+            f"{mine}; nodes of cluster {elsewhere[0]}: {fold([name for name in strangers if name in holders])}"
             if elsewhere
             else mine
         )
@@ -128,7 +128,7 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
             fix = f"{verb} --cluster {elsewhere[0]} {strangers[0]}"
         raise UsageError(f"the cluster {state.name} has no node {', '.join(strangers)}", evidence=evidence, fix=fix)
     if not there:
-        evidence = f"other clusters: {', '.join(others)}" if others else "no instance carries its label"
+        evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
         fix = f"{verb} --cluster {others[0]}" if others else "gpuprov cluster up -n 4"
         raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)

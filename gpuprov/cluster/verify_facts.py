@@ -105,8 +105,8 @@ def _expect_gpus(uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovEr
         there = ", ".join(units) or "none"
         return _Gpus(
             problem=HostProblem(
-                evidence=f"it holds {', '.join(gone)}, which this host does not have; there are: {there}",
-                fix="nvidia-smi -L; gpuprov cluster up    # leases anew",
+                evidence=f"the node holds {', '.join(gone)}, which this host does not have; present: {there}",
+                fix="nvidia-smi -L; gpuprov cluster up    # assigns GPUs again",
             )
         )
     held = [units[uuid] for uuid in uuids]

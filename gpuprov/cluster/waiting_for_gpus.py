@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims
 
 Result_co = TypeVar("Result_co", covariant=True)
-_LOOK_S = 0.3  # how often the first in the queue looks; who stands behind him looks less often
+_LOOK_S = 0.3  # how often the first in the queue checks; later ones check less often
 _LOOK_MAX_S = 2.0
 
 
@@ -37,7 +37,7 @@ class Attempt(Protocol[Result_co]):
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long somebody waits for GPUs.
+    """How long a request waits for GPUs.
 
     Attributes:
         wait_s: Seconds; None to be refused at once.
@@ -100,7 +100,7 @@ def when_free(
             return seen
 
         ahead = sum(ticket.number < place.number for ticket in neighbours.queue.waiting())
-        reporter.note(f"waiting ({ahead} before this one): {refusal.what}: {refusal.evidence}")
+        reporter.note(f"waiting ({ahead} requests ahead): {refusal.what}: {refusal.evidence}")
         wait = Wait(
             what=f"GPUs: {refusal.what}",
             timeout_s=patience.wait_s,
@@ -113,7 +113,7 @@ def when_free(
 
 
 def _silence(look: Callable[[], object]) -> str:
-    """What an engine says that does not answer, as while it is started anew: who waits for hours waits for that too."""
+    """The error of an engine that does not respond, as during a restart: a long wait continues through it."""
     try:
         look()
     except (EngineError, HostNotReady, TimedOut) as error:

@@ -24,7 +24,7 @@ FIELDS = {
     "node": "NODE",
     "uuid": "UUID",
     "xid": "NUMBER",
-    "given": "what the evidence says",
+    "given": "see the evidence",
     "chain": "DOCKER-USER",
     "bridge": "gpbr0",
     "minors": "-c 0",
@@ -84,7 +84,7 @@ def find_fix(place: str, default_id: str, **known: object) -> str:
 
 
 def find_entries(text: str, catalogue: Mapping[str, Entry]) -> tuple[Entry, ...]:
-    """The entry of that id, else all that the text fits or names, failures first; none if nobody knows it."""
+    """The entry with that id, or else all entries that the text matches or names, failures first."""
     exact = catalogue.get(text.strip().lower())
     if exact is not None:
         return (exact,)

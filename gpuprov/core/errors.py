@@ -9,9 +9,9 @@ class GpuprovError(Exception):
     """Base of every error a user may see.
 
     Attributes:
-        what: One line that says what failed.
+        what: What failed, in one line.
         evidence: The facts that show it (an engine's answer, a path, a value); may span lines.
-        fix: What to do next, with the command to type.
+        fix: What to do next, including the command to type.
         exit_code: Process exit status, as documented in docs/commands.md.
     """
 
@@ -33,14 +33,14 @@ class GpuprovError(Exception):
 
 
 class UsageError(GpuprovError):
-    """The command line asks for something that cannot be."""
+    """The command line is invalid."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """One thing that is wrong in a spec: where, what, and what is allowed there."""
+    """One problem in a spec: where it is, what it is, and what is allowed there."""
 
     path: str
     message: str
@@ -72,7 +72,7 @@ class EngineError(GpuprovError):
 
 
 class NotOurs(EngineError):
-    """The name is taken by something that gpuprov did not make."""
+    """The name belongs to something that gpuprov did not create."""
 
 
 class PlaybookError(GpuprovError):

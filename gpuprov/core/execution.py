@@ -82,7 +82,7 @@ def run(
         raise CommandMissing(
             f"cannot run {argv[0]}",
             evidence=f"{shlex.join(argv)}: {error}",
-            fix="gpuprov doctor  # names the package that is missing",
+            fix="gpuprov doctor  # names the missing package",
         ) from error
     with process:
         stdout, stderr = _communicate(process, argv, stdin, timeout_s)
@@ -120,9 +120,9 @@ def _communicate(process: subprocess.Popen[str], argv: Sequence[str], stdin: str
     except subprocess.TimeoutExpired as expired:
         stdout, stderr = _end_group(process)
         raise TimedOut(
-            f"{argv[0]} did not end within {timeout_s:g} s",
+            f"{argv[0]} did not finish within {timeout_s:g} s",
             evidence=f"{shlex.join(argv)}\n{_tail(stderr or stdout)}".rstrip(),
-            fix=f"run it by hand to see what it waits for: {shlex.join(argv)}",
+            fix=f"run it manually to see what it waits for: {shlex.join(argv)}",
         ) from expired
     except BaseException:
         _end_group(process)
@@ -152,7 +152,7 @@ def _failure(completed: Completed) -> CommandFailed:
     return CommandFailed(
         f"{completed.argv[0]} failed with exit status {completed.exit_code}",
         evidence=f"{line}\n{_tail(completed.stderr or completed.stdout)}".rstrip(),
-        fix=f"run it by hand: {line}",
+        fix=f"run it manually: {line}",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the system says when it has run out of something, as errors of ours."""
+"""Turn the system's errors about exhausted resources into gpuprov errors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ NO_ROOM = re.compile(r"no space left on device|disk quota exceeded|errno 28\b", 
 _CAUSES = {
     errno.ENOSPC: "a disk of this machine is full",
     errno.EDQUOT: "this user's disk quota is used up",
-    errno.EROFS: "a file system that gpuprov writes to is read-only",
+    errno.EROFS: "a file system that gpuprov needs to write to is read-only",
     errno.EMFILE: "this process has too many open files",
     errno.ENFILE: "this machine has too many open files",
-    errno.ENOMEM: "this machine has no memory left",
+    errno.ENOMEM: "this machine is out of memory",
 }
 _FIXES = {errno.EMFILE: "ulimit -n 4096", errno.ENFILE: "sudo sysctl fs.file-max", errno.ENOMEM: "free -h"}
 
@@ -34,7 +34,7 @@ def explain_exhaustion(error: OSError, *, temporary: str) -> HostNotReady | None
     return HostNotReady(
         cause,
         evidence=str(error),
-        fix=_FIXES.get(error.errno or 0, f"df -h {place}  # make room there, then run the same command again"),
+        fix=_FIXES.get(error.errno or 0, f"df -h {place}  # free some space there, then run the same command again"),
     )
 
 
@@ -42,4 +42,4 @@ def room_fix(evidence: str, *places: Path | str) -> str | None:
     """What to type when a program's own words say that a disk is full; None when they do not."""
     if not NO_ROOM.search(evidence):
         return None
-    return f"df -h {' '.join(str(place) for place in places)}  # make room there, then run the same command again"
+    return f"df -h {' '.join(str(place) for place in places)}  # free some space there, then run the same command again"

@@ -1,4 +1,4 @@
-"""One writer per host: a lock that says who holds it and that a killed holder lets go of."""
+"""One writer per host: a lock that names its holder, and that the kernel releases when the holder dies."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ EVERYONE = 0o666  # members of the engine's group who are not root take the same
 
 @contextmanager
 def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
-    """Hold the host's lock for the block; who only reads does not take it.
+    """Hold the host lock for the block; readers do not need it.
 
     Args:
-        reporter: Hears whom this run waits for.
+        reporter: Is told which run this one waits for.
         folder: Where the lock file lives; /run/lock, or the temporary folder where that is missing.
         timeout_s: Seconds to wait for the present holder.
 
     Raises:
-        TimedOut: Somebody else held it all that time.
+        TimedOut: Another process held it all that time.
         HostNotReady: The lock file cannot be made or opened.
     """
     path = (folder or default_folder()) / LOCK_NAME
@@ -49,7 +49,7 @@ def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: floa
             wait = Wait(
                 what=f"the host lock, held by {_holder(path)}",
                 timeout_s=timeout_s,
-                fix="let the other run end, or stop it, then run this again",
+                fix="wait for the other run to finish, or stop it, then run this command again",
             )
             wait.until(lambda: _take(descriptor), bool)
         _sign(descriptor)
@@ -79,7 +79,7 @@ def _open(path: Path) -> int:
         return _regular(os.open(path, flags), path)
     except OSError as error:
         raise HostNotReady(
-            "cannot open the host lock", evidence=str(error), fix=f"ls -l {path}  # remove it if no gpuprov runs"
+            "cannot open the host lock", evidence=str(error), fix=f"ls -l {path}  # remove it if gpuprov is not running"
         ) from error
 
 
@@ -119,6 +119,6 @@ def _user() -> str:
 
 def _holder(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").strip() or "another run of gpuprov"
+        return path.read_text(encoding="utf-8", errors="replace").strip() or "another gpuprov run"
     except OSError:
-        return "another run of gpuprov"
+        return "another gpuprov run"

@@ -12,7 +12,7 @@ SET_MAX = 1024
 RULE = "1 to 63 lower-case letters, digits and hyphens; starts with a letter, does not end with a hyphen"
 
 CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
-CLUSTER_RULE = "1 to 32 of a-z, 0-9 and -, a letter first, no - at the end"
+CLUSTER_RULE = "1 to 32 of a-z, 0-9 and -; starts with a letter, does not end with -"
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)([0-9]+)", re.ASCII)
@@ -33,9 +33,9 @@ def check_cluster_name(name: str) -> str:
     """
     if not CLUSTER.fullmatch(name):
         raise UsageError(
-            f"{name!r} is not the name of a cluster",
-            evidence=f"the rule: {CLUSTER_RULE}",
-            fix="see what there is with: gpuprov list",
+            f"{name!r} is not a valid cluster name",
+            evidence=f"allowed: {CLUSTER_RULE}",
+            fix="list the clusters: gpuprov list",
         )
     return name
 
@@ -47,7 +47,9 @@ def check_node_name(name: str) -> str:
         UsageError: It breaks the rule.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a node name", evidence=f"the rule: {RULE}", fix="take a name such as c000")
+        raise UsageError(
+            f"{name!r} is not a valid node name", evidence=f"allowed: {RULE}", fix="choose a name such as c000"
+        )
     return name
 
 
@@ -72,7 +74,7 @@ def expand(text: str) -> tuple[str, ...]:
     """Names of a set such as `c[000-002,005],web`, in the order written, each once and each a valid node name.
 
     Raises:
-        UsageError: It is not a set of node names, or holds more than 1024 of them.
+        UsageError: It is not a valid set of node names, or holds more than 1024 of them.
     """
     names: dict[str, None] = {}
     for item in _split(text):
@@ -99,7 +101,7 @@ def _expand_ranges(text: str, ranges: str) -> list[str]:
             raise _bad_set(text, f"{part!r} is not a number or a range")
         first, last = int(match[1]), int(match[2] or match[1])
         if not first <= last < first + SET_MAX:
-            raise _bad_set(text, f"the range {part} runs backwards or holds more than {SET_MAX} names")
+            raise _bad_set(text, f"the range {part} is reversed or contains more than {SET_MAX} names")
         digits += [f"{number:0{len(match[1])}d}" for number in range(first, last + 1)]
     return digits
 
@@ -118,4 +120,6 @@ def _fold_numbers(prefix: str, width: int, numbers: list[int]) -> str:
 
 
 def _bad_set(text: str, why: str) -> UsageError:
-    return UsageError(f"{text!r} is not a set of node names", evidence=why, fix="write it like c[000-003] or c000,c001")
+    return UsageError(
+        f"{text!r} is not a valid set of node names", evidence=why, fix="write it like c[000-003] or c000,c001"
+    )

@@ -30,7 +30,7 @@ class Ticket:
 
 
 class Queue:
-    """Who waits on this host, in the order in which they came.
+    """The requests that wait on this host, in order of arrival.
 
     Args:
         folder: Where the queue's own folder lives; /run/lock, or the temporary folder where that is missing.
@@ -50,7 +50,9 @@ class Queue:
             place = self._join(text)
         except OSError as error:
             raise HostNotReady(
-                "cannot wait in the queue", evidence=str(error), fix=f"ls -ld {self._path}  # remove it if nobody waits"
+                "cannot wait in the queue",
+                evidence=str(error),
+                fix=f"ls -ld {self._path}  # remove it if no request is waiting",
             ) from error
         try:
             yield place
@@ -70,7 +72,7 @@ class Queue:
             name = f"{max(numbers, default=0) + 1:012}"
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             descriptor = os.open(name, flags, _READABLE, dir_fd=folder)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # nobody looks before the folder's lock is free
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # no one reads before the folder's lock is free
             os.fchmod(descriptor, _READABLE)
             os.write(descriptor, text.encode())
         return Place(path=self._path / name, descriptor=descriptor)

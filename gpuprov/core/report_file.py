@@ -76,12 +76,12 @@ class ReportFile:
         with contextlib.suppress(FileNotFoundError):
             mode = self._target.stat().st_mode
             if self._new:
-                raise self._refusal(f"{self._target} exists, and nothing is overwritten")
+                raise self._refusal(f"{self._target} exists and is never overwritten")
             if not stat.S_ISREG(mode):
-                kind = "a folder" if stat.S_ISDIR(mode) else "no regular file, and would be replaced by one"
+                kind = "a folder" if stat.S_ISDIR(mode) else "not a regular file"
                 raise self._refusal(f"{self._target} is {kind}")
             if not os.access(self._target, os.W_OK):
-                raise self._refusal(f"{self._target} may not be written")
+                raise self._refusal(f"{self._target} is not writable")
 
     def _open_draft(self) -> BufferedWriter:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -93,5 +93,5 @@ class ReportFile:
         return UsageError(
             f"{self._option}: a {self._kind} cannot be written to {self.path!r}",
             evidence=evidence,
-            fix=f"choose a file in a folder that may be written: {instead}",
+            fix=f"choose a file in a writable folder: {instead}",
         )

@@ -1,4 +1,4 @@
-"""How workflows tell what they do; who listens (a terminal, a pipe, a log file) is decided by the caller."""
+"""How workflows report progress; the caller decides where it goes (a terminal, a pipe, a log file)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Reporter(Protocol):
         """A named, timed phase: it failed unless the block ends normally."""
 
     def node(self, name: str, state: str) -> None:
-        """Say how far a node is within the phase."""
+        """Report the progress of a node within the phase."""
 
     def note(self, text: str) -> None:
-        """Say something worth knowing."""
+        """Report something worth knowing."""
 
     def warn(self, text: str) -> None:
-        """Say something the user should act on; never silenced by `-q`."""
+        """Report something that the user should act on; never silenced by `-q`."""
 
 
 class Silent:
-    """Hears everything and shows nothing."""
+    """Accepts everything and shows nothing."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:  # noqa: ARG002 - the protocol's signature

@@ -21,8 +21,8 @@ class Rollback:
     Leave the block only after all threads that add to it have stopped.
 
     Args:
-        reporter: Hears what was undone, and what could not be.
-        keep: Undo nothing, and say what is kept (`--keep-on-failure`).
+        reporter: Is told what was undone, and what could not be.
+        keep: Undo nothing, and report what is kept (`--keep-on-failure`).
     """
 
     def __init__(self, reporter: Reporter, *, keep: bool = False) -> None:
@@ -56,7 +56,7 @@ class Rollback:
         while self._steps:
             thing, undo, needed = self._steps.pop()
             if needed and failed:
-                self._reporter.warn(f"kept {thing}: something that needs it is still there")
+                self._reporter.warn(f"kept {thing}: something that needs it still exists")
                 continue
             try:
                 undo()
@@ -65,7 +65,7 @@ class Rollback:
                 self._reporter.warn(f"could not undo {thing}: {problem}")
             except BaseException:
                 left = ", ".join([thing, *(name for name, *_ in reversed(self._steps))])
-                self._reporter.warn(f"interrupted while undoing; still there: {left}")
+                self._reporter.warn(f"interrupted while undoing; not undone: {left}")
                 raise
             else:
                 self._reporter.note(f"undid {thing}")

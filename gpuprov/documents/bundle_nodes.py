@@ -59,10 +59,10 @@ def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec],
         if spec is None:
             raise EngineError(
                 f"cluster {cluster} has no recorded spec",
-                evidence="its first `cluster up` did not end",
+                evidence="its first `cluster up` did not finish",
                 fix="gpuprov cluster up",
             )
-        return "".join(f"{line}\n" for line in plan_up(spec)) or "nothing to do: the cluster is as asked\n"
+        return "".join(f"{line}\n" for line in plan_up(spec)) or "nothing to do: the cluster matches its spec\n"
 
     def plane_part(plane: Plane) -> str:
         state = observe_cluster(driver, cluster)
@@ -110,7 +110,7 @@ def _spec_document(state: ClusterState) -> dict[str, object] | None:
 def _tell(driver: Driver, node: NodeState, line: str) -> str:
     if node.status != "running":
         raise EngineError(
-            f"node {node.name} does not run", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
+            f"node {node.name} is not running", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
         )
     result = driver.run(node.name, ["sh", "-c", line], timeout_s=_COMMAND_S)
     return f"$ {line}\n{result.stdout}{result.stderr}"

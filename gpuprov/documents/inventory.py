@@ -156,7 +156,7 @@ def group_name(prefix: str, value: str) -> str:
 
 def _twice(name: str, engines: Sequence[str]) -> str:
     return (
-        f"the inventory leaves {name} out: two engines have a node of that name\n"
+        f"the inventory omits {name}: two engines have a node of that name\n"
         f"evidence: {' and '.join(engines)} have it\n"
         f"fix: gpuprov rm {name} --engine {engines[-1]}"
     )

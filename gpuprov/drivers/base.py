@@ -46,28 +46,31 @@ Status = Literal["running", "stopped", "frozen", "error"]
 Stream = Literal["stdout", "stderr"]
 
 _LACKS: dict[Capability, tuple[str, str]] = {
-    "snapshot": ("keeps no snapshots of nodes", "copy the node with: gpuprov clone NODE NEW"),
-    "privileged": ("makes no privileged nodes", "leave out `privileged: true` and --privileged, or use --engine lxd"),
-    "expose-live": (
-        "cannot forward a port into a running node",
-        "stop it first: gpuprov stop NODE; then expose the port and start it again",
+    "snapshot": ("does not support snapshots", "copy the node: gpuprov clone NODE NEW"),
+    "privileged": (
+        "does not support privileged nodes",
+        "remove `privileged: true` and --privileged, or use --engine lxd",
     ),
-    "devices-live": ("cannot change the devices of a running node", "stop it first: gpuprov stop NODE"),
-    "systemd": ("runs no systemd in its nodes", "use --engine lxd"),
-    "jobs": ("runs no command as a node of its own", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
+    "expose-live": (
+        "cannot forward a port to a running node",
+        "stop the node first: gpuprov stop NODE; then expose the port and start it again",
+    ),
+    "devices-live": ("cannot change the devices of a running node", "stop the node first: gpuprov stop NODE"),
+    "systemd": ("does not run systemd in nodes", "use --engine lxd"),
+    "jobs": ("does not support jobs", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
 }
 
 
 class NotCapable(EngineError):
-    """The engine's driver has not got the capability that is asked for."""
+    """The engine's driver does not have the required capability."""
 
 
 def require_capability(driver: Driver, capability: Capability, *, fix: str = "") -> None:
-    """Raise NotCapable, with the way round that is given or the general one, if the driver has not got it."""
+    """Raise NotCapable if the driver lacks it; the fix is the given workaround or the general one."""
     if capability not in driver.capabilities:
         lack, way_round = _LACKS[capability]
         has = ", ".join(sorted(driver.capabilities)) or "none"
-        raise NotCapable(f"{driver.name} {lack}", evidence=f"its capabilities: {has}", fix=fix or way_round)
+        raise NotCapable(f"{driver.name} {lack}", evidence=f"supported: {has}", fix=fix or way_round)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,9 +273,9 @@ class Call:
         if self.timeout_s is None or result.exit_code != _KILLED or elapsed_s < self.timeout_s:
             return result
         raise TimedOut(
-            f"`{' '.join(self.argv)}` in {node} did not end in {self.timeout_s:.0f} s",
+            f"`{' '.join(self.argv)}` in {node} did not finish within {self.timeout_s:.0f} s",
             evidence=(result.stderr or result.stdout)[-2000:].strip() or "no output",
-            fix=f"look inside with: gpuprov shell {node}",
+            fix=f"inspect the node: gpuprov shell {node}",
         )
 
 
@@ -356,11 +359,11 @@ class Driver(Protocol):
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
         """Replace the device and mount set of a node; networks and exposures stay.
 
-        A running node goes on running; without the capability `devices-live` it is started anew.
+        A running node keeps running; without the capability `devices-live` it is restarted.
         """
 
     def settings(self, request: NodeRequest) -> Settings:
-        """What `NodeState.settings` of a node made from this request shows while nobody has changed it.
+        """What `NodeState.settings` shows for an unmodified node of this request.
 
         Image, labels and files of the request are not looked at. Raises NotCapable where no such node can be made.
         """
@@ -368,12 +371,12 @@ class Driver(Protocol):
     def set_settings(self, name: str, request: NodeRequest) -> None:
         """Bring a node's settings to the request's; what is not `live` takes effect when it starts next.
 
-        Without the capability `devices-live` a running node is started anew for it.
+        Without the capability `devices-live` a running node is restarted for it.
         Labels, files and exposures stay; devices and mounts stay, or become the request's at once.
         """
 
     def push(self, name: str, files: Sequence[File]) -> None:
-        """Write files into a node, running or stopped; missing parent folders are made."""
+        """Write files into a node, running or stopped; missing parent folders are created."""
 
     def pull(self, name: str, path: str) -> bytes:
         """Read a file of a node; EngineError if it is absent."""
@@ -449,7 +452,7 @@ class Driver(Protocol):
         """Add or change labels of a network of ours."""
 
     def network_settings(self, request: NetworkRequest) -> Settings:
-        """What `NetworkState.settings` of a network made from this request shows while nobody has changed it."""
+        """What `NetworkState.settings` shows for an unmodified network of this request."""
 
     def set_network_settings(self, request: NetworkRequest) -> None:
         """Bring a network of ours, its link and its rules on the host to the request's; its labels stay."""

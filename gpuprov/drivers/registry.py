@@ -44,7 +44,7 @@ def open_driver(engine: str, *, host: str = "") -> Driver:
     module = _OPENERS.get(engine)
     if module is None:
         raise UsageError(
-            f"engine {engine!r} is not known",
+            f"unknown engine {engine!r}",
             evidence=f"engines: {', '.join(_OPENERS)}",
             fix="set `engine: lxd` in the spec",
         )

@@ -38,11 +38,11 @@ def decide_access(host: HostGpus, gpus: Sequence[Gpu], *, driver_files: bool = F
         driver_files: Whether the driver's files are wanted even without a GPU; raw alone can do that.
 
     Raises:
-        HostNotReady: No way can serve; it says what raw lacks.
+        HostNotReady: No access method is possible; the error says what raw access lacks.
     """
     if not gpus and driver_files and host.driver is not None and not host.simulated:
         mounts = plan_library_mounts(host.driver)
-        return Access(kind="none", reason="the node has the driver's files and no GPU", mounts=mounts)
+        return Access(kind="none", reason="the node has the driver's files, but no GPU", mounts=mounts)
     if not gpus:
         return Access(kind="none", reason="the node has no GPU")
     if host.simulated:
@@ -57,6 +57,6 @@ def decide_access(host: HostGpus, gpus: Sequence[Gpu], *, driver_files: bool = F
         if not host.offers:
             raise
         kind, known = next(iter(host.offers.items()))
-        return Access(kind=kind, reason=f"{known}; raw cannot serve: {lack.what}")
-    reason = f"driver {host.driver.version} on the host is all it needs"
+        return Access(kind=kind, reason=f"{known}; raw access is not possible: {lack.what}")
+    reason = f"driver {host.driver.version} on the host is sufficient"
     return Access(kind="raw", reason=reason, devices=devices, mounts=mounts)

@@ -54,7 +54,7 @@ def fold_leases(leases: Sequence[Lease], about: Callable[[Lease], str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LeaseRequest:
-    """What a node shall hold.
+    """The GPUs that a node requests.
 
     Attributes:
         node: Its name; of a request that waits, who waits.
@@ -85,7 +85,7 @@ class GpusTaken(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class Silent:
-    """An engine that is installed and does not answer: nobody knows which GPUs its containers hold."""
+    """An engine that is installed but does not respond: the GPUs of its containers are unknown."""
 
     engine: str
     error: GpuprovError
@@ -113,28 +113,28 @@ def allocate(
 ) -> dict[str, tuple[Gpu, ...]]:
     """Choose GPUs for every request, or for none.
 
-    A node whose lease already is what it asks for keeps it. `exclusive` takes GPUs that nobody holds; `shared` the
-    least loaded ones that nobody holds exclusively, lowest index first. Whoever waits comes before the requests: what
-    he could have now is left to him, and of what he needs nothing more is given away.
+    A node whose lease already matches its request keeps it. `exclusive` takes GPUs without holders; `shared` takes the
+    least loaded GPUs without an exclusive holder, lowest index first. Waiting requests come first: GPUs that they could
+    get now, or wait for, are reserved for them.
 
     Args:
         host: Its GPUs.
-        leases: Of every node of the engine, those of the requests included.
-        requests: What nodes of the engine shall hold; a node is named once.
-        claims: What else is to be respected.
+        leases: Those of all nodes of the engine, including the nodes of the requests.
+        requests: The GPU requests of nodes of the engine, at most one for each node.
+        claims: Leases of other engines, waiting requests, and engines that do not respond.
 
     Returns:
         Units by node, in the order of the requests.
 
     Raises:
-        UsageError: There are not enough (GpusTaken where it may be otherwise later); it says who holds what.
+        UsageError: There are not enough GPUs (GpusTaken if that may change); the error lists the holders.
         HostNotReady: A node that keeps its lease holds a GPU which is no longer there, or another engine is silent.
     """
     leases = [_current(lease, host) for lease in leases]
     asked = {request.node: request for request in requests}
     if len(asked) != len(requests):
         raise UsageError(
-            "a node is asked for twice",
+            "a node is requested twice",
             evidence=", ".join(request.node for request in requests),
             fix="name each node once",
         )
@@ -142,7 +142,7 @@ def allocate(
     kept = [lease for lease in leases if lease.node not in asked or _serves(lease, asked[lease.node])]
     board = _Board(host, (*kept, *(_current(lease, host) for lease in claims.leases)))
     chosen = {lease.node: board.units_of(lease) for lease in kept if lease.node in asked}
-    # The choosy first: a named GPU or a free one must not be taken by a node that could do with any.
+    # Specific requests first: a node that accepts any GPU must not take a named or free one that another node needs.
     new = sorted(
         (request for request in requests if request.node not in chosen),
         key=lambda request: (not request.wanted, request.sharing != "exclusive"),
@@ -172,15 +172,16 @@ def _serves(lease: Lease, request: LeaseRequest) -> bool:
 def _refuse_blindness(silent: Sequence[Silent]) -> None:
     if silent:
         names = " and ".join(one.engine for one in silent)
+        verb = "does" if len(silent) == 1 else "do"
         raise HostNotReady(
-            f"no GPU is given while nobody knows which ones {names} has given: installed here, and not answering",
+            f"cannot tell which GPUs are free: {names} {verb} not respond, so the GPUs of its containers are unknown",
             evidence="; ".join(f"{one.engine}: {one.error.what}: {one.error.evidence}" for one in silent),
             fix="; ".join(one.error.fix for one in silent),
         )
 
 
 class _Board:
-    """Who holds what, while requests are served one after the other."""
+    """The holders of all GPUs while requests are served one after the other."""
 
     def __init__(self, host: HostGpus, leases: Sequence[Lease]) -> None:
         self._units = host.units
@@ -194,13 +195,13 @@ class _Board:
         if gone:
             raise HostNotReady(
                 f"{lease.node} holds a GPU that this host no longer has",
-                evidence=f"{', '.join(gone)}; there are: {', '.join(by_uuid) or 'none'}",
-                fix=f"gpuprov rm {lease.node}, then create it again; or bring the GPU back: nvidia-smi -L",
+                evidence=f"missing: {', '.join(gone)}; present: {', '.join(by_uuid) or 'none'}",
+                fix=f"gpuprov rm {lease.node}, then create it again; or restore the GPU: nvidia-smi -L",
             )
         return tuple(by_uuid[uuid] for uuid in lease.gpus)
 
     def keep_for(self, waiting: LeaseRequest) -> None:
-        """What a request that came earlier could have now, or all of that which it will choose from."""
+        """Reserve what an earlier request could get now, or all GPUs that it may choose from."""
         chosen = self._choose(waiting, before=())
         if len(chosen) < waiting.size:
             chosen = [unit for unit in self._eligible(waiting) if self._may_take(unit, waiting.sharing)]
@@ -242,26 +243,26 @@ class _Board:
             if request.wanted
             else f"{request.size} GPU{'s' if request.size > 1 else ''}"
         )
-        refusal = f"{request.node} cannot have {what} ({request.sharing}): {available} of {request.size} can be given"
-        evidence = "; ".join(self._describe(unit) for unit in eligible) or "this host has no GPU that can be leased"
+        refusal = f"not enough GPUs for {request.node}: {what} requested ({request.sharing}), {available} available"
+        evidence = "; ".join(self._describe(unit) for unit in eligible) or "this host has no GPU to lease"
         if request.size > len(eligible):
-            return UsageError(refusal, evidence=evidence, fix=f"ask for {len(eligible)} or fewer per node")
+            return UsageError(refusal, evidence=evidence, fix=f"request {len(eligible)} or fewer per node")
         return GpusTaken(refusal, evidence=evidence, fix=self._way_out(request, eligible), request=request)
 
     def _way_out(self, request: LeaseRequest, eligible: Sequence[Gpu]) -> str:
         """What to type: the node that stands in the way is named, unless it is one of this very request."""
         blocked = [unit for unit in eligible if not self._may_take(unit, request.sharing)]
         holder = next((lease for unit in blocked for lease in self._holders(unit) if lease.status), None)
-        ways = ["fewer nodes (gpuprov cluster up -n N)"]
+        ways = ["request fewer nodes (gpuprov cluster up -n N)"]
         if holder is not None:
-            ways = [f"free one: gpuprov rm {holder.node} --engine {holder.engine}"]
+            ways = [f"free a GPU: gpuprov rm {holder.node} --engine {holder.engine}"]
         if holder is not None or any(unit.uuid in self._kept for unit in blocked):
-            ways.append("let create-node or run wait: --wait 10m")
+            ways.append("wait for a GPU (create-node, run): --wait 10m")
         if request.sharing == "exclusive":
             ways.append("--sharing shared")
         return ", or ".join(ways)
 
     def _describe(self, unit: Gpu) -> str:
         who = fold_leases(self._holders(unit), Lease.terms) or "free"
-        kept = f", kept for {self._kept[unit.uuid]}, who waits" if unit.uuid in self._kept else ""
+        kept = f", reserved for {self._kept[unit.uuid]}, which is waiting" if unit.uuid in self._kept else ""
         return f"GPU {unit.label} {unit.uuid}: {who}{kept}"

@@ -1,4 +1,4 @@
-"""What somebody asks for, by option, spec or environment variable, held against the GPUs of a host: one answer."""
+"""Combine the GPU requests of options, spec and environment variables, and match them with the GPUs of a host."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Default:
     """What holds where the wish is silent.
 
     Attributes:
-        said: The words to quote where somebody chose it on purpose, so that a variable must not contradict it.
+        said: The words to quote if the user chose it explicitly, so that a variable must not contradict it.
     """
 
     count: int = 1
@@ -105,8 +105,8 @@ def decide_ask(wish: GpuWish, host: HostGpus, default: Default) -> GpuAsk:
     if named and among is not None:
         named = _fitting(named, among, wish, host)
     elif among is not None and count > len(among):
-        lack = "there is no GPU" if count == 1 else f"there are not {count} GPUs"
-        raise _unfit(f"{lack} {_criteria(wish)}", host)
+        lack = "there is no GPU" if count == 1 else f"there are fewer than {count} GPUs"
+        raise _unfit(f"{lack} with {_criteria(wish)}", host)
     return GpuAsk(
         count=len(named) or count,
         sharing=_sharing(wish, statements, default),
@@ -119,13 +119,13 @@ def parse_memory(text: str) -> int:
     """Bytes of `20GiB`, `20480MiB` or `20GB`.
 
     Raises:
-        UsageError: It is no such size.
+        UsageError: The text is not a size.
     """
     found = _SIZE.fullmatch(text.strip())
     if found is None or not found[2] or not float(found[1]):
         raise UsageError(
-            f"{text!r} is not an amount of memory",
-            evidence="a number and KiB, MiB, GiB or TiB",
+            f"{text!r} is not a valid amount of memory",
+            evidence="allowed: a number with KiB, MiB, GiB or TiB",
             fix="--gpu-memory 20GiB",
         )
     unit = found[2].lower()
@@ -134,7 +134,7 @@ def parse_memory(text: str) -> int:
 
 
 def inner_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that a container gets: all as they were, but for the one that NVIDIA's own runtime obeys.
+    """The variables for a container: unchanged, except for the one that NVIDIA's own runtime obeys.
 
     The lease decides what gets in; a host whose Docker runs everything by that runtime must not add what the variable,
     or the image, names.
@@ -166,13 +166,13 @@ def _variables(environment: Mapping[str, str], host: HostGpus) -> list[_Statemen
         source = f"{ENABLED}={environment[ENABLED]}"
         if enabled is None:
             raise UsageError(
-                f"{source} says neither yes nor no", evidence="allowed: true, false", fix=f"{ENABLED}=true"
+                f"{source} is neither true nor false", evidence="allowed: true, false", fix=f"{ENABLED}=true"
             )
         if enabled and not said:
             raise UsageError(
-                f"{source} names no GPU",
-                evidence=f"it gives access to what {VISIBLE} names, and that is not set",
-                fix=f"add {VISIBLE}=all, or a list of index or UUID",
+                f"{source} does not select a GPU",
+                evidence=f"it gives access to the GPUs in {VISIBLE}, which is not set",
+                fix=f"add {VISIBLE}=all, or a list of indexes or UUIDs",
             )
         if not enabled:
             said.append(_Statement(source=source, count=0))
@@ -182,11 +182,13 @@ def _variables(environment: Mapping[str, str], host: HostGpus) -> list[_Statemen
 def _requested(name: str, text: str, host: HostGpus) -> _Statement:
     if not _NUMBER.fullmatch(text.strip()):
         raise UsageError(
-            f"{name}={text} is not a number of GPUs", evidence="it asks for so many GPUs of one's own", fix=f"{name}=1"
+            f"{name}={text} is not a number of GPUs",
+            evidence="it is the number of GPUs for exclusive use",
+            fix=f"{name}=1",
         )
     count = int(text)
     if count > len(host.units):
-        raise _unfit(f"{name}={text}: there are not {count} GPUs", host)
+        raise _unfit(f"{name}={text}: there are fewer than {count} GPUs", host)
     return _Statement(source=f"{name}={text}", count=count, sharing="exclusive" if count else None)
 
 
@@ -195,9 +197,9 @@ def _refuse_contradiction(statements: Sequence[_Statement]) -> None:
         for other in statements[:number]:
             if _contradict(other, one):
                 raise UsageError(
-                    f"{other.source} and {one.source} contradict each other",
+                    f"{other.source} contradicts {one.source}",
                     evidence=f"{_meaning(other)}; {_meaning(one)}",
-                    fix="leave one of them out",
+                    fix="omit one of them",
                 )
 
 
@@ -213,14 +215,16 @@ def _meaning(statement: _Statement) -> str:
     gpus = ", ".join(f"GPU {gpu.label}" for gpu in statement.gpus) or (
         "" if statement.count is None else f"{statement.count} GPU{'' if statement.count == 1 else 's'}"
     )
-    return f"{statement.source} asks for {' '.join(part for part in (gpus, statement.sharing) if part) or 'nothing'}"
+    if not statement.sharing:
+        return f"{statement.source} requests {gpus or 'nothing'}"
+    return f"{statement.source} requests {f'{gpus} ({statement.sharing})' if gpus else f'{statement.sharing} access'}"
 
 
 def _sharing(wish: GpuWish, statements: Sequence[_Statement], default: Default) -> Sharing:
     stated = next((one.sharing for one in statements if one.sharing), None)
     if stated is not None:
         return stated
-    # Who only names what he wants to see, as NVIDIA's toolkit reads it, asks for nothing of his own.
+    # A list of visible GPUs alone, as NVIDIA's toolkit interprets it, is not a request for exclusive use.
     return "shared" if VISIBLE in wish.environment and wish.gpus is None else default.sharing
 
 
@@ -238,10 +242,10 @@ def _fits(unit: Gpu, wish: GpuWish) -> bool:
 
 def _criteria(wish: GpuWish) -> str:
     said = [
-        f"with {wish.memory_bytes / GIB:g} GiB" if wish.memory_bytes is not None else "",
-        f"of model {wish.model!r}" if wish.model is not None else "",
+        f"at least {wish.memory_bytes / GIB:g} GiB of memory" if wish.memory_bytes is not None else "",
+        f"a model name that contains {wish.model!r}" if wish.model is not None else "",
     ]
-    return " ".join(part for part in said if part)
+    return " and ".join(part for part in said if part)
 
 
 def _fitting(named: Sequence[Gpu], among: Sequence[str], wish: GpuWish, host: HostGpus) -> tuple[Gpu, ...]:
@@ -250,14 +254,14 @@ def _fitting(named: Sequence[Gpu], among: Sequence[str], wish: GpuWish, host: Ho
     everything = wish.gpus is not None and wish.gpus.strip() == "all"
     if not fitting or (len(fitting) < len(named) and not everything):
         unfit = ", ".join(gpu.label for gpu in named if gpu.uuid not in among)
-        raise _unfit(f"GPU {unfit} is none {_criteria(wish)}", host)
+        raise _unfit(f"GPU {unfit} does not have {_criteria(wish)}", host)
     return fitting
 
 
 def _unfit(what: str, host: HostGpus) -> UsageError:
     listing = "; ".join(f"{unit.label} = {unit.model}, {_size(unit)}" for unit in host.units)
     return UsageError(
-        what, evidence=f"this host has {listing or 'no GPU that can be leased'}", fix="gpuprov gpus shows what there is"
+        what, evidence=f"this host has {listing or 'no GPU to lease'}", fix="gpuprov gpus lists the GPUs of this host"
     )
 
 

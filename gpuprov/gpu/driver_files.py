@@ -23,7 +23,7 @@ def read_driver_files(root: Path) -> DriverFiles | None:
     """Gather the facts of the loaded driver, or None where none is loaded.
 
     Raises:
-        HostNotReady: The driver's own files make no sense.
+        HostNotReady: The driver's own files have invalid contents.
     """
     version_file = root / "proc/driver/nvidia/version"
     if not version_file.is_file():
@@ -67,7 +67,7 @@ def parse_version(text: str) -> str:
     match = _VERSION.search(text)
     if match is None:
         raise HostNotReady(
-            "the NVIDIA driver does not say its version",
+            "the NVIDIA driver does not report its version",
             evidence=f"/proc/driver/nvidia/version: {text.strip()!r}",
             fix="dmesg | grep NVRM",
         )
@@ -100,7 +100,7 @@ def parse_information(text: str) -> ProcGpu | None:
         raise HostNotReady(
             f"the GPU at {pci or 'an unknown address'} is not initialised",
             evidence=f"/proc/driver/nvidia/gpus: UUID {uuid!r}, minor {minor!r}",
-            fix="nvidia-smi    # initialises it; if it stays so: dmesg | grep NVRM",
+            fix="nvidia-smi    # initialises it; if the error persists: dmesg | grep NVRM",
         )
     return ProcGpu(uuid=uuid, minor=int(minor), pci=normalise_pci(pci), model=values.get("Model", "unknown"))
 

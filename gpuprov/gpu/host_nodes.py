@@ -47,9 +47,9 @@ def find_wrong_nodes(devices: Sequence[CharDevice], found: Mapping[str, NodeStat
         node = found.get(device.path)
         wanted = f"{device.major}:{device.minor}"
         if node is None:
-            wrong.append(f"{device.path} is absent (wanted {wanted})")
+            wrong.append(f"{device.path} is missing (expected {wanted})")
         elif node.kind != "char":
-            wrong.append(f"{device.path} is not a character device (wanted {wanted})")
+            wrong.append(f"{device.path} is not a character device (expected {wanted})")
         elif (node.major, node.minor) != (device.major, device.minor):
-            wrong.append(f"{device.path} is {node.major}:{node.minor} (wanted {wanted})")
+            wrong.append(f"{device.path} is {node.major}:{node.minor} (expected {wanted})")
     return tuple(wrong)

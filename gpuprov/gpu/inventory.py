@@ -27,10 +27,10 @@ SIMULATED_MAX: Final = 64
 # Where a driver is loaded, the low minors are real GPUs; a simulated one must never open one of those.
 _MINOR_BESIDE_REAL: Final = 128
 
-_SIMULATE = "or, to go on without a GPU: --gpu-mode simulated"
+_SIMULATE = "or, to continue without a GPU: --gpu-mode simulated"
 _FIXES: Final = {
-    4: "run it as root, or allow your user: ls -l /dev/nvidiactl /dev/nvidia*",
-    9: "modprobe nvidia && nvidia-smi    # dmesg | grep NVRM shows why the module does not answer",
+    4: "run it as root, or give your user access: ls -l /dev/nvidiactl /dev/nvidia*",
+    9: "modprobe nvidia && nvidia-smi    # dmesg | grep NVRM shows why the module does not respond",
     13: "install a newer driver: its libnvidia-ml lacks a function that every supported version has",
     15: "nvidia-smi --gpu-reset -i <index>, or reboot    # dmesg | grep Xid shows why the GPU fell off the bus",
     16: "nvidia-smi --gpu-reset -i <index>, or reboot",
@@ -58,11 +58,11 @@ def observe(
 
     Raises:
         HostNotReady: A driver is there but does not work, or mode `real` finds none.
-        UsageError: `simulated_count` makes no sense.
+        UsageError: `simulated_count` is out of range.
     """
     driver = read_driver_files(root)
     if mode == "simulated":
-        return _simulate(simulated_count, seed, driver=driver, reason="asked for: --gpu-mode simulated")
+        return _simulate(simulated_count, seed, driver=driver, reason="requested by --gpu-mode simulated")
     if driver is not None:
         return _observe_real(driver, read)
     cards = find_nvidia_cards(root)
@@ -105,7 +105,7 @@ def _observe_real(driver: DriverFiles, read: Callable[[], NvmlReading]) -> HostG
     if not reading.gpus:
         raise HostNotReady(
             "the NVIDIA driver is loaded but sees no GPU",
-            evidence=f"NVML counts 0; /proc/driver/nvidia/gpus shows {len(driver.gpus)}",
+            evidence=f"NVML reports 0 GPUs; /proc/driver/nvidia/gpus shows {len(driver.gpus)}",
             fix=f"nvidia-smi; dmesg | grep NVRM; {_SIMULATE}",
         )
     _check_identities(reading.gpus, driver)
@@ -127,7 +127,7 @@ def _from_proc(driver: DriverFiles) -> HostGpus:
     )
     return HostGpus(
         simulated=False,
-        reason="/proc/driver/nvidia, since libnvidia-ml.so.1 could not be loaded",
+        reason="/proc/driver/nvidia, because libnvidia-ml.so.1 could not be loaded",
         driver_version=driver.version,
         cuda_driver_version=None,
         gpus=gpus,
@@ -136,14 +136,14 @@ def _from_proc(driver: DriverFiles) -> HostGpus:
 
 
 def _check_identities(gpus: tuple[Gpu, ...], driver: DriverFiles) -> None:
-    """A node gets its device by minor and its lease by UUID: a wrong pair would hand out somebody else's GPU."""
+    """A node gets its device by minor and its lease by UUID: a wrong pair would pass the GPU of another node."""
     minors = {gpu.uuid: gpu.minor for gpu in driver.gpus}
     wrong = [gpu for gpu in gpus if minors.get(gpu.uuid, gpu.minor) != gpu.minor]
     if wrong or len({gpu.minor for gpu in gpus}) != len(gpus) or len({gpu.uuid for gpu in gpus}) != len(gpus):
         raise HostNotReady(
             "NVML and the kernel module disagree about which GPU is which",
             evidence=f"NVML: {[(gpu.uuid, gpu.minor) for gpu in gpus]}; /proc/driver/nvidia/gpus: {minors}",
-            fix="nvidia-smi -L; cat /proc/driver/nvidia/gpus/*/information; reboot if a GPU was reset or exchanged",
+            fix="nvidia-smi -L; cat /proc/driver/nvidia/gpus/*/information; reboot if a GPU was reset or replaced",
         )
 
 

@@ -75,7 +75,7 @@ def plan_library_mounts(driver: DriverFiles) -> tuple[Mount, ...]:
         raise HostNotReady(
             f"the driver's library {missing[0]}.so.{driver.version} is not on this host",
             evidence=f"kernel module {driver.version}; libraries found: {', '.join(driver.libraries) or 'none'}",
-            fix="reboot after a driver upgrade, or install the compute libraries of the kernel module's version",
+            fix="reboot after a driver upgrade, or install the compute libraries in the version of the kernel module",
         )
     mounts: list[Mount] = []
     for stem, source in sorted(sources.items()):

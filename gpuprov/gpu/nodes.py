@@ -73,7 +73,7 @@ def _capability_node(name: str, driver: DriverFiles) -> CharDevice:
     if minor is None or driver.caps_major is None:
         raise HostNotReady(
             f"the driver has no capability {name} for a MIG instance",
-            evidence=f"nvidia-caps major: {driver.caps_major}; mig-minors holds {len(driver.caps_minors)} names",
+            evidence=f"nvidia-caps major: {driver.caps_major}; mig-minors has {len(driver.caps_minors)} entries",
             fix="nvidia-smi mig -lci; ls /proc/driver/nvidia/capabilities; modprobe nvidia",
         )
     return CharDevice(path=f"/dev/nvidia-caps/nvidia-cap{minor}", major=driver.caps_major, minor=minor, mode=0o444)

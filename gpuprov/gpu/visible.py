@@ -60,7 +60,7 @@ def parse_selection(text: str, host: HostGpus) -> Selection:
     A list has indexes `0,1` (one alone: `gpu0`), MIG `0:1`, UUIDs or their starts, PCI addresses.
 
     Raises:
-        UsageError: It is none of these, names something twice, or something that is not there.
+        UsageError: The text is none of these, or names a GPU twice or one that does not exist.
     """
     chosen = text.strip()
     if chosen == "none":
@@ -70,7 +70,7 @@ def parse_selection(text: str, host: HostGpus) -> Selection:
     count = _COUNT.fullmatch(chosen)
     if count is not None:
         if int(chosen) > len(host.units):
-            raise _refusal(f"there are not {int(chosen)} GPUs", host)
+            raise _refusal(f"there are fewer than {int(chosen)} GPUs", host)
         return Selection(count=int(chosen))
     gpus = _pick(chosen, host, people=True)
     return Selection(count=len(gpus), gpus=gpus)
@@ -97,7 +97,7 @@ def _find(name: str, host: HostGpus, *, people: bool) -> Gpu:
         if people and not found and len(name) >= _PREFIX_MIN:
             found = [unit for unit in host.units if _starts(unit.uuid.lower(), name.lower())]
     if len(found) > 1:
-        raise _refusal(f"{name!r} fits {len(found)} GPUs", host)
+        raise _refusal(f"{name!r} matches {len(found)} GPUs", host)
     if not found:
         raise _refusal(f"there is no GPU {name!r}", host)
     return found[0]
@@ -111,6 +111,6 @@ def _refusal(what: str, host: HostGpus) -> UsageError:
     listing = "; ".join(f"{unit.label} = {unit.uuid} at {unit.pci}" for unit in host.units)
     return UsageError(
         what,
-        evidence=f"this host has {listing or 'no GPU that can be leased'}",
-        fix="name GPUs by index, UUID or PCI address, such as 0,1 or gpu0, or say a count, all or none",
+        evidence=f"this host has {listing or 'no GPU to lease'}",
+        fix="use indexes, UUIDs or PCI addresses, such as 0,1 or gpu0, or a count, all or none",
     )

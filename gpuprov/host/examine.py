@@ -41,7 +41,7 @@ class Examination:
 def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = None) -> Examination:
     """Look at a machine as a host for a cluster (the default one); changes nothing and never fails."""
     wanted = spec or ClusterSpec()
-    with reporter.phase("look at the host"):
+    with reporter.phase("examine the host"):
         facts = gather_facts(partial(host.open, wanted.engine), gpu_mode=wanted.gpus.mode)
         needs = compare_roles(facts)
         return Examination(findings=(*judge_host(facts, wanted), judge_roles(needs, wanted.nodes.role)), needs=needs)

@@ -68,7 +68,7 @@ def judge_programs(missing: tuple[str, ...]) -> Finding:
     if missing:
         evidence = f"packages that are not installed: {', '.join(missing)}"
         return Finding(id="programs", status="fail", evidence=evidence, fix=find_fix("", "programs"))
-    return Finding(id="programs", status="ok", evidence="every program that gpuprov runs is there")
+    return Finding(id="programs", status="ok", evidence="every program that gpuprov needs is installed")
 
 
 def judge_engine(facts: HostFacts) -> Iterator[Finding]:
@@ -83,7 +83,7 @@ def judge_engine(facts: HostFacts) -> Iterator[Finding]:
     engine = seen.facts
     yield Finding(id="engine", status="ok", evidence=f"{engine.name} {engine.version}, API {engine.api}")
     who = "root" if facts.uid == 0 else f"uid {facts.uid}, by its group"
-    yield Finding(id="permission", status="ok", evidence=f"{who} may use the engine's socket")
+    yield Finding(id="permission", status="ok", evidence=f"{who} has access to the engine's socket")
     yield Finding(
         id="storage",
         status="ok" if engine.copy_on_write else "warn",
@@ -102,7 +102,7 @@ def judge_disk(free_bytes: int) -> Finding:
 def judge_subuid(lines: tuple[str, ...] | None) -> Finding:
     """Unprivileged nodes need a range of user ids that belongs to root, who runs the engine."""
     if lines is None:
-        return Finding(id="subuid", status="ok", evidence="no /etc/subuid: the engine takes its own default range")
+        return Finding(id="subuid", status="ok", evidence="no /etc/subuid: the engine uses its own default range")
     for line in lines:
         user, _, rest = line.partition(":")
         count = rest.rpartition(":")[2]
@@ -135,7 +135,7 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Find
     wanted = IPv4Network(subnet)
     if facts.links is None:
         fix = find_fix("no-ip", check)
-        return Finding(id=check, status="fail", evidence="cannot look: the command `ip` is missing or fails", fix=fix)
+        return Finding(id=check, status="fail", evidence="cannot check: the command `ip` is missing or failed", fix=fix)
     ours = bridge in facts.engine.own_networks
     links = [link for link in facts.links if not (ours and link.interface == bridge)]
     clashes = sorted((link for link in links if link.network.overlaps(wanted)), key=lambda link: link.address is None)
@@ -146,7 +146,7 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Find
     return Finding(
         id=check,
         status="fail" if takes(worst, wanted) else "warn",
-        evidence=f"{subnet} meets {worst.address or worst.network} on {worst.interface}",
+        evidence=f"{subnet} overlaps {worst.address or worst.network} on {worst.interface}",
         fix=find_fix("", check),
     )
 
@@ -154,10 +154,10 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Find
 def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> Finding:
     """Docker sets the policy of FORWARD to DROP, and then nodes lose the outside."""
     if rules is None:
-        evidence = "the FORWARD policy can be read by root only"
+        evidence = "only root can read the FORWARD policy"
         return Finding(id="forward", status="info", evidence=evidence, fix=find_fix("not-root", "forward"))
     if not any(rule.split() == ["-P", "FORWARD", "DROP"] for rule in rules):
-        return Finding(id="forward", status="ok", evidence="the FORWARD policy lets nodes out")
+        return Finding(id="forward", status="ok", evidence="the FORWARD policy allows traffic from nodes")
     if all(any(f"{way} {bridge}" in rule and "-j ACCEPT" in rule for rule in rules) for way in ("-i", "-o")):
         return Finding(
             id="forward", status="ok", evidence=f"the FORWARD policy is DROP, with rules that accept {bridge}"

@@ -73,7 +73,7 @@ def judge_libraries(driver: DriverFiles) -> Finding:
     except HostNotReady as error:
         fix = find_fix("given", "libraries", given=error.fix)
         return Finding(id="libraries", status="fail", evidence=f"{error.what}: {error.evidence}", fix=fix)
-    return Finding(id="libraries", status="ok", evidence=f"the driver's libraries are of version {driver.version}")
+    return Finding(id="libraries", status="ok", evidence=f"the driver's libraries have version {driver.version}")
 
 
 def judge_cdi(driver: DriverFiles, versions: Mapping[str, str]) -> Finding:
@@ -82,15 +82,17 @@ def judge_cdi(driver: DriverFiles, versions: Mapping[str, str]) -> Finding:
     if stale:
         named = ", ".join(f"{path} mounts libcuda.so.{version}" for path, version in stale.items())
         fix = find_fix("", "cdi", path=next(iter(stale)))
-        return Finding(id="cdi", status="warn", evidence=f"{named}; the module is {driver.version}", fix=fix)
+        return Finding(
+            id="cdi", status="warn", evidence=f"{named}, but the module has version {driver.version}", fix=fix
+        )
     return Finding(id="cdi", status="ok", evidence=f"{', '.join(versions)}: libcuda.so.{driver.version}")
 
 
 def judge_links(unlinked: Sequence[CharDevice]) -> Finding:
     """Without its link in /dev/char systemd forgets a device of a container at the next daemon-reload."""
     if not unlinked:
-        return Finding(id="char-links", status="ok", evidence="every GPU device has its link in /dev/char")
-    named = ", ".join(f"{device.path} has no /dev/char/{device.major}:{device.minor}" for device in unlinked)
+        return Finding(id="char-links", status="ok", evidence="every GPU device has a link in /dev/char")
+    named = ", ".join(f"{device.path} has no link /dev/char/{device.major}:{device.minor}" for device in unlinked)
     links = "; ".join(f"sudo ln -s {device.path} /dev/char/{device.major}:{device.minor}" for device in unlinked)
     return Finding(id="char-links", status="warn", evidence=named, fix=find_fix("", "char-links", links=links))
 

@@ -66,7 +66,7 @@ def refuse_few(driver: Driver, limits: Mapping[str, int | None], nodes: int) -> 
         needed = (running + nodes) * limit.per_node
         if present < needed:
             raise HostNotReady(
-                f"the kernel's limit {limit.key} is too low for {nodes} more nodes",
-                evidence=f"it is {present} for all nodes; {running} run, and {running + nodes} take up to {needed}",
+                f"the kernel limit {limit.key} is too low for {nodes} more nodes",
+                evidence=f"it is {present} for all nodes; {running} are running, {running + nodes} need up to {needed}",
                 fix="sudo gpuprov host prepare  # raises it",
             )

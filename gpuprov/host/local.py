@@ -108,7 +108,7 @@ class LocalHost:
         if not text.isdecimal():
             raise UsageError(
                 f"{COUNT_VARIABLE}={text!r} is not a number of GPUs",
-                evidence="a whole number is needed",
+                evidence="allowed: a whole number",
                 fix=f"unset {COUNT_VARIABLE}",
             )
         return int(text)

@@ -83,7 +83,7 @@ def _look_at_libraries(driver: DriverFiles) -> Facts:
         plan_library_mounts(driver)
     except HostNotReady as error:
         return {"wrong": [f"{error.what}: {error.evidence}"], "right": "", "fix": error.fix}
-    return {"wrong": [], "right": f"the driver's libraries are of version {driver.version}", "fix": ""}
+    return {"wrong": [], "right": f"the driver's libraries have version {driver.version}", "fix": ""}
 
 
 def _look_at_devices(driver: DriverFiles | None, root: Path) -> Facts:
@@ -109,13 +109,13 @@ def _ask_nvml(simulation: Mapping[str, Any] | None, execute: Callable[..., Compl
     try:
         answer = execute(argv, timeout_s=NVML_TIMEOUT_S, check=False)
     except TimedOut:
-        return {"unanswered": f"did not answer within {NVML_TIMEOUT_S:g} s"}
+        return {"unanswered": f"did not respond within {NVML_TIMEOUT_S:g} s"}
     except GpuprovError as error:
         return {"unanswered": f"{error.what}: {error.evidence}"}
     try:
         nvml: Facts = json.loads(answer.stdout)["nvml"]
     except (ValueError, KeyError, TypeError):
-        return {"unanswered": f"gave no answer: {answer.stderr.strip()[-300:]}"}
+        return {"unanswered": f"did not respond: {answer.stderr.strip()[-300:]}"}
     return {"unanswered": f"failed: {nvml['error']}"} if "error" in nvml else nvml
 
 

@@ -61,16 +61,16 @@ def judge_roles(needs: Sequence[Need], wanted: str) -> Finding:
         status: Status = "fail" if any(need.role == wanted for need in unmet) else "warn"
         lacks: dict[str, list[str]] = {}
         for need in unmet:
-            lacks.setdefault(f"{WORDS[need.part]} {need.has}, {need.least} needed", []).append(need.role)
+            lacks.setdefault(f"{WORDS[need.part]} {need.has}, {need.least} required", []).append(need.role)
         evidence = "; ".join(f"{lack} for {', '.join(roles)}" for lack, roles in lacks.items())
         first, *_ = unmet
         return Finding(id="roles", status=status, evidence=evidence, fix=find_fix(first.part, "roles"))
     met = _names(need.role for need in needs)
-    mark = "; of SIMULATED GPUs nothing is asked" if any(need.met == "SIMULATED" for need in needs) else ""
+    mark = "; there are no requirements for SIMULATED GPUs" if any(need.met == "SIMULATED" for need in needs) else ""
     if any(need.met == "unknown" for need in needs):
         untold = _names(WORDS[need.part] for need in needs if need.met == "unknown")
-        return Finding(id="roles", status="info", evidence=f"cannot be told: {untold}{mark}")
-    return Finding(id="roles", status="ok", evidence=f"this host has what {met} need{mark}")
+        return Finding(id="roles", status="info", evidence=f"cannot be determined: {untold}{mark}")
+    return Finding(id="roles", status="ok", evidence=f"this host meets the requirements of {met}{mark}")
 
 
 def _names(words: Iterable[str]) -> str:

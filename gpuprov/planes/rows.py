@@ -90,5 +90,5 @@ def _health(node: NodeState, work: str) -> str:
         return f"{node.status}: gpuprov start {node.name}"
     plane = PLANES.get(node.labels.get(LABEL_ROLE, ""))
     if work and plane and not plane.is_ready(work):
-        return f"{plane.title} says {work}: gpuprov cluster up"
+        return f"{plane.title} reports {work}: gpuprov cluster up"
     return "ok"

@@ -1,6 +1,6 @@
 """What the role cuda brings to a host that it reaches by ssh: wheels and smoke kernels, fetched and packed here.
 
-python -m gpuprov.provision.payload stamp cu12           what the host shall have, in one word
+python -m gpuprov.provision.payload stamp cu12           one word that identifies the required packages
 python -m gpuprov.provision.payload fetch cu12 3.11      the same, fetched; prints where it is as JSON
 """
 

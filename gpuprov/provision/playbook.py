@@ -76,7 +76,7 @@ class TaskFailed(PlaybookError):
         super().__init__(
             f"Ansible task '{event.title}' {verb} {event.host}",
             evidence=f"{event.message}\nlog: {log}".strip(),
-            fix=f"less {log}  # then run the same command again; it goes on where this one stopped",
+            fix=f"less {log}  # then run the same command again; it continues where this run stopped",
         )
         self.event = event
         self.folder = folder
@@ -173,7 +173,7 @@ def _judge(status: str, play: Play, events: Sequence[TaskEvent], folder: Path) -
     last = next((f"{event.role}: {event.task}" for event in reversed(events) if event.kind == "started"), "none")
     if status == "timeout":
         raise TimedOut(
-            f"the play did not end within {play.timeout_s} s",
+            f"the play did not finish within {play.timeout_s} s",
             evidence=f"last task started: {last}\nlog: {log}",
             fix=f"less {log}  # then run the same command again",
         )
@@ -183,7 +183,7 @@ def _judge(status: str, play: Play, events: Sequence[TaskEvent], folder: Path) -
     raise PlaybookError(
         f"Ansible ended with status {status}",
         evidence=f"{_tail(log)}\nlog: {log}",
-        fix=f"less {log}  # if Ansible is missing there: pip install ansible-core, in the environment of gpuprov",
+        fix=f"less {log}  # if it says that Ansible is missing: pip install ansible-core, in gpuprov's environment",
     )
 
 

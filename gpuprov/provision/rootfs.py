@@ -76,7 +76,7 @@ def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, timeout_s
         unfinished.replace(kept)
     except CommandMissing as missing:
         raise HostNotReady(
-            "mmdebstrap, which builds the base of an image, is not installed",
+            "mmdebstrap is not installed; it builds the base of an image",
             evidence=missing.evidence,
             fix="sudo gpuprov host prepare",
         ) from missing
@@ -96,4 +96,4 @@ def _fix(suite: str, evidence: str) -> str:
     if "NO_PUBKEY" in evidence:
         return "apt-get install ubuntu-keyring debian-archive-keyring  # the keys of the suite's distribution"
     by_hand = f"mmdebstrap --variant=apt {suite} /dev/null"
-    return f"see whether this machine reaches the mirror: apt-get update; then by hand: {by_hand}"
+    return f"check whether this machine can reach the mirror: apt-get update; then manually: {by_hand}"

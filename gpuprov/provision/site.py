@@ -215,7 +215,7 @@ def _problem_line(host: HostResult) -> str:
 def _not_begun(status: str, log: Path) -> PlaybookError:
     said = _tail(log)
     return PlaybookError(
-        "the playbook found no host to run on" if status == "successful" else "Ansible could not run the playbook",
+        "the playbook matched no hosts" if status == "successful" else "Ansible could not run the playbook",
         evidence=f"{said or f'status {status}, no output'}\nlog: {log}",
         fix=_known_fix(said) or f"less {log}  # then run the same command again",
     )

@@ -58,7 +58,7 @@ def load_entry(entry: str) -> OpenTransport:
         return cast("OpenTransport", getattr(importlib.import_module(module), function))
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
-            f"{ENTRY_VARIABLE} does not name a way into the nodes",
+            f"{ENTRY_VARIABLE} does not describe a connection to nodes",
             evidence=f"{entry!r}: {error}",
-            fix=f"unset {ENTRY_VARIABLE}  # gpuprov sets it for the plays it runs",
+            fix=f"unset {ENTRY_VARIABLE}  # gpuprov sets it for its own plays",
         ) from error

@@ -64,8 +64,8 @@ def ensure_wheels(requirements: Sequence[str], *, python: str, cache: Path, time
 def _explained(failed: CommandFailed | TimedOut, requirements: Sequence[str], cache: Path) -> HostNotReady | TimedOut:
     names = " ".join(requirements)
     return type(failed)(
-        f"could not fetch the Python packages of the image: {names}",
+        f"could not download the Python packages of the image: {names}",
         evidence=failed.evidence,
         fix=room_fix(failed.evidence, tempfile.gettempdir(), cache)
-        or f"see whether this machine reaches its package index: {sys.executable} -m pip download --no-deps numpy",
+        or f"check whether this machine can reach its package index: {sys.executable} -m pip download --no-deps numpy",
     )

@@ -35,7 +35,7 @@ _PRIVATE_OFFSET = 1  # the private network has no gateway
 
 
 def number_of_name(name: str, *, prefix: str) -> int | None:
-    """The number in a name that `node_name` gives, or None: with prefix `c`, `c003` is 3 and `gpu1` is nobody's."""
+    """The number in a name that `node_name` gives, or None: with prefix `c`, `c003` is 3 and `gpu1` is None."""
     match = re.fullmatch(re.escape(prefix) + r"([0-9]{3})", name)
     return int(match[1]) if match and int(match[1]) < NODES_MAX else None
 
@@ -79,8 +79,8 @@ def free_number(network: NetworkSpec, taken: Mapping[str, str]) -> int:
             return number
     raise UsageError(
         f"no address is free in {network.subnet}",
-        evidence=f"all {len(numbers)} for nodes are taken; the gateway has one, and one is for building images",
-        fix="gpuprov list shows the nodes; gpuprov rm NODE frees one",
+        evidence=f"all {len(numbers)} node addresses are taken; one is the gateway's, one is reserved for image builds",
+        fix="gpuprov list shows the nodes; gpuprov rm NODE frees an address",
     )
 
 
@@ -108,7 +108,7 @@ def parse_address(text: str, network: NetworkSpec, taken: Mapping[str, str]) -> 
         UsageError: It is no address, not in the subnet, the subnet's own, the gateway's, or taken.
     """
     subnet, host = IPv4Network(network.subnet), gateway(network)
-    fix = f"gpuprov list shows the addresses in use; take one of {host.ip + 1} to {subnet.broadcast_address - 1}"
+    fix = f"gpuprov list shows the addresses in use; choose one from {host.ip + 1} to {subnet.broadcast_address - 1}"
     try:
         address = IPv4Address(text.partition("/")[0])
         length = IPv4Interface(text).network.prefixlen if "/" in text else subnet.prefixlen
@@ -116,17 +116,17 @@ def parse_address(text: str, network: NetworkSpec, taken: Mapping[str, str]) -> 
         raise UsageError(f"{text[:80]!r} is not an IPv4 address", evidence=str(error), fix=fix) from error
     refused = None
     if address not in subnet or length != subnet.prefixlen:
-        refused = f"the network {network.bridge} is {subnet}"
+        refused = f"the subnet of {network.bridge} is {subnet}"
     elif address == subnet.network_address:
-        refused = f"it is the address of the network {subnet} itself"
+        refused = f"it is the network address of {subnet}"
     elif address == subnet.broadcast_address:
         refused = f"it is the broadcast address of {subnet}"
     elif address == host.ip:
-        refused = f"it is the gateway, the host's own address on {network.bridge}"
+        refused = f"it is the gateway, the host's address on {network.bridge}"
     elif str(address) in taken:
         refused = f"it is in use by {taken[str(address)]}"
     if refused:
-        raise UsageError(f"no node can have the address {text[:80]}", evidence=refused, fix=fix)
+        raise UsageError(f"a node cannot have the address {text[:80]}", evidence=refused, fix=fix)
     return IPv4Interface((address, subnet.prefixlen))
 
 
@@ -134,8 +134,8 @@ def _nth(subnet: str, index: int) -> IPv4Interface:
     network = IPv4Network(subnet)
     if not 0 < index < network.num_addresses - 1:
         raise UsageError(
-            f"the subnet {subnet} has no address number {index}",
-            evidence=f"it holds {network.num_addresses - 2}",
-            fix="take a larger subnet: network.subnet and network.private_subnet in the spec",
+            f"the subnet {subnet} has no address for host number {index}",
+            evidence=f"it has {network.num_addresses - 2} addresses",
+            fix="use a larger subnet: network.subnet and network.private_subnet in the spec",
         )
     return IPv4Interface((network[index], network.prefixlen))

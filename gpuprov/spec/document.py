@@ -86,7 +86,7 @@ class _Reader:
         if known is not None:
             return known
         if id(node) in self._open:
-            self.problems.append(problem(path or WHOLE, line, "an alias that stands inside what it refers to"))
+            self.problems.append(problem(path or WHOLE, line, "an alias refers to a value that contains it"))
             return Value(content=None, line=line)
         if node.tag not in _TAGS:
             self.problems.append(problem(path or WHOLE, line, f"the tag {node.tag[:60]} is not allowed"))
@@ -111,13 +111,13 @@ class _Reader:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node.value, str):
-                self.problems.append(problem(path or WHOLE, line, "a key that is not plain text"))
+                self.problems.append(problem(path or WHOLE, line, "a key is not plain text"))
                 continue
             key = key_node.value
             at = f"{path}.{key}" if path else key
             value = self.read(value_node, at)
             if key in content:
-                self.problems.append(problem(at, line, f"given twice, first on line {first_line[key]}"))
+                self.problems.append(problem(at, line, f"duplicate key, first used on line {first_line[key]}"))
                 continue
             first_line[key] = line
             # A section begins below its key: point at the key, where the reader looks for it.

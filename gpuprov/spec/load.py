@@ -60,7 +60,7 @@ def parse_spec(text: str, *, name: str, roles: Collection[str], root: Path = Pat
         raise SpecError(
             f"{many} in the spec {name}",
             problems=tuple(problems),
-            fix=f"correct {name}; docs/spec.md lists every key, examples/lab.yaml shows them",
+            fix=f"correct {name}; docs/spec.md describes all keys; examples/lab.yaml contains them with their defaults",
         )
     return spec
 
@@ -72,7 +72,7 @@ def decode_spec(document: Value, decoder: Decoder) -> ClusterSpec | None:
     keys = dict(document.content)
     version = keys.pop("version", None)
     if version is None:
-        decoder.problems.append(problem("version", document, "required and not given", allowed=API_VERSION))
+        decoder.problems.append(problem("version", document, "is required but missing", allowed=API_VERSION))
     elif version.content != API_VERSION:
         decoder.problems.append(problem("version", version, f"is {version.content!s:.60}", allowed=API_VERSION))
     return decoder.decode(ClusterSpec, Value(content=keys, line=document.line))

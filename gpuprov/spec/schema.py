@@ -59,7 +59,7 @@ class Decoder:
         given = value.content if isinstance(value.content, dict) else {}
         for name in needed:
             if name not in given:
-                self._wrong(f"{path}.{name}" if path else name, value, "required and not given", "")
+                self._wrong(f"{path}.{name}" if path else name, value, "is required but missing", "")
         if any(name not in fields for name in needed):
             return None
         return cls(**fields)
@@ -119,7 +119,7 @@ def _describe(value: Value) -> str:
     if content is None:
         return "empty"
     if isinstance(content, bool):
-        return f"{str(content).lower()} (quote it if it is meant as text)"
+        return f"{str(content).lower()} (use quotes if it is text)"
     if isinstance(content, str):
         return f"the text {content[:60]!r}"
     return f"the number {str(content)[:60]}"

@@ -38,6 +38,6 @@ def load_spec_json(text: str) -> ClusterSpec:
         raise SpecError(
             "the spec recorded with the cluster cannot be read",
             problems=tuple(decoder.problems),
-            fix="gpuprov cluster up -f SPEC records it anew; gpuprov cluster down removes the cluster",
+            fix="gpuprov cluster up -f SPEC records it again; gpuprov cluster down removes the cluster",
         )
     return spec

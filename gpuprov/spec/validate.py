@@ -1,4 +1,4 @@
-"""What a spec must mean: a table of rules, every one of which is asked, so that every problem is reported at once."""
+"""The rules for the values of a spec. All rules are checked, so that all problems are reported at once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ENGINE_IMAGE = re.compile(r"image:[A-Za-z0-9][A-Za-z0-9._/:@-]{0,199}")  # with
 _LAN = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 _LENGTHS = range(16, 30)
 _SYSTEM = ("/proc", "/sys", "/dev")
-_SUBNET = "a private subnet of /16 to /29 such as 10.0.3.0/24"
+_SUBNET = "a private subnet of /16 to /29, such as 10.0.3.0/24"
 
 Found = Iterator[tuple[str, str, str]]
 
@@ -47,18 +47,18 @@ class Rule:
 
 
 def check_spec(spec: ClusterSpec, *, roles: Collection[str], root: Path = Path("/")) -> None:
-    """Refuse a spec that is wrong; `roles` are those there are, `root` is where the host's file system begins.
+    """Refuse an invalid spec; `roles` are those there are, `root` is where the host's file system begins.
 
     Raises:
         SpecError: Listing every problem.
     """
     problems = find_problems(spec, roles=roles, root=root)
     if problems:
-        many = f"{len(problems)} things" if len(problems) > 1 else "something"
+        many = f"{len(problems)} invalid values" if len(problems) > 1 else "an invalid value"
         raise SpecError(
-            f"the cluster asks for {many} that cannot be",
+            f"the spec of the cluster has {many}",
             problems=tuple(problems),
-            fix="gpuprov cluster plan with other values; docs/spec.md lists what is allowed",
+            fix="gpuprov cluster plan with other values; docs/spec.md lists the allowed values",
         )
 
 
@@ -82,7 +82,7 @@ def _touches(broken: str, read: str) -> bool:
 def _pattern(path: str, pattern: re.Pattern[str], allowed: str, get: Callable[[ClusterSpec], str]) -> Rule:
     def find(spec: ClusterSpec, _root: Path) -> Found:
         if not pattern.fullmatch(get(spec)):
-            yield path, f"{get(spec)[:80]!r} cannot be used", allowed
+            yield path, f"{get(spec)[:80]!r} is not valid", allowed
 
     return Rule(reads=(path,), find=find)
 
@@ -114,7 +114,7 @@ def _fits_subnet(key: str, get: Callable[[ClusterSpec], str]) -> Rule:
         network = _parse_subnet(get(spec))
         if network is not None and 1 <= spec.nodes.count <= NODES_MAX and spec.nodes.count > capacity(network):
             room = capacity(network)
-            yield "nodes.count", f"{spec.nodes.count} nodes do not fit into network.{key} {network}", f"1 to {room}"
+            yield "nodes.count", f"{spec.nodes.count} nodes do not fit in network.{key} {network}", f"1 to {room}"
 
     return Rule(reads=("nodes.count", f"network.{key}"), find=find)
 
@@ -130,7 +130,7 @@ def _subnet(key: str, get: Callable[[ClusterSpec], str]) -> Rule:
             yield path, f"{text[:80]!r} is not a subnet", _SUBNET
             return
         if "/" not in text or str(network) != text:
-            yield path, f"{text!r} is not how the subnet {network} is written", _SUBNET
+            yield path, f"{text!r} must be written as {network}", _SUBNET
         elif not any(network.subnet_of(lan) for lan in _LAN):
             yield path, f"{text} is not private (10/8, 172.16/12, 192.168/16)", _SUBNET
         elif network.prefixlen not in _LENGTHS:
@@ -149,22 +149,22 @@ def _parse_subnet(text: str) -> IPv4Network | None:
 def _no_overlap(spec: ClusterSpec, _root: Path) -> Found:
     public, private = _parse_subnet(spec.network.subnet), _parse_subnet(spec.network.private_subnet)
     if public and private and public.overlaps(private):
-        yield "network.private_subnet", f"{private} overlaps network.subnet {public}", "two subnets that do not overlap"
+        yield "network.private_subnet", f"{private} overlaps network.subnet {public}", "subnets that do not overlap"
 
 
 def _two_bridges(spec: ClusterSpec, _root: Path) -> Found:
     if spec.network.bridge == spec.network.private_bridge:
-        yield "network.private_bridge", f"{spec.network.private_bridge!r} is network.bridge too", "another name"
+        yield "network.private_bridge", f"{spec.network.private_bridge!r} is the same as network.bridge", "another name"
 
 
 def _controller(spec: ClusterSpec, _root: Path) -> Found:
     if not 0 <= spec.slurm.controller < max(spec.nodes.count, 1):
-        yield "slurm.controller", f"there is no node number {spec.slurm.controller}", f"0 to {spec.nodes.count - 1}"
+        yield "slurm.controller", f"node number {spec.slurm.controller} does not exist", f"0 to {spec.nodes.count - 1}"
 
 
 def _base(spec: ClusterSpec, _root: Path) -> Found:
     if spec.image.base not in BASES and not _ENGINE_IMAGE.fullmatch(spec.image.base):
-        yield "image.base", f"{spec.image.base[:80]!r} is not known", f"{', '.join(BASES)} or image:NAME"
+        yield "image.base", f"{spec.image.base[:80]!r} is not a known base", f"{', '.join(BASES)} or image:NAME"
 
 
 def _packages(spec: ClusterSpec, _root: Path) -> Found:
@@ -180,7 +180,7 @@ def _environment(spec: ClusterSpec, _root: Path) -> Found:
 
 def _model(spec: ClusterSpec, _root: Path) -> Found:
     if spec.gpus.model is not None and not spec.gpus.model.strip():
-        yield "gpus.model", "is empty", "a part of the model's name, or null"
+        yield "gpus.model", "is empty", "a part of the model name, or null"
 
 
 def _mounts(spec: ClusterSpec, root: Path) -> Found:
@@ -191,7 +191,7 @@ def _mounts(spec: ClusterSpec, root: Path) -> Found:
         yield from _mount_target(path, mount)
         target = _one_root(mount.target)
         if target in targets:
-            yield f"{path}.target", f"{mount.target} is mounted twice", "another folder"
+            yield f"{path}.target", f"{mount.target} is used by two mounts", "another folder"
         targets.add(target)
 
 
@@ -199,7 +199,7 @@ def _mount_source(path: str, mount: MountSpec, root: Path) -> Found:
     if not mount.source.startswith("/"):
         yield f"{path}.source", f"{mount.source[:80]!r} is not an absolute path", "an absolute path of the host"
     elif ".." in PurePosixPath(mount.source).parts:  # a reviewer of a spec must see what is handed out
-        yield f"{path}.source", f"{mount.source[:80]!r} goes up by `..`", "an absolute path of the host, without `..`"
+        yield f"{path}.source", f"{mount.source[:80]!r} contains `..`", "an absolute path of the host, without `..`"
     elif not mount.source.isprintable() or not (root / mount.source.lstrip("/")).exists():
         yield f"{path}.source", f"{mount.source[:80]!r} does not exist on the host", "a folder or file that exists"
 
@@ -207,9 +207,9 @@ def _mount_source(path: str, mount: MountSpec, root: Path) -> Found:
 def _mount_target(path: str, mount: MountSpec) -> Found:
     target, allowed = _one_root(mount.target), "an absolute path outside /proc, /sys and /dev"
     if not mount.target.startswith("/") or ".." in target.parts or not mount.target.isprintable():
-        yield f"{path}.target", f"{mount.target[:80]!r} is not a plain absolute path", allowed
+        yield f"{path}.target", f"{mount.target[:80]!r} is not an absolute path without `..`", allowed
     elif target == PurePosixPath("/") or any(target.is_relative_to(system) for system in _SYSTEM):
-        yield f"{path}.target", f"{mount.target[:80]} would hide what the node needs", allowed
+        yield f"{path}.target", f"{mount.target[:80]} would hide files that the node needs", allowed
 
 
 def _one_root(path: str) -> PurePosixPath:
@@ -222,7 +222,9 @@ RULES: tuple[Rule, ...] = (
     Rule(reads=("nodes.count",), find=_count),
     _fits_subnet("subnet", lambda spec: spec.network.subnet),
     _fits_subnet("private_subnet", lambda spec: spec.network.private_subnet),
-    _pattern("nodes.prefix", _PREFIX, "1 to 40 of a-z, 0-9 and -, a letter first", lambda spec: spec.nodes.prefix),
+    _pattern(
+        "nodes.prefix", _PREFIX, "1 to 40 of a-z, 0-9 and -; starts with a letter", lambda spec: spec.nodes.prefix
+    ),
     _at_least("nodes.cpus", 1, lambda spec: spec.nodes.cpus),
     _at_least("nodes.memory_gib", 1, lambda spec: spec.nodes.memory_gib),
     Rule(reads=("nodes.mounts",), find=_mounts),

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-FORM = "KEY=VALUE, a KEY of letters, digits and _"
+FORM = "KEY=VALUE, where KEY consists of letters, digits and _"
 
 
 def read_variables(texts: Sequence[str]) -> dict[str, str]:
@@ -29,9 +29,9 @@ def find_variable_problems(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
     for index, text in enumerate(texts):
         name, equals, value = text.partition("=")
         if not equals or not _KEY.fullmatch(name):
-            yield index, f"{name[:80]!r} is not a variable"
+            yield index, f"{name[:80]!r} is not a valid variable"
         elif "\0" in value:
-            yield index, f"the value of {name} holds a null character"
+            yield index, f"the value of {name} contains a null character"
         elif name in names:
             yield index, f"{name} is set twice"
         names.add(name)

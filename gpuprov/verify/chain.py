@@ -124,7 +124,7 @@ def _judge(rules: Iterable[Rule], expected: Expectation, seen: Observation, belo
 
 
 def _cause(rule: Rule, done: dict[str, Check]) -> str:
-    """The first check that stands in the way, however far back; a check that made no sense does not."""
+    """The first failed or unknown check that this one depends on, directly or not."""
     for need in rule.needs:
         check = done[need]
         if check.status in ("fail", "unknown"):
@@ -142,11 +142,11 @@ def _ask(rule: Rule, expected: Expectation, seen: Observation) -> Finding:
     if rule.fact and seen.facts is not None:
         part = seen.facts.get(rule.fact)
         if isinstance(part, dict) and set(part) == {"error"}:
-            return unknown(f"it could not be looked at: {part['error']}", "node-answers/hangs")
+            return unknown(f"this could not be examined: {part['error']}", "node-answers/hangs")
     try:
         return rule.judge(expected, seen)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        # A node may be compromised or run another version of the kernels: what it says is not trusted to have a shape.
+        # A node may be compromised or run another version of the kernels: answers may have any form.
         said = cast("object", (seen.facts or {}).get(rule.fact))
-        evidence = f"the answer makes no sense ({type(error).__name__}: {error}): {str(said)[:200]}"
+        evidence = f"the answer is malformed ({type(error).__name__}: {error}): {str(said)[:200]}"
         return unknown(evidence, "node-answers/nonsense")

@@ -26,5 +26,5 @@ def unknown(evidence: str, fix: str = "", **known: object) -> Finding:
 
 
 def not_asked(reason: str) -> Finding:
-    """The question makes no sense for this node."""
+    """The check does not apply to this node."""
     return Finding(status="skip", evidence=reason)

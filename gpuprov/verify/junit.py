@@ -69,7 +69,7 @@ def _case(report: Report, node: NodeReport, check: Check) -> ET.Element:
 
 def _nothing_passed(report: Report, node: NodeReport) -> ET.Element:
     case = _named(report, node, "node", "verdict")
-    problem = ET.SubElement(case, "error", message="it was not proven", type="critical")
+    problem = ET.SubElement(case, "error", message="no check passed", type="critical")
     causes = sorted({check.cause for check in node.checks if check.cause})
     problem.text = f"skipped because of {', '.join(causes)}" if causes else "every check was skipped"
     return case

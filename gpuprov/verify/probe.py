@@ -299,7 +299,11 @@ def reach_all(networks: dict[str, list[str]]) -> Facts:
     """Which addresses answer, by interface."""
     found: Facts = {}
     for interface, addresses in networks.items():
-        found[interface] = {"reached": [], "missing": addresses, "problem": f"{interface} is not there or not usable"}
+        found[interface] = {
+            "reached": [],
+            "missing": addresses,
+            "problem": f"{interface} does not exist or is not usable",
+        }
         with contextlib.suppress(OSError):
             found[interface] = reach(interface, addresses)
     return found

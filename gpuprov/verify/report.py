@@ -70,7 +70,7 @@ def problem_lines(report: Report) -> list[str]:
         first = nodes[0]
         if first.first_problem is not None:
             said = _say_problem(first, first.first_problem)
-            each = "    # and so for each" if len(nodes) > 1 and first.node in first.first_problem.fix else ""
+            each = "    # repeat for each node" if len(nodes) > 1 and first.node in first.first_problem.fix else ""
             lines += [f"{fold([node.node for node in nodes])}: {said[0]}", *said[1:-1], f"{said[-1]}{each}"]
     return lines
 

@@ -132,7 +132,7 @@ def parse_answer(exit_code: int, stdout: str, stderr: str, *, seconds: float) ->
     """What the probe printed, or why that is nothing."""
     if exit_code:
         said = (stderr or stdout).strip()[-_TAIL:]
-        return Observation(problem=f"the probe ended with status {exit_code}: {said}", seconds=seconds)
+        return Observation(problem=f"the probe exited with status {exit_code}: {said}", seconds=seconds)
     try:
         facts = json.loads(stdout)
     except (ValueError, RecursionError):

@@ -102,10 +102,10 @@ def judge(place: Expectation, wanted: Wanted, answer: Answer) -> SmokeResult:
         if finding.status == "pass":
             check, finding = f"kernel-{wanted.kernel}", judge_kernel(wanted.kernel, place, seen)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
-        evidence = f"the answer makes no sense ({type(error).__name__}: {error}): {answer.stdout[:200]}"
+        evidence = f"the answer is malformed ({type(error).__name__}: {error}): {answer.stdout[:200]}"
         return no_result(place, evidence, again)
     if answer.exit_code and finding.status == "pass":
-        return no_result(place, f"it says that it passed and exits with {answer.exit_code}", again)
+        return no_result(place, f"it reports a pass, but exited with {answer.exit_code}", again)
     # The check's own fix leads into a node.
     fix = again if place.node == LOCAL else find_fix(finding.fix, check, node=place.node, **finding.known)
     return _result(place, finding, document, fix)

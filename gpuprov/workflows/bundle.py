@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 FOLDER = "gpuprov-bundle"
 _WORKERS = 8
 _README = """\
-gpuprov {version}, {when} UTC. Made by `gpuprov bundle`; secrets are replaced by (hidden).
-Look it through before you hand it on: names, addresses and paths of this machine are in it.
+gpuprov {version}, {when} UTC. Created by `gpuprov bundle`; secrets are replaced by (hidden).
+Review it before you share it: it contains names, addresses and paths of this machine.
 
 Parts:
 {parts}
@@ -56,7 +56,7 @@ class Sources:
     """Where the parts come from.
 
     Attributes:
-        engines: Those that somebody may have nodes on; one that cannot be opened leaves its parts missing.
+        engines: Those that may have nodes; if one cannot be opened, its parts are missing.
         host: The machine.
         root: Where its files are looked up.
         run_logs: Folder of the logs of gpuprov's runs.
@@ -152,7 +152,7 @@ def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> l
     ours = [node for node in nodes if node.ours]
     clusters = {labels[LABEL_CLUSTER] for labels in _labels(ours, networks)}
     if not clusters:
-        collected.missing[f"{engine}/clusters"] = f"{driver.name} has no cluster of gpuprov"
+        collected.missing[f"{engine}/clusters"] = f"{driver.name} has no gpuprov cluster"
 
     def plan(spec: ClusterSpec) -> tuple[str, ...]:
         return plan_up(driver, spec, sources.host, reporter=Silent())

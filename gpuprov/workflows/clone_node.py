@@ -40,7 +40,7 @@ def clone_node(driver: Driver, order: CloneOrder, host: Host, *, reporter: Repor
     copy = driver.find_node(name)
     if node.status == "running" and not (copy and copy.complete):  # else create_node says what is to be said
         raise UsageError(
-            f"{source} runs, and a copy would catch its files half-written",
+            f"{source} is running; a copy could contain half-written files",
             evidence=f"status: {node.status}",
             fix=f"gpuprov stop {source}; gpuprov clone {source} {name}; gpuprov start {source}",
         )

@@ -59,5 +59,5 @@ def _remove_keys(driver: Driver, name: str, host: Host, reporter: Reporter) -> b
     others = find_elsewhere(name, host.engines, without=driver.name)
     again = f"gpuprov cluster down {name} --engine {driver.name}"
     for words in others:
-        reporter.warn(f"kept the ssh keys: {words}; once it is gone: {again}")
+        reporter.warn(f"kept the ssh keys: {words}; when it no longer exists: {again}")
     return not others and remove_keys(name)

@@ -121,7 +121,7 @@ def plan_up(driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter
 
 
 def _aim(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus) -> _Aim:
-    """Observe, plan, and refuse what would clash with the host or end somebody's work; nothing is changed yet."""
+    """Observe, plan, and refuse a plan that clashes with the host or would end running work; changes nothing."""
     gpus = with_offers(driver, gpus)
     state = with_current_gpus(observe_cluster(driver, spec.name), gpus)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)

@@ -146,7 +146,7 @@ def _without_half_made(name: str, state: ClusterState) -> ClusterState:
 
 @dataclass(frozen=True, kw_only=True)
 class _NodePlan:
-    """A node as it is to be, and what must be there before; `image` is None where the role's own is taken."""
+    """The requested node and its prerequisites; `image` is None if the role's own image is used."""
 
     spec: ClusterSpec
     networks: tuple[NetworkRequest, ...]
@@ -168,8 +168,8 @@ def _plan(
     if not networks and design.address and host.answers(design.address, spec.network.bridge):
         raise UsageError(
             f"the address {design.address} is in use",
-            evidence=f"something on {spec.network.bridge} answers at it, and {driver.name} does not know it",
-            fix="choose another: gpuprov list shows the nodes' addresses",
+            evidence=f"something on {spec.network.bridge} that {driver.name} does not know responds at this address",
+            fix="choose another address: gpuprov list shows those of the nodes",
         )
     return _NodePlan(spec=spec, networks=networks, design=design, image=image)
 
@@ -200,7 +200,7 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {name} is taken by an instance that gpuprov did not make",
+                f"the name {name} is taken by an instance that gpuprov did not create",
                 evidence=f"{engine} has {name}, {node.status}, without a gpuprov label",
                 fix="choose another name",
             )
@@ -208,7 +208,7 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             raise UsageError(
                 f"the name {name} is taken",
                 evidence=f"cluster {node.labels[LABEL_CLUSTER]} has a node {name} ({node.status}), "
-                "which this same command did not make",
+                "which was created by a different command",
                 fix=f"choose another name, or remove it: gpuprov rm {name}",
             )
 
@@ -244,9 +244,9 @@ def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> dict
     public, private = public_address(number, spec.network), private_address(number, spec.network)
     if str(private.ip) in taken:
         raise UsageError(
-            f"the private address {private.ip} that goes with {public.ip} is in use",
+            f"the private address {private.ip}, which belongs to {public.ip}, is in use",
             evidence=f"by {taken[str(private.ip)]}",
-            fix="choose another --addr: gpuprov list shows what is taken",
+            fix="choose another --addr: gpuprov list shows the addresses in use",
         )
     return {
         "both": {"eth0": public, "eth1": private},

@@ -37,7 +37,7 @@ def ensure_node(
 
     Args:
         driver: The engine.
-        order: What the node is to be; what is None is not compared with a node that is there.
+        order: The requested node; fields that are None are not compared with an existing node.
         goal: `present` (it runs), `stopped` or `absent`.
         host: The machine; its GPUs are asked for only where the answer counts.
         reporter: Is told of phases.
@@ -99,9 +99,9 @@ def _provide(
         wrong += _gpu_differences(order.gpus, node, host.gpus(order.gpu_mode))
     if wrong:
         raise UsageError(
-            f"the node {order.name} is there, and is not as asked",
+            f"the node {order.name} exists, but differs from the request",
             evidence="; ".join(wrong),
-            fix=f"gpuprov rm {order.name}  # and make it anew, or ask for what it is: gpuprov show {order.name}",
+            fix=f"gpuprov rm {order.name}  # then create it again, or request what exists: gpuprov show {order.name}",
         )
     return ()
 
@@ -136,7 +136,7 @@ def _label_differences(order: NodeOrder, node: NodeState) -> list[str]:
     wrong = {key: pair for key, pair in wanted.items() if pair[0] not in (None, pair[1])}
     found = [f"{key} is {has or 'none'}, not {asked}" for key, (asked, has) in wrong.items()]
     if order.privileged and not node.privileged:
-        found.append("it is not privileged")
+        found.append("the node is not privileged")
     targets = {mount.target for mount in node.mounts}
     found += [f"nothing is mounted at {mount.target}" for mount in order.mounts if mount.target not in targets]
     return found
@@ -145,4 +145,10 @@ def _label_differences(order: NodeOrder, node: NodeState) -> list[str]:
 def _gpu_differences(text: str, node: NodeState, gpus: HostGpus) -> list[str]:
     asked, held = parse_selection(text, gpus), tuple(map(gpus.current, leased_uuids(node)))
     same = set(held) == {gpu.uuid for gpu in asked.gpus} if asked.gpus else len(held) == asked.count
-    return [] if same else [f"it holds {len(held)} GPU ({', '.join(held) or 'none'}), not {text}"]
+    return (
+        []
+        if same
+        else [
+            f"the node holds {len(held)} GPU{'s' if len(held) != 1 else ''} ({', '.join(held) or 'none'}), not {text}"
+        ]
+    )

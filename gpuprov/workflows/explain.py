@@ -23,16 +23,16 @@ def explain(text: str) -> tuple[Entry, ...]:
     if not text.strip() or len(text) > LENGTH_MAX:
         raise UsageError(
             "there is no line to explain",
-            evidence=f"{len(text)} characters, where 1 to {LENGTH_MAX} are read",
+            evidence=f"{len(text)} characters; allowed: 1 to {LENGTH_MAX}",
             fix="gpuprov explain 'gres/gpu count reported lower than configured'",
         )
     entries = find_entries(text, catalogue)
     if not entries:
         near = nearest_ids(text, catalogue)
         raise UsageError(
-            f"nothing is known of {_shorten(text)!r}",
-            evidence=f"no entry has that id or a pattern that fits; the nearest: {', '.join(near)}",
-            fix=f"gpuprov explain {near[0]}    # or let gpuprov look for itself: gpuprov doctor; gpuprov verify",
+            f"there is no entry for {_shorten(text)!r}",
+            evidence=f"no id or pattern matches; similar ids: {', '.join(near)}",
+            fix=f"gpuprov explain {near[0]}    # or check the host and nodes: gpuprov doctor; gpuprov verify",
         )
     return entries
 

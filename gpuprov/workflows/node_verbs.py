@@ -33,10 +33,10 @@ def get_node(driver: Driver, name: str) -> NodeState:
     if node is None or not node.ours:
         raise UsageError(
             f"there is no node {name}",
-            evidence=f"{driver.name} has an instance {name} that gpuprov did not make"
+            evidence=f"{driver.name} has an instance {name} that gpuprov did not create"
             if node
             else f"nodes: {', '.join(n.name for n in driver.list_nodes() if n.ours) or 'none'}",
-            fix="see what there is with: gpuprov list",
+            fix="list the nodes: gpuprov list",
         )
     return node
 
@@ -49,7 +49,7 @@ def get_running(driver: Driver, name: str) -> NodeState:
     """
     node = get_node(driver, name)
     if node.status != "running":
-        raise UsageError(f"{name} does not run", evidence=f"it is {node.status}", fix=f"gpuprov start {name}")
+        raise UsageError(f"{name} is not running", evidence=f"it is {node.status}", fix=f"gpuprov start {name}")
     return node
 
 
@@ -104,11 +104,11 @@ def snapshot(driver: Driver, name: str, label: str, host: Host, *, reporter: Rep
     """Keep a node's present state under a name; a snapshot that has this name stays as it is, and that is said."""
     with host.lock(reporter):
         if label in get_node(driver, name).snapshots:
-            reporter.warn(f"{name} has a snapshot {label} already; it stays as it is, and nothing new is kept")
+            reporter.warn(f"{name} already has a snapshot {label}; it is kept unchanged")
             return Outcome()
         with reporter.phase("snapshot"):
             driver.snapshot_node(name, label)
-    return Outcome(changed=(f"kept {name} as {label}",))
+    return Outcome(changed=(f"took snapshot {label} of {name}",))
 
 
 def restore(driver: Driver, name: str, label: str, host: Host, *, reporter: Reporter) -> Outcome:
@@ -123,14 +123,14 @@ def _restore(driver: Driver, node: NodeState, label: str, *, reporter: Reporter)
         raise UsageError(
             f"{name} has no snapshot {label}",
             evidence=f"snapshots: {', '.join(node.snapshots) or 'none'}",
-            fix=f"gpuprov snapshot {name} {label} makes one",
+            fix=f"gpuprov snapshot {name} {label} creates one",
         )
     with reporter.phase("restore"):
         driver.restore_node(name, label)
     renewed = (
         renew_clusters(driver, {node.labels[LABEL_CLUSTER]}, reporter=reporter) if node.status == "running" else ()
     )
-    return Outcome(changed=(f"brought {name} back to {label}", *renewed))
+    return Outcome(changed=(f"restored {name} to {label}", *renewed))
 
 
 def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporter: Reporter) -> Outcome:
@@ -141,7 +141,7 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
     """
     for port in (exposure.host_port, exposure.node_port):
         if not 1 <= port <= _PORT_MAX:
-            raise UsageError(f"{port} is not a port", evidence=f"ports are 1 to {_PORT_MAX}", fix="choose another port")
+            raise UsageError(f"{port} is not a port", evidence=f"allowed: 1 to {_PORT_MAX}", fix="choose another port")
     get = get_running if "expose-live" in driver.capabilities else get_node
     with host.lock(reporter):
         if exposure in get(driver, name).exposed:
@@ -149,20 +149,20 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
         for other in driver.list_nodes():
             if exposure.host_port in [taken.host_port for taken in other.exposed]:
                 raise UsageError(
-                    f"port {exposure.host_port} of the host is exposed already",
-                    evidence=f"it leads to {other.name}",
+                    f"port {exposure.host_port} of the host is already forwarded",
+                    evidence=f"it is forwarded to {other.name}",
                     fix=f"choose another --port, or: gpuprov unexpose {other.name} {exposure.host_port}",
                 )
         with reporter.phase("expose"):
             driver.expose(name, exposure)
-    return Outcome(changed=(f"port {exposure.host_port} of the host leads to {name}:{exposure.node_port}",))
+    return Outcome(changed=(f"port {exposure.host_port} of the host is forwarded to {name}:{exposure.node_port}",))
 
 
 def unexpose(driver: Driver, name: str, host_port: int, host: Host, *, reporter: Reporter) -> Outcome:
     """Undo `expose`; no change if that port does not lead to the node."""
     with host.lock(reporter):
         if host_port not in [exposure.host_port for exposure in get_node(driver, name).exposed]:
-            reporter.note(f"port {host_port} of the host does not lead to {name}")
+            reporter.note(f"port {host_port} of the host is not forwarded to {name}")
             return Outcome()
         with reporter.phase("unexpose"):
             driver.unexpose(name, host_port)

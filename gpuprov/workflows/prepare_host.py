@@ -77,7 +77,7 @@ def undo_host(request: HostRequest, host: Host, *, reporter: Reporter, run: RunP
     """
     outcome = _apply(request, "undo", host, verb="undo", reporter=reporter, run=run)
     packages = PACKAGES[request.engine]
-    reporter.note(f"packages stay; remove them with: apt-get remove {packages} && apt-get autoremove")
+    reporter.note(f"packages are kept; to remove them: apt-get remove {packages} && apt-get autoremove")
     return outcome
 
 
@@ -110,7 +110,7 @@ def explain(failed: TaskFailed) -> HostNotReady | TaskFailed:
     shutil.rmtree(failed.folder, ignore_errors=True)  # its log says no more than this error
     evidence, _, fix = failed.event.message.partition(FIX)
     return HostNotReady(
-        f"required of the host: {failed.event.task.removeprefix(PRECONDITION)}",
+        f"requirement not met: {failed.event.task.removeprefix(PRECONDITION).removeprefix('that ')}",
         evidence=evidence,
         fix=fix or failed.fix,
     )

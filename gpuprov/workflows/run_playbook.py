@@ -32,8 +32,8 @@ def run_playbook(
     if missing:
         raise UsageError(
             f"there is no playbook {playbook}",
-            evidence=f"{playbook.absolute()} is no file",
-            fix="name one that is there, such as site.yml",
+            evidence=f"{playbook.absolute()} is not a file",
+            fix="use an existing playbook, such as site.yml",
         )
     with reporter.phase("play"):
         return run_site(Site(playbook=playbook, inventories=inventories, arguments=arguments), reporter=reporter)

@@ -83,11 +83,11 @@ def choose_nodes(state: ClusterState, names: Sequence[str] | None, kernel: str) 
     for node in picked:
         if node.status != "running":
             raise UsageError(
-                f"{node.name} does not run", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
+                f"{node.name} is not running", evidence=f"it is {node.status}", fix=f"gpuprov start {node.name}"
             )
         if not leased_uuids(node):
-            fix = "name a node that holds one: gpuprov list"
-            raise UsageError(f"{node.name} holds no GPU", evidence="its label gpuprov.gpus names none", fix=fix)
+            fix = "choose a node that holds a GPU: gpuprov list"
+            raise UsageError(f"{node.name} holds no GPU", evidence="its label gpuprov.gpus lists no GPU", fix=fix)
     return picked
 
 

@@ -155,7 +155,7 @@ def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
     except TimedOut as error:
         seconds = time.monotonic() - started
         return Observation(
-            problem=f"{timeout_s:g} s have passed; {error.evidence[-300:]}", timed_out=True, seconds=seconds
+            problem=f"no response within {timeout_s:g} s; {error.evidence[-300:]}", timed_out=True, seconds=seconds
         )
     except GpuprovError as error:
         seconds = time.monotonic() - started

@@ -92,7 +92,7 @@ def watch(
         except Exception as error:  # what nobody foresaw must not end a watch of days either
             if seen is None:
                 raise
-            driver = None  # the next round connects anew
+            driver = None  # the next round reconnects
             now = Seen(nodes=seen.nodes, host=seen.host, error=_describe(error))
         changes = compare(seen or Seen(), now)
         seen = now

@@ -68,7 +68,7 @@ def build_problem(key: ProblemKey) -> Problem:
     smallest = SMALLEST_SINGLE if key.one_replica else SMALLEST_SIZE
     if not smallest <= key.size <= LARGEST_SIZE or key.size & (key.size - 1):
         raise UsageError(
-            f"anneal cannot take size {key.size}",
+            f"anneal does not support size {key.size}",
             evidence=f"sizes are powers of two from {smallest} to {LARGEST_SIZE}",
             remedy="python3 -m smoke_kernels anneal --size 64",
         )

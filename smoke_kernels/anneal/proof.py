@@ -31,6 +31,6 @@ def check_energy(
     if best < ground:
         evidence += ": below the ground state, so the couplings are corrupted"
     elif best == required != ground:
-        evidence += ": the reference does not reach it in so few sweeps either"
+        evidence += ": the reference does not reach it in this number of sweeps either"
     details = {"best": best, "ground_state": ground, "replicas_in_ground_state": reached}
     return Check(name="energy", passed=best == required and best >= ground, evidence=evidence), details

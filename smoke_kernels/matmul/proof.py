@@ -28,7 +28,7 @@ def check_entries(product: NDArray[np.float32]) -> Check:
     if bad:
         row, column = (int(place) for place in np.argwhere(~good)[0])
         first = f"[{row}, {column}] = {product[row, column]}"
-        evidence = f"{bad} of {product.size} entries are no integer within {limit}, first {first}"
+        evidence = f"{bad} of {product.size} entries are not integers within {limit}, first {first}"
     return Check(name="entries", passed=bad == 0, evidence=evidence)
 
 

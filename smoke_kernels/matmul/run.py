@@ -52,7 +52,7 @@ def run_matmul(options: Options) -> KernelResult:
     repeats = options.repeats or default_repeats(quick=options.quick)
     if not 1 <= size <= LARGEST_SIZE:
         raise UsageError(
-            f"matmul cannot take size {size}",
+            f"matmul does not support size {size}",
             evidence=f"sizes are 1 to {LARGEST_SIZE}: beyond that float32 sums of these integers are no longer exact",
             remedy="python3 -m smoke_kernels matmul --size 4096",
         )

@@ -43,7 +43,7 @@ def run_membw(options: Options) -> KernelResult:
     repeats = options.repeats or (1 if SIMULATED else 10)
     if size % SIZE_STEP or not SIZE_STEP <= size <= LARGEST_SIZE:
         raise UsageError(
-            f"membw cannot take size {size}",
+            f"membw does not support size {size}",
             evidence=f"sizes are bytes, multiples of {SIZE_STEP} (16K) up to {LARGEST_SIZE} (8G)",
             remedy="python3 -m smoke_kernels membw --size 1G",
         )

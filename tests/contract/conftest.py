@@ -60,7 +60,7 @@ def driver(bench: Bench) -> Driver:
 
 @pytest.fixture
 def foreign(bench: Bench) -> Iterator[str]:
-    """An instance that gpuprov did not make; whatever a test tries, it is the same afterwards."""
+    """An instance that gpuprov did not create; whatever a test tries, it is the same afterwards."""
     name = f"{bench.new_name()}-foreign"
     bench.site.add_foreign_node(name)
     before = bench.site.foreign(name)
@@ -70,7 +70,7 @@ def foreign(bench: Bench) -> Iterator[str]:
 
 @pytest.fixture
 def foreign_network(bench: Bench) -> Iterator[str]:
-    """A network that gpuprov did not make; whatever a test tries, it is the same afterwards."""
+    """A network that gpuprov did not create; whatever a test tries, it is the same afterwards."""
     name = "gptbr9"
     if name not in [network.name for network in bench.driver.list_networks()]:
         bench.site.add_foreign_network(name)

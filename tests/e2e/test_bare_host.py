@@ -87,13 +87,13 @@ def test_the_engine_is_killed_while_it_makes_its_pool(
     ledger: Ledger,
     tmp_path: Path,
 ) -> None:
-    with counted(ledger, "host prepare", Blow(how="engine", step="host: Make the pool")):
+    with counted(ledger, "host prepare", Blow(how="engine", step="host: Create the pool")):
         found = run_bare(tmp_path, KILL)
         assert found["failed"], "it came too late"
         assert found["pools"] == [["bare", "Created", True]]
-        assert "Make the pool" in found["changed"][0]
+        assert "Create the pool" in found["changed"][0]
         assert found["changed"][1] == []
-        assert "Remove the pool that prepare made" in found["undone"]
+        assert "Remove the pool created by prepare" in found["undone"]
 
 
 @pytest.mark.long
@@ -102,8 +102,8 @@ def test_prepare_and_undo_twice(
     tmp_path: Path,
 ) -> None:
     prepared, again, undone, once_more = run_bare(tmp_path, ACT)
-    assert "Make the pool" in prepared
-    assert "Stop the daemon that prepare started" in undone
+    assert "Create the pool" in prepared
+    assert "Stop the daemon started by prepare" in undone
     assert again == once_more == []
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix in (".pid", ".conf", ".img")]
     assert left == [], "the process id, the kernel settings and the pool's file are gone"
@@ -113,5 +113,5 @@ def test_prepare_and_undo_twice(
 def test_undo_under_nodes_changes_nothing_each_time(gpuprov: Gpuprov) -> None:
     for _ in range(2):
         refused = gpuprov("host", "undo", expect=3).stderr
-        assert "no node and no image of gpuprov is left" in refused
+        assert "gpuprov has no nodes or images" in refused
     assert gpuprov("host", "prepare").stdout == "unchanged\n"

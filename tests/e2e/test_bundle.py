@@ -63,7 +63,7 @@ def test_a_bundle_has_everything_but_secrets(
         assert secret not in whole
     assert path.stat().st_mode & 0o777 == 0o600
     before = path.read_bytes()
-    assert "nothing is overwritten" in gpuprov("bundle", str(path), expect=2).stderr
+    assert "never overwritten" in gpuprov("bundle", str(path), expect=2).stderr
     assert path.read_bytes() == before
 
 

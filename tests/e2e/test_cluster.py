@@ -120,7 +120,7 @@ def test_no_shrink_under_a_running_job(gpuprov: Gpuprov, world: World) -> None:
     with job_on(gpuprov, "e000", "e003"):
         before = world.look()
         refused = gpuprov("cluster", "up", "--name", "gpte2e", "-n", "2", expect=2)
-        assert "jobs run on nodes that would be removed or restarted: e002, e003" in refused.stderr
+        assert "jobs are running on nodes that would be removed or restarted: e002, e003" in refused.stderr
         assert "scancel" in refused.stderr
         assert world.look() == before
 

@@ -238,8 +238,8 @@ def test_every_verb_on_nodes_works_or_names_what_docker_lacks(gpuprov: Gpuprov) 
     assert "gpuprov.sharing=exclusive" in do("show", "dkw0")
     assert "dkw0" in do("list", "--engine", "docker")
     refused = do("expose", "dkw0", "8080", "--port", "17080", expect=4)
-    assert "docker cannot forward a port into a running node" in refused
-    assert "its capabilities: jobs, snapshot" in refused
+    assert "docker cannot forward a port to a running node" in refused
+    assert "supported: jobs, snapshot" in refused
     assert "gpuprov stop dkw0 && gpuprov expose dkw0 8080 --port 17080 && gpuprov start dkw0" in refused
     do("exec", "dkw0", "--", "sh", "-c", "echo one >/root/kept")
     do("snapshot", "dkw0", "first")
@@ -279,13 +279,13 @@ REFUSED = {
         4,
         "no image 'no:1'",
     ),
-    "a privileged node": ((*CREATE, "new", "--privileged"), 4, "docker makes no privileged nodes"),
+    "a privileged node": ((*CREATE, "new", "--privileged"), 4, "docker does not support privileged nodes"),
     "a name that a node has": ((*CREATE, NODES[1]), 2, f"the name {NODES[1]} is taken"),
     "an address of another network": ((*CREATE, "new", "--addr", "10.9.9.9"), 2, f"{PLACE.mark}0 is {PLACE.subnet(0)}"),
     "a node's address": ((*CREATE, "new", "--addr", PLACE.address(0, 3)), 2, f"in use by node {NODES[1]}"),
-    "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are not 9 GPUs"),
+    "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are fewer than 9 GPUs"),
     "a node that is not there": (("stop", "nobody", "--engine", "docker"), 2, "there is no node nobody"),
-    "an undo under a cluster": (("host", "undo", "--engine", "docker"), 3, "no node and no image of gpuprov is left"),
+    "an undo under a cluster": (("host", "undo", "--engine", "docker"), 3, "gpuprov has no nodes or images"),
 }
 
 
@@ -332,7 +332,7 @@ def test_what_somebody_else_has_is_left_alone(
                     gpuprov(*UP, "-n", "5", expect=4),
                     gpuprov(*CREATE, FOREIGN, expect=4),
                 ),
-                "gpuprov did not make": tuple(gpuprov(verb, FOREIGN, expect=2) for verb in ("rm", "stop", "show")),
+                "gpuprov did not create": tuple(gpuprov(verb, FOREIGN, expect=2) for verb in ("rm", "stop", "show")),
                 **{f"{name} exists and was not made": (up(bridge=name), up(private_bridge=name)) for name in theirs},
                 f"the subnet {PLACE.subnet(2)} is in use on this host": (up(subnet=PLACE.subnet(2)),),
             }
@@ -358,7 +358,7 @@ def test_no_permission_on_the_daemons_socket(gpuprov: Gpuprov) -> None:
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *caps)
     refused = gpuprov(*UP, "--engine", "docker", expect=3, before=nobody, variables={"HOME": "/nonexistent"})
     has_three_parts(refused)
-    assert "this user may not talk to docker" in refused.stderr
+    assert "this user has no access to docker" in refused.stderr
     assert "usermod -aG" in refused.stderr
 
 
@@ -414,7 +414,7 @@ def test_another_spec_restarts_nodes_by_name_and_not_under_a_job(
             before = world.look()
             refused = gpuprov(*up, expect=2)
             has_three_parts(refused)
-            assert f"jobs run on nodes that would be removed or restarted: {', '.join(NODES)}" in refused.stderr
+            assert f"jobs are running on nodes that would be removed or restarted: {', '.join(NODES)}" in refused.stderr
             assert f" on {NODES[1]}" in refused.stderr
             assert world.look() == before
             gpuprov.in_node(NODES[0], "scancel", "--user=root")
@@ -449,4 +449,4 @@ def test_what_is_gone_is_unchanged_on_a_host_without_lxd_and_an_error_beside_a_s
     assert gpuprov(*argv, variables=alone).stdout == "unchanged\n"
     refused = gpuprov(*argv, variables=silent, expect=2)
     has_three_parts(refused)
-    assert "on the engines that answer" in refused.stderr
+    assert "on the engines that respond" in refused.stderr

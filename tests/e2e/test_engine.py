@@ -105,7 +105,7 @@ def test_an_engine_without_room(
     engine("storage", "create", "small", "btrfs", "size=200MiB")
     try:
         refused = gpuprov(*up, expect=3, variables=bare_engine)
-        assert "too little room in the engine's storage for 16 nodes" in refused.stderr
+        assert "not enough space in the engine's storage for 16 nodes" in refused.stderr
         assert "MiB free" in refused.stderr
         networks = json.loads(engine("query", "/1.0/networks?recursion=1"))
         assert f"{place.mark}0" not in [network["name"] for network in networks]

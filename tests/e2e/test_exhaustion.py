@@ -76,7 +76,7 @@ def test_no_room_for_what_an_image_is_built_from(gpuprov: Gpuprov, cluster: Fini
     build = ("image", "build", "--role", "plain", "--package", "tree", "--gpu-mode", "simulated")
     started = time.monotonic()
     refused = gpuprov(*build, expect=3, before=mounted_over("/var/cache/gpuprov", "1M"))
-    assert "too little room on the disk for what an image is built from" in refused.stderr
+    assert "not enough disk space to build an image" in refused.stderr
     assert "df -h /var/cache/gpuprov" in refused.stderr
     has_three_parts(refused, started)
 
@@ -143,7 +143,7 @@ def test_an_engine_s_disk_that_fills_up_under_a_node(
     assert isinstance(error, EngineError)
     assert "large" in error.what
     assert "no space left" in error.evidence.lower()
-    assert {"lxd": "make room in the storage pool: lxc storage info small", "docker": "docker system df"}[
+    assert {"lxd": "free some space in the storage pool: lxc storage info small", "docker": "docker system df"}[
         engine
     ] in error.fix
     assert seconds < QUICK_S
@@ -164,7 +164,7 @@ def test_a_host_is_prepared_for_the_lxd_that_the_environment_names(gpuprov: Gpup
     before = Path("/run/gpuprov/lxd.pid").read_bytes() if Path("/run/gpuprov/lxd.pid").exists() else b""
     prepare = ("host", "prepare", "--pool-size", "5")
     try:
-        assert "Make the pool" in gpuprov(*prepare, variables=variables).stdout
+        assert "Create the pool" in gpuprov(*prepare, variables=variables).stdout
         assert gpuprov(*prepare, variables=variables).stdout == "unchanged\n"
         assert gpuprov("--json", "list", "--engine", "lxd", variables=variables).document["nodes"] == []
         assert (Path("/run/gpuprov/lxd.pid").read_bytes() if before else b"") == before
@@ -282,7 +282,7 @@ LIMITS = {"garbage": 15.0, "slow": 15.0, "hangs": 15.0}
 def test_an_index_of_wheels_that_does_not_serve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manner: str) -> None:
     with mirror(manner, monkeypatch):
         error, seconds = failure(lambda: ensure_wheels(["numpy"], python="3.11", cache=tmp_path, timeout_s=4.0))
-    assert "could not fetch the Python packages of the image: numpy" in error.what
+    assert "could not download the Python packages of the image: numpy" in error.what
     assert "pip download" in error.fix
     assert seconds < LIMITS[manner]
     assert list(tmp_path.iterdir()) == []

@@ -237,7 +237,7 @@ def live(gpuprov: Gpuprov, place: Place, spec: str, engine: str) -> None:
     where = ("--engine", engine)
     more = f"{place.mark}-more"
     gpuprov(*up)
-    assert "taken by an instance that gpuprov did not make" in gpuprov(*up, "-n", "4", expect=4).stderr
+    assert "taken by an instance that gpuprov did not create" in gpuprov(*up, "-n", "4", expect=4).stderr
     gpuprov(*up, "-n", "3")
     gpuprov("create-node", more, "--cluster", place.cluster, "--gpu-mode", "simulated", *where)
     gpuprov("snapshot", place.node(0), "kept")
@@ -247,7 +247,7 @@ def live(gpuprov: Gpuprov, place: Place, spec: str, engine: str) -> None:
     gpuprov(*up, "-n", "1")
     if engine == "lxd":
         gpuprov("unexpose", place.node(0), "17002")
-    assert "gpuprov did not make" in gpuprov("rm", place.node(3), *where, expect=2).stderr
+    assert "gpuprov did not create" in gpuprov("rm", place.node(3), *where, expect=2).stderr
     for image in (IMAGE, "gpuprov"):
         assert f"there is no image {image}" in gpuprov("image", "rm", image, *where).stderr
 

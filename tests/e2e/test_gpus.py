@@ -306,14 +306,14 @@ NONSENSE = {
     "--gpus=-1": "there is no GPU '-1'",
     "--gpus=0x": "there is no GPU '0x'",
     "--gpus=0,0": "GPU 0 is named twice",
-    "--gpus=99": "there are not 99 GPUs",
-    "--gpu-memory=1PB": "is not an amount of memory",
-    "--gpu-memory=1000GiB": "there is no GPU with 1000 GiB",
-    "--gpu-model=Voodoo": "there is no GPU of model 'Voodoo'",
-    "--wait=soon": "is not how long to wait",
-    "-eNVIDIA_VISIBLE_DEVICES=all --exclusive": "contradict each other",
-    "-eHOUDINI_GPU_REQUESTED=1 --gpus=2": "contradict each other",
-    "-eHOUDINI_GPU_ENABLED=perhaps": "says neither yes nor no",
+    "--gpus=99": "there are fewer than 99 GPUs",
+    "--gpu-memory=1PB": "is not a valid amount of memory",
+    "--gpu-memory=1000GiB": "there is no GPU with at least 1000 GiB of memory",
+    "--gpu-model=Voodoo": "there is no GPU with a model name that contains 'Voodoo'",
+    "--wait=soon": "is not a valid duration",
+    "-eNVIDIA_VISIBLE_DEVICES=all --exclusive": "contradicts",
+    "-eHOUDINI_GPU_REQUESTED=1 --gpus=2": "contradicts",
+    "-eHOUDINI_GPU_ENABLED=perhaps": "is neither true nor false",
 }
 
 

@@ -166,11 +166,11 @@ def test_a_second_run_takes_less_than_half_the_time(lab: Lab, first: tuple[dict[
 
 
 DRIFT = (  # on which host, what somebody does there, and the task that repairs it
-    ("bare0", "rm /etc/ssh/sshd_config.d/gpuprov-share.conf", "nfs: Let that user do nothing but sftp below /srv"),
-    ("bare0", "systemctl disable --quiet slurmctld", "slurm: Have the daemons run, now and after a boot"),
-    ("bare0", "rm /etc/slurm/gpuprov-hosts.json", "slurm: Keep what is known of the hosts for the time they are away"),
+    ("bare0", "rm /etc/ssh/sshd_config.d/gpuprov-share.conf", "nfs: Restrict that user to sftp below /srv"),
+    ("bare0", "systemctl disable --quiet slurmctld", "slurm: Enable and start the daemons"),
+    ("bare0", "rm /etc/slurm/gpuprov-hosts.json", "slurm: Record the properties of all hosts"),
     ("bare1", f"umount {SHARED}", "nfs: Mount"),
-    ("bare1", "rm -r /var/lib/slurm/slurmd", "slurm: Make the folders of the daemons"),
+    ("bare1", "rm -r /var/lib/slurm/slurmd", "slurm: Create the daemons' folders"),
     ("bare1", "chmod 0644 /etc/munge/munge.key", "slurm: Restart munge"),
     ("bare1", "echo PrivateData=jobs >>/etc/slurm/slurm.conf", "slurm: Write the configuration"),
     ("bare1", "systemctl stop slurmd", "slurm: Restart slurmd"),
@@ -313,7 +313,7 @@ def test_each_bad_host_is_named_and_the_others_go_on(lab: Lab, place: Place) -> 
     said = {name: row["message"].splitlines() for name, row in play["hosts"].items() if row["message"]}
     assert {name: lines[0] for name, lines in said.items()} == {
         "bare2": "bare2 has no Python 3.10 or newer",
-        "rekeyed": "the host key of rekeyed is not the one that is known",
+        "rekeyed": "the host key of rekeyed differs from the known one",
         "nobody": "cannot reach nobody",
         "sealed": "the secrets of sealed cannot be read",
         "twin": "the inventory names one host twice: other_twin and twin",
@@ -364,7 +364,7 @@ def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
     other = json.dumps({"worker_environment": {"WORKER_TOKEN": 'another "token"'}})
     renewed = lab.play(inventory, "--tags", "worker", "-e", other)
     tasks = [change["task"] for change in renewed["changes"] if change["host"] == "bare1"]
-    assert tasks == ["worker: Have one worker run for each GPU, and no other"]
+    assert tasks == ["worker: Run exactly one worker for each GPU"]
     assert wait_for(len(before) + 1)[-1].endswith('another "token"')
 
     lab.gpuprov.in_node("bare1", "sh", "-c", "touch /tmp/fail; chown gpuworker /tmp/fail")  # it fails, and is restarted

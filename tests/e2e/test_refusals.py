@@ -35,21 +35,25 @@ def has_three_parts(finished: Finished) -> None:
 
 
 REFUSED = {
-    "a path as a name": ((*CREATE, "../x"), 2, "'../x' is not a node name"),
-    "a name of 64 characters": ((*CREATE, "a" * 64), 2, "is not a node name"),
-    "an upper-case name": ((*CREATE, "E009"), 2, "'E009' is not a node name"),
+    "a path as a name": ((*CREATE, "../x"), 2, "'../x' is not a valid node name"),
+    "a name of 64 characters": ((*CREATE, "a" * 64), 2, "is not a valid node name"),
+    "an upper-case name": ((*CREATE, "E009"), 2, "'E009' is not a valid node name"),
     "a name that a node has": ((*CREATE, "e001"), 2, "the name e001 is taken"),
     "an address that is none": ((*CREATE, "new", "--addr", "10.78.3"), 2, "is not an IPv4 address"),
     "an address of another network": ((*CREATE, "new", "--addr", "10.9.9.9"), 2, "gpteb0 is 10.78.3.0/24"),
     "the gateway's address": ((*CREATE, "new", "--addr", "10.78.3.1"), 2, "the gateway"),
     "a node's address": ((*CREATE, "new", "--addr", "10.78.3.3"), 2, "in use by node e001"),
     "a GPU that is not there": ((*CREATE, "new", "--gpus", "gpu9"), 2, "there is no GPU '9'"),
-    "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are not 9 GPUs"),
-    "a mount that is none": ((*CREATE, "new", "--mount", "data"), 2, "'data' is not a mount"),
+    "more GPUs than there are": ((*CREATE, "new", "--gpus", "9"), 2, "there are fewer than 9 GPUs"),
+    "a mount that is none": ((*CREATE, "new", "--mount", "data"), 2, "'data' is not a valid mount"),
     "a mount of nothing": ((*CREATE, "new", "--mount", "/no/such:/data"), 2, "does not exist on the host"),
-    "a mount from a path that goes up": ((*CREATE, "new", "--mount", "/tmp/../etc:/data"), 2, "goes up by `..`"),
-    "a mount to a path that goes up": ((*CREATE, "new", "--mount", "/tmp:/data/../../x"), 2, "not a plain absolute"),
-    "a mount over the devices": ((*CREATE, "new", "--mount", "/tmp:/dev/x"), 2, "would hide what the node needs"),
+    "a mount from a path that goes up": ((*CREATE, "new", "--mount", "/tmp/../etc:/data"), 2, "contains `..`"),
+    "a mount to a path that goes up": (
+        (*CREATE, "new", "--mount", "/tmp:/data/../../x"),
+        2,
+        "not an absolute path without",
+    ),
+    "a mount over the devices": ((*CREATE, "new", "--mount", "/tmp:/dev/x"), 2, "would hide files that the node needs"),
     "an image that is a path": ((*CREATE, "new", "--image", "../../1.0"), 4, "has no image '../../1.0'"),
     "a base that is a path": (("image", "build", "--base", "../../tmp/x"), 2, "image.base: '../../tmp/x'"),
     "a base image that is a path": (("image", "build", "--base", "image:../x"), 2, "image.base: 'image:../x'"),
@@ -57,14 +61,14 @@ REFUSED = {
     "no node": ((*UP, "-n", "0"), 2, "nodes.count: is 0 (allowed: 1 to 253)"),
     "too many nodes": ((*UP, "-n", "300"), 2, "nodes.count: is 300 (allowed: 1 to 253)"),
     "a word for a number": ((*UP, "-n", "four"), 2, "'four' is not a valid integer"),
-    "more exclusive GPUs than there are": ((*UP, "-n", "6", "--sharing", "exclusive"), 2, "cannot have"),
+    "more exclusive GPUs than there are": ((*UP, "-n", "6", "--sharing", "exclusive"), 2, "not enough GPUs"),
     "a spec that is not there": (("cluster", "up", "-f", "/no/such.yaml"), 2, "/no/such.yaml"),
-    "no name of a cluster to remove": (("cluster", "down", ""), 2, "'' is not the name of a cluster"),
-    "a cluster to remove that is a path up": (("cluster", "down", ".."), 2, "'..' is not the name of a cluster"),
-    "a cluster to remove that is a path": (("cluster", "down", "/no/x"), 2, "'/no/x' is not the name of a cluster"),
+    "no name of a cluster to remove": (("cluster", "down", ""), 2, "'' is not a valid cluster name"),
+    "a cluster to remove that is a path up": (("cluster", "down", ".."), 2, "'..' is not a valid cluster name"),
+    "a cluster to remove that is a path": (("cluster", "down", "/no/x"), 2, "'/no/x' is not a valid cluster name"),
     "a cluster to remove that is a path, engine said": (("cluster", "down", "../x", "--engine", "lxd"), 2, "'../x'"),
-    "a cluster to see that is a path": (("cluster", "status", "../x"), 2, "'../x' is not the name of a cluster"),
-    "a cluster to verify that is a path": (("verify", "--cluster", "../x"), 2, "'../x' is not the name of a cluster"),
+    "a cluster to see that is a path": (("cluster", "status", "../x"), 2, "'../x' is not a valid cluster name"),
+    "a cluster to verify that is a path": (("verify", "--cluster", "../x"), 2, "'../x' is not a valid cluster name"),
     "a verb that is none": (("frobnicate",), 2, "No such command 'frobnicate'"),
     "a node that is not there": (("stop", "nobody"), 2, "there is no node nobody"),
     "a port that is none": (("expose", "e000", "70000"), 2, "70000 is not a port"),
@@ -86,7 +90,7 @@ def test_an_image_to_remove_that_is_a_path_is_none(gpuprov: Gpuprov) -> None:
 def test_keys_stay_where_another_engine_has_the_cluster(gpuprov: Gpuprov) -> None:
     said = gpuprov("cluster", "down", "gpte2e", "--engine", "docker")
     assert said.stdout == "unchanged\n"
-    assert "kept the ssh keys: lxd has a cluster gpte2e too" in said.stderr
+    assert "kept the ssh keys: lxd also has a cluster gpte2e" in said.stderr
 
 
 def test_an_error_as_json(gpuprov: Gpuprov) -> None:
@@ -128,7 +132,7 @@ def test_no_permission_on_the_engines_socket(gpuprov: Gpuprov) -> None:
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *caps)
     refused = gpuprov(*UP, expect=3, before=nobody, variables={"HOME": "/nonexistent"})
     has_three_parts(refused)
-    assert "this user may not talk to lxd" in refused.stderr
+    assert "this user has no access to lxd" in refused.stderr
     assert "usermod -aG" in refused.stderr
 
 
@@ -202,9 +206,9 @@ def test_a_foreign_instance_is_left_alone(gpuprov: Gpuprov, lxc: Callable[..., s
         for argv in ((*UP, "-n", "5"), (*CREATE, "e004")):
             refused = gpuprov(*argv, expect=4)
             has_three_parts(refused)
-            assert "the name e004 is taken by an instance that gpuprov did not make" in refused.stderr
+            assert "the name e004 is taken by an instance that gpuprov did not create" in refused.stderr
         for verb in ("rm", "stop", "start", "show"):
-            assert "gpuprov did not make" in gpuprov(verb, "e004", expect=2).stderr
+            assert "gpuprov did not create" in gpuprov(verb, "e004", expect=2).stderr
         assert "e004" in lxc("list", "--format", "csv", "--columns", "n").split()
     finally:
         lxc("delete", "e004")

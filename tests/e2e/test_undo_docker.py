@@ -113,19 +113,19 @@ def test_undo_removes_what_gpuprov_made_and_refuses_for_what_a_verb_removes(
         done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
         assert done.returncode == 0, done.stdout + done.stderr + Path(folder, "log").read_text()[-2000:]
     refused, removed, stopped = json.loads(done.stdout)
-    assert refused["what"] == "required of the host: that no node and no image of gpuprov is left"
+    assert refused["what"] == "requirement not met: gpuprov has no nodes or images"
     assert refused["evidence"] == "Docker has gpuprov-image-u1"
     assert refused["fix"] == "gpuprov image rm gpuprov-image-u1 --engine docker"
     assert (refused["devices"], refused["pid"], refused["runs"]) == (True, True, True)
     assert sum(map(is_state, refused["tags"])) == sum(map(is_snapshot, refused["tags"])) == 1
     assert {"gpuprov-image:u1", "gpuprov-rootfs:base", *THEIRS} < set(refused["tags"])
     assert removed["changed"] == [
-        "Remove the base images and what is left of removed nodes",
-        "Remove the devices that were made for nodes",
+        "Remove the base images and the remains of removed nodes",
+        "Remove the devices created for nodes",
     ]
     kept = [tag for tag in removed["tags"] if is_state(tag)]
     assert len(kept) == 1, "what somebody's container stands on"
     assert sorted(removed["tags"]) == sorted([*kept, *THEIRS])
     assert (removed["containers"], removed["devices"], removed["runs"]) == (["/theirs"], False, True)
-    assert stopped["changed"] == [removed["changed"][0], "Stop the daemon that prepare started"]
+    assert stopped["changed"] == [removed["changed"][0], "Stop the daemon started by prepare"]
     assert (stopped["pid"], stopped["runs"]) == (False, False)

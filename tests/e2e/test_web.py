@@ -54,7 +54,7 @@ def refuses(port: int) -> bool:
 def test_the_host_serves_what_the_node_computes(gpuprov: Gpuprov, app: str) -> None:
     port = free_port()
     exposed = gpuprov("expose", app, "8080", "--port", str(port), "--listen", "127.0.0.1")
-    assert exposed.stdout == f"port {port} of the host leads to {app}:8080\n"
+    assert exposed.stdout == f"port {port} of the host is forwarded to {app}:8080\n"
     again = gpuprov("expose", app, "8080", "--port", str(port), "--listen", "127.0.0.1")
     assert again.stdout == "unchanged\n"
 
@@ -76,7 +76,7 @@ def test_the_host_serves_what_the_node_computes(gpuprov: Gpuprov, app: str) -> N
     assert b"SIMULATED" in body
 
     clash = gpuprov("expose", "e000", "80", "--port", str(port), expect=2)
-    assert f"it leads to {app}" in clash.stderr
+    assert f"it is forwarded to {app}" in clash.stderr
     gpuprov("unexpose", app, str(port))
     assert refuses(port)
     assert gpuprov("unexpose", app, str(port)).stdout == "unchanged\n"

@@ -319,9 +319,9 @@ class FakeDriver:
         with self._step("snapshot_node", name):
             node = self._ours(name)
             if not snapshot or "/" in snapshot:
-                raise _error(f"{snapshot!r} cannot be the name of a snapshot", "it is empty or holds a slash")
+                raise _error(f"{snapshot!r} is not a valid snapshot name", "it is empty or contains a slash")
             if snapshot in node.snapshots:
-                raise _error(f"{name} has a snapshot {snapshot} already", f"snapshots: {', '.join(node.snapshots)}")
+                raise _error(f"{name} already has a snapshot {snapshot}", f"snapshots: {', '.join(node.snapshots)}")
             kept = ("labels", "attachments", "devices", "mounts", "files", "exposed")
             node.snapshots[snapshot] = {field: copy.copy(getattr(node, field)) for field in kept}
 
@@ -451,7 +451,7 @@ class FakeDriver:
             target = _IMAGE_PREFIX + name.removeprefix(_IMAGE_PREFIX)
             identity = f"instance:{target}"
             if identity in self.engine.images:
-                raise _error(f"there is an image {target} already", identity)
+                raise _error(f"the image {target} already exists", identity)
             image = FakeImage(id=identity, name=target, labels=dict(labels), files=dict(node.files))
             self.engine.images[identity] = image
             del self.engine.nodes[builder]
@@ -462,7 +462,7 @@ class FakeDriver:
         with self._step("delete_image", image_id):
             image = self.engine.images.get(image_id)
             if image is not None and not image.ours:
-                raise NotOurs(f"{image.name} is not an image of gpuprov", evidence=image_id, fix="gpuprov image list")
+                raise NotOurs(f"{image.name} is not a gpuprov image", evidence=image_id, fix="gpuprov image list")
             self.engine.images.pop(image_id, None)
 
 
@@ -474,4 +474,4 @@ def _write(node: FakeNode, files: Sequence[File]) -> None:
 
 
 def _error(what: str, evidence: str) -> EngineError:
-    return EngineError(f"fake: {what}", evidence=evidence, fix="see what there is with: gpuprov list --all")
+    return EngineError(f"fake: {what}", evidence=evidence, fix="list the clusters: gpuprov list --all")

@@ -157,9 +157,9 @@ class FakeEngine:
             self.nodes = {name: node for name, node in self.nodes.items() if not node.job}
 
     def add_foreign_node(self, name: str, *, status: Status = "stopped") -> None:
-        """An instance that gpuprov did not make."""
+        """An instance that gpuprov did not create."""
         self.nodes[name] = FakeNode(name=name, status=status)
 
     def add_foreign_network(self, name: str, *, address: str | None = None, managed: bool = True) -> None:
-        """A network that gpuprov did not make."""
+        """A network that gpuprov did not create."""
         self.networks[name] = NetworkState(name=name, managed=managed, address=address)

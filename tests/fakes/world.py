@@ -38,7 +38,7 @@ class SlurmInNodes:
 
     def __init__(self, engine: FakeEngine) -> None:
         self.jobs: dict[str, str] = {}  # node to job
-        self.silent: set[str] = set()  # nodes whose slurmd does not answer
+        self.silent: set[str] = set()  # nodes whose slurmd does not respond
         self.restarted: list[tuple[str, str]] = []
         self.read: dict[str, bytes] = {}  # the configuration that the daemons of a node have read
         self._engine = engine

@@ -112,9 +112,9 @@ class DockerApi:
             raise error_from(exc.status_code or _ERROR, exc.explanation or str(exc), request) from exc
         except (requests.RequestException, DockerException) as exc:
             raise EngineError(
-                f"the connection to docker broke at {verb} {self._with_names(path)}",
+                f"the connection to docker was lost during {verb} {self._with_names(path)}",
                 evidence=str(exc),
-                fix="see whether the daemon runs with: gpuprov doctor; then run the same command again",
+                fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
             ) from exc
 
     def remember(self, identity: str, name: str) -> None:
@@ -132,21 +132,21 @@ def error_from(status: int, reason: str, request: str) -> EngineError:
 
 
 _FIXES = (
-    ("no space left", "make room: docker system df; gpuprov image list"),
+    ("no space left", "free some space: docker system df; gpuprov image list"),
     ("pool overlaps", "choose other subnets: network.subnet and network.private_subnet in the spec; docker network ls"),
-    ("port is already allocated", "see what holds it with: gpuprov list --all; ss -ltnp"),
-    ("address already in use", "see what holds it with: gpuprov list --all; ss -ltnp"),
-    ("already in use", "choose another name or address, or see what holds it with: gpuprov list --all"),
-    ("already exists", "choose another name or address, or see what holds it with: gpuprov list --all"),
-    ("could not find bridge", "somebody removed Docker's own bridge; make it again: systemctl restart docker"),
+    ("port is already allocated", "find the holder: gpuprov list --all; ss -ltnp"),
+    ("address already in use", "find the holder: gpuprov list --all; ss -ltnp"),
+    ("already in use", "choose another name or address, or find the holder: gpuprov list --all"),
+    ("already exists", "choose another name or address, or find the holder: gpuprov list --all"),
+    ("could not find bridge", "Docker's own bridge was removed; recreate it: systemctl restart docker"),
     (
         "source path does not exist",
-        "the host lacks what is mounted; after an upgrade of its driver: gpuprov cluster up --name CLUSTER",
+        "the host lacks a mounted file or folder; after a driver upgrade: gpuprov cluster up --name CLUSTER",
     ),
-    ("no such image", "see what there is with: gpuprov image list --engine docker; docker images"),
-    ("max depth exceeded", "the node was rebuilt too often: gpuprov rm it and create it again"),
-    ("no such", "see what there is with: gpuprov list --all"),
-    ("not found", "see what there is with: gpuprov list --all"),
+    ("no such image", "list the images: gpuprov image list --engine docker; docker images"),
+    ("max depth exceeded", "the node was rebuilt too many times: gpuprov rm NODE, then create it again"),
+    ("no such", "list what exists: gpuprov list --all"),
+    ("not found", "list what exists: gpuprov list --all"),
 )
 
 

@@ -33,8 +33,8 @@ def pack(files: Iterable[File], *, folders: Iterable[str] = ()) -> bytes:
             if not file.path.startswith("/"):
                 raise EngineError(
                     "cannot write into a node",
-                    evidence=f"{file.path!r} is no absolute path",
-                    fix="give the whole path",
+                    evidence=f"{file.path!r} is not an absolute path",
+                    fix="use the absolute path",
                 )
             member = tarfile.TarInfo(file.path.lstrip("/"))
             member.size, member.mode, member.uid, member.gid, member.mtime = (

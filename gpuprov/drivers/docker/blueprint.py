@@ -1,7 +1,7 @@
 """What a container was made to be, kept in a label of it: Docker's own documents say less and say it differently.
 
 Nothing that gpuprov changes of it changes without a new container, so the label does not fall out of step with it;
-what somebody changes by `docker update` is not seen.
+changes made with `docker update` are not detected.
 """
 
 from __future__ import annotations

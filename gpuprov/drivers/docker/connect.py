@@ -42,9 +42,9 @@ def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signa
         client = docker.APIClient(version=api, **wanted)
     except (DockerException, requests.RequestException, OSError) as exc:
         raise HostNotReady(
-            "the docker daemon does not answer",
+            "the docker daemon does not respond",
             evidence=f"{address}: {exc}",
-            fix="start it with: sudo gpuprov host prepare --engine docker",
+            fix="start it: sudo gpuprov host prepare --engine docker",
         ) from exc
     return DockerDriver(DockerApi(client))
 
@@ -58,13 +58,13 @@ def require_socket(address: str) -> None:
         raise HostNotReady(
             "docker is not running on this machine",
             evidence=f"no socket at {socket}",
-            fix="install and start it with: sudo gpuprov host prepare --engine docker",
+            fix="install and start it: sudo gpuprov host prepare --engine docker",
         )
     if not os.access(socket, os.R_OK | os.W_OK):
         group = _group_of(socket)
         raise HostNotReady(
-            "this user may not talk to docker",
-            evidence=f"{socket} belongs to group {group}, and this user is not in it",
+            "this user has no access to docker",
+            evidence=f"{socket} belongs to group {group}; this user is not a member",
             fix=f"sudo usermod -aG {group} $USER, then log in again",
         )
 
@@ -79,7 +79,7 @@ def require_api(version: Mapping[str, object]) -> str:
     if tuple(map(int, api.split("."))) < tuple(map(int, OLDEST_API.split("."))):
         raise HostNotReady(
             f"docker {version.get('Version', '?')} is too old",
-            evidence=f"it speaks API {api}; {OLDEST_API} (Docker 20.10) is the oldest that works",
+            evidence=f"it supports API {api}; the oldest supported version is {OLDEST_API} (Docker 20.10)",
             fix="upgrade docker: apt-get install docker.io, or docker-ce from docker.com",
         )
     return api

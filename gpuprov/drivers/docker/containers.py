@@ -107,12 +107,14 @@ def get_ours(api: DockerApi, name: str) -> Container:
     """
     document = _look_up(api, name)
     if document is None:
-        raise NotFound(f"there is no node {name}", evidence="docker has no such container", fix="gpuprov list --all")
+        raise NotFound(
+            f"there is no node {name}", evidence="docker has no container of that name", fix="gpuprov list --all"
+        )
     blueprint = documents.blueprint_of(document)
     if blueprint is None:
         raise NotOurs(
             f"{name} was not made by gpuprov and is left alone",
-            evidence=f"the container {name} has none of our labels",
+            evidence=f"the container {name} has no gpuprov label",
             fix="choose another name",
         )
     if documents.container_name(document).endswith(documents.READY):
@@ -126,13 +128,13 @@ def refuse_taken(api: DockerApi, name: str) -> None:
     """Raise unless a container may have this name."""
     if not _NAME.fullmatch(name):
         raise EngineError(
-            f"{name!r} cannot be the name of a node",
-            evidence="letters, digits and hyphens, 63 at most, a letter first",
+            f"{name!r} is not a valid node name",
+            evidence="allowed: letters, digits and hyphens, at most 63; starts with a letter",
             fix="choose another name",
         )
     if name.startswith(f"{documents.IMAGES}-"):
         raise EngineError(
-            f"the name {name} is taken", evidence="names of images begin like that", fix="choose another name"
+            f"the name {name} is taken", evidence="the prefix is reserved for images", fix="choose another name"
         )
     document = _look_up(api, name)
     if document is not None:
@@ -227,7 +229,7 @@ def _make(
 def rebuild(
     api: DockerApi, container: Container, blueprint: Blueprint, *, command: Sequence[str], image: str | None = None
 ) -> None:
-    """Replace a node's container by one of another configuration; a running node is started anew.
+    """Replace a node's container by one with another configuration; a running node is restarted.
 
     Args:
         api: The engine.
@@ -285,7 +287,7 @@ def stop(api: DockerApi, identity: str, *, timeout_s: float) -> None:
 
 
 def remove(api: DockerApi, identity: str) -> None:
-    """Remove a container, running or not; it is gone then, whoever removed it."""
+    """Remove a container, running or not; no error if another process removes it at the same time."""
     with contextlib.suppress(NotFound):
         try:
             api.delete(f"/containers/{identity}", force=1, v=1)

@@ -43,7 +43,7 @@ def _ensure(device: CharDevice, root: Path) -> Path:
             _make(made, device)
     except OSError as exc:
         raise HostNotReady(
-            f"the device {device.path} cannot be made on this machine",
+            f"the device {device.path} cannot be created on this machine",
             evidence=str(exc),
             fix="run the same command as root: sudo gpuprov ...",
         ) from exc

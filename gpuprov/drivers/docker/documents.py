@@ -75,7 +75,7 @@ def render_container(
     """The body that makes a container, on the first of its networks.
 
     Args:
-        blueprint: What it shall be.
+        blueprint: The requested configuration.
         labels: Ours.
         image: What it is made from.
         command: Its main process, below Docker's init.
@@ -258,7 +258,10 @@ def render_network(request: NetworkRequest) -> Document:
         place, driver, options = (str(interface.network), str(interface.ip)), "bridge", {BRIDGE_OPTION: request.name}
     else:
         subnet = ipaddress.ip_network(request.subnet or "")
-        place = (str(subnet), str(subnet[-2]))  # nobody has the gateway's address; nodes are counted from below
+        place = (
+            str(subnet),
+            str(subnet[-2]),
+        )  # the gateway's address stays unassigned
         driver, options = "macvlan", {"parent": request.beside} if request.beside else {}
     return {
         "Name": request.name,
@@ -379,7 +382,7 @@ def parse_gpu_access(info: Mapping[str, Any], *, cdi_files: Sequence[str]) -> di
         if any(name.startswith(f"{CDI_KIND}=") for name in names):
             offers["cdi"] = f"docker {version} has found CDI devices {CDI_KIND}"
     elif info.get("CDISpecDirs") and cdi_files:
-        offers["cdi"] = f"docker {version} reads {', '.join(cdi_files)}"
+        offers["cdi"] = f"docker {version} uses {', '.join(cdi_files)}"
     if "nvidia" in (info.get("Runtimes") or {}):
         offers["nvidia-runtime"] = f"docker {version} has the runtime nvidia"
     return offers

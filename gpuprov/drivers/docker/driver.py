@@ -252,7 +252,7 @@ class DockerDriver(TellsNoNetworkSettings):
             raise EngineError(
                 f"{name} has no snapshot {snapshot}",
                 evidence=f"snapshots: {', '.join(kept) or 'none'}",
-                fix=f"gpuprov snapshot {name} {snapshot} makes one",
+                fix=f"gpuprov snapshot {name} {snapshot} creates one",
             )
         image = images.snapshot_tag(container.blueprint.uid, snapshot)
         self._rebuild(container, container.blueprint, image=image)
@@ -273,9 +273,9 @@ class DockerDriver(TellsNoNetworkSettings):
         left = [exposure for exposure in exposed if exposure.host_port != host_port]
         if len(left) == len(exposed):
             raise EngineError(
-                f"port {host_port} of the host does not lead to {name}",
+                f"port {host_port} of the host is not forwarded to {name}",
                 evidence=f"exposed: {', '.join(str(exposure.host_port) for exposure in exposed) or 'nothing'}",
-                fix=f"see its ports with: gpuprov show {name} --engine docker",
+                fix=f"list its ports: gpuprov show {name} --engine docker",
             )
         self._rebuild(container, container.blueprint.with_exposed(left))
 
@@ -349,5 +349,5 @@ def _refuse_busy(exposure: Exposure) -> None:
             raise EngineError(
                 f"port {exposure.host_port} of the host cannot be exposed",
                 evidence=str(exc),
-                fix=f"see what holds it with: ss -ltnp sport = :{exposure.host_port}",
+                fix=f"find the holder: ss -ltnp sport = :{exposure.host_port}",
             ) from exc

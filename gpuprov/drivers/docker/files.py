@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     HasFolder = Callable[[str], bool]
 
-# Docker mounts files of its own here and writes them anew at every start. So what is to be there is kept elsewhere in
+# Docker mounts files of its own here and rewrites them at every start. So the wanted contents are kept elsewhere in
 # the node, and the node's main process copies it when it starts.
 KEPT = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 _LINKS_MAX = 10
@@ -69,9 +69,9 @@ def push_files(api: DockerApi, container: str, uid: str, files: Sequence[File], 
         result = execute(api, container, Call(argv=["sh", "-c", apply_kept(uid)], cwd="/"))
         if result.exit_code != 0:
             raise EngineError(
-                "files that docker mounts could not be written",
+                "the files that docker mounts could not be written",
                 evidence=result.stderr or result.stdout,
-                fix="see the node's log with: gpuprov logs NODE",
+                fix="read the node's log: gpuprov logs NODE",
             )
 
 
@@ -113,7 +113,7 @@ def _read(get: Callable[[str], bytes | str | None], path: str) -> bytes:
         if content is None:
             break
         asked = posixpath.normpath(posixpath.join(posixpath.dirname(asked), content))
-    raise EngineError(f"cannot read {path}", evidence="it is no file", fix="give the path of a file")
+    raise EngineError(f"cannot read {path}", evidence="it is not a file", fix="use the path of a file")
 
 
 def _take(api: DockerApi, container: str, path: str) -> bytes | str | None:
@@ -127,7 +127,7 @@ def _look(api: DockerApi, container: str, path: str) -> bytes | str | None:
     if content is None:
         raise NotFound(
             f"there is no file {path}",
-            evidence="not in the container's export",
-            fix="look inside with: gpuprov shell NODE",
+            evidence="the container's archive does not contain it",
+            fix="inspect the node: gpuprov shell NODE",
         )
     return content

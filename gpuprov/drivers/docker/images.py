@@ -69,7 +69,7 @@ def import_rootfs(api: DockerApi, name: str, rootfs: str, labels: Mapping[str, s
             raise EngineError(
                 f"docker could not import {rootfs}",
                 evidence=report["error"],
-                fix="remove the file and build it anew: gpuprov image build --engine docker",
+                fix="remove the file and build it again: gpuprov image build --engine docker",
             )
     return tag
 
@@ -89,8 +89,8 @@ def commit(
         api: The engine.
         container: Running or not.
         tag: The image's, with its repository.
-        hide: Keys of the container's labels, none of which the image shall have.
-        labels: Which it shall have.
+        hide: Keys of container labels that the image must not have.
+        labels: Labels of the image.
     """
     repository, _, name = tag.partition(":")
     body = {"Labels": {**documents.blank(hide), **(labels or {})}}
@@ -122,13 +122,15 @@ def publish(api: DockerApi, container: str, name: str, labels: Mapping[str, str]
     tag = documents.image_tag(name)
     if not _TAG.fullmatch(tag.partition(":")[2]):
         raise EngineError(
-            f"{name!r} cannot be the name of an image", evidence="docker allows letters, digits and ._-", fix="rename"
+            f"{name!r} is not a valid image name",
+            evidence="docker allows letters, digits, '.', '_' and '-'",
+            fix="rename",
         )
     found = _inspect(api, tag)
     if found:
         _require_ours(found, tag)
         raise EngineError(
-            f"there is an image {documents.image_name(tag)} already",
+            f"the image {documents.image_name(tag)} already exists",
             evidence=tag,
             fix=f"gpuprov image rm {documents.image_name(tag)} --engine docker",
         )
@@ -137,7 +139,9 @@ def publish(api: DockerApi, container: str, name: str, labels: Mapping[str, str]
     published = find_image(api, name)
     if published is None:
         raise EngineError(
-            f"the image {tag} was committed and is not there", evidence=f"docker has no {tag}", fix="run it again"
+            f"the image {tag} was committed but does not exist",
+            evidence=f"docker has no {tag}",
+            fix="run the same command again",
         )
     return published
 
@@ -201,14 +205,14 @@ def keep_snapshot(api: DockerApi, container: str, uid: str, snapshot: str, *, hi
     """Keep a container's file system under a name of the node's own."""
     if not snapshot or "/" in snapshot:
         raise EngineError(
-            f"{snapshot!r} cannot be the name of a snapshot",
-            evidence="it is empty or holds a slash",
+            f"{snapshot!r} is not a valid snapshot name",
+            evidence="it is empty or contains a slash",
             fix="choose another name",
         )
     tag = snapshot_tag(uid, snapshot)
     if _inspect(api, tag):
         raise EngineError(
-            f"there is a snapshot {snapshot} already", evidence=f"docker has {tag}", fix="choose another name"
+            f"the snapshot {snapshot} already exists", evidence=f"docker has {tag}", fix="choose another name"
         )
     label = json.dumps({"uid": uid, "name": snapshot})
     commit(api, container, tag, hide=hide, labels={documents.SNAPSHOT_LABEL: label})

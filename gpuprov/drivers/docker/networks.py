@@ -30,15 +30,15 @@ def create_network(api: DockerApi, request: NetworkRequest, *, root: Path = Path
     """Make a network; Docker would take over a bridge that is there already."""
     if request.address and request.name in _host_bridges(api, root):
         raise EngineError(
-            f"there is a bridge {request.name} on this machine already",
+            f"this machine already has a bridge {request.name}",
             evidence=f"/sys/class/net/{request.name}/bridge",
-            fix="give the cluster other bridges: network.bridge and network.private_bridge in the spec",
+            fix="choose other bridges: network.bridge and network.private_bridge in the spec",
         )
     if not request.address and not request.subnet:
         raise EngineError(
-            f"docker cannot make the network {request.name}",
-            evidence="it has neither address nor subnet",
-            fix="give it a subnet: network.private_subnet in the spec",
+            f"docker cannot create the network {request.name}",
+            evidence="it has neither an address nor a subnet",
+            fix="set a subnet: network.private_subnet in the spec",
         )
     api.post("/networks/create", documents.render_network(request))
 
@@ -63,7 +63,9 @@ def set_network_labels(api: DockerApi, name: str, labels: Mapping[str, str], *, 
     """Add or change labels of a network of ours."""
     identity = _ours(api, name, root)
     if identity is None:
-        raise NotFound(f"there is no network {name}", evidence="docker has none", fix="gpuprov cluster up")
+        raise NotFound(
+            f"there is no network {name}", evidence="docker has no network of that name", fix="gpuprov cluster up"
+        )
     change_labels(api, identity, labels)
 
 

@@ -15,28 +15,28 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
 _FIXES = (  # by an engine's own words; the first that is in them counts
-    (("no space left", "disk quota exceeded"), "make room in the storage pool: {look}; gpuprov image list"),
+    (("no space left", "disk quota exceeded"), "free some space in the storage pool: {look}; gpuprov image list"),
     (
         ("resolve container rootfs",),
-        "its files are gone, as after LXD died removing it: gpuprov rm {name}; then run the same command again",
+        "LXD died while removing it and its files are gone: gpuprov rm {name}; then run the same command again",
     ),
     (
         ("missing source path",),
-        "the host lacks what is mounted; after an upgrade of its driver: gpuprov cluster up --name CLUSTER",
+        "the host lacks a mounted file or folder; after a driver upgrade: gpuprov cluster up --name CLUSTER",
     ),
     (
         ("failed setting subvolume writable",),
-        "if the folder that it names is empty: sudo rmdir FOLDER; then run the same command again",
+        "if the folder in the evidence is empty: sudo rmdir FOLDER; then run the same command again",
     ),
     (
         ("idmapping abilities",),
-        "this kernel or LXD cannot map owners: mount it read-only (SOURCE:TARGET:ro) or use --privileged",
+        "this kernel or LXD cannot map file owners: mount read-only (SOURCE:TARGET:ro) or use --privileged",
     ),
     (
         ("already exists", "already used", "already in use"),
-        "choose another name or address, or see what holds it with: gpuprov list --all",
+        "choose another name or address, or find the holder: gpuprov list --all",
     ),
-    (("not found",), "see what there is with: gpuprov list --all"),
+    (("not found",), "list what exists: gpuprov list --all"),
 )
 
 
@@ -120,9 +120,9 @@ class LxdApi:
             result: Document = operation.json()["metadata"]
         if result["status_code"] < 200:  # noqa: PLR2004 - LXD: 1xx is still going on
             raise TimedOut(
-                f"{self.engine} did not finish its work on {'/'.join(path)} in {timeout_s:.0f} s",
+                f"{self.engine} did not finish its operation on {'/'.join(path)} within {timeout_s:.0f} s",
                 evidence=f"operation {operation_id}: {result['status']}",
-                fix=f"look at it with: {self.command} operation show {operation_id}",
+                fix=f"inspect it: {self.command} operation show {operation_id}",
             )
         ran = "return" in (result.get("metadata") or {})  # a command that ended with 126 or 127 counts as failed
         if result["status_code"] >= 400 and not ran:  # noqa: PLR2004 - LXD: 4xx has failed
@@ -151,9 +151,9 @@ class LxdApi:
             raise self._error(str(exc), verb, path) from exc
         except requests.RequestException as exc:
             raise EngineError(
-                f"the connection to {self.engine} broke while it was asked to {verb} {'/'.join(path)}",
+                f"the connection to {self.engine} was lost during {verb} {'/'.join(path)}",
                 evidence=str(exc),
-                fix="see whether the daemon runs with: gpuprov doctor; then run the same command again",
+                fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
             ) from exc
 
 

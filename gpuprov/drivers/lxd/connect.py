@@ -31,8 +31,8 @@ def connect(engine: str) -> LxdDriver:
     if not os.access(socket, os.R_OK | os.W_OK):
         group = _group_of(socket)
         raise HostNotReady(
-            f"this user may not talk to {engine}",
-            evidence=f"{socket} belongs to group {group}, and this user is not in it",
+            f"this user has no access to {engine}",
+            evidence=f"{socket} belongs to group {group}; this user is not a member",
             fix=f"sudo usermod -aG {group} $USER, then log in again",
         )
     import pylxd
@@ -47,9 +47,9 @@ def connect(engine: str) -> LxdDriver:
         client = pylxd.Client(endpoint=endpoint, timeout=ANSWER_S)
     except (ClientConnectionFailed, OSError) as exc:
         raise HostNotReady(
-            f"the {engine} daemon does not answer",
+            f"the {engine} daemon does not respond",
             evidence=f"{socket}: {exc or 'connection refused'}",
-            fix="start it with: sudo gpuprov host prepare",
+            fix="start it: sudo gpuprov host prepare",
         ) from exc
     return LxdDriver(LxdApi(client, engine=engine, socket=socket), name=engine)
 
@@ -70,7 +70,7 @@ def find_socket(engine: str) -> Path:
     raise HostNotReady(
         f"{engine} is not running on this machine",
         evidence=f"no socket at {' or '.join(str(place) for place in places)}",
-        fix="install and start it with: sudo gpuprov host prepare",
+        fix="install and start it: sudo gpuprov host prepare",
     )
 
 

@@ -83,9 +83,9 @@ class LxdDriver:
             pools = self._api.get("storage-pools", recursion=1)
             if not pools:
                 raise HostNotReady(
-                    f"{self.name} has no storage pool to put nodes on",
+                    f"{self.name} has no storage pool for nodes",
                     evidence=f"`{self._api.command} storage list` is empty",
-                    fix="make one with: sudo gpuprov host prepare",
+                    fix="create one: sudo gpuprov host prepare",
                 )
             best = min(pools, key=lambda pool: (pool["name"] != "gpuprov", pool["driver"] not in _COPY_ON_WRITE))
             self._api.pool = str(best["name"])
@@ -134,7 +134,7 @@ class LxdDriver:
         try:
             self._make(body)
         except EngineError as exc:
-            if "already" in exc.evidence:  # somebody else's, made meanwhile: not ours to remove
+            if "already" in exc.evidence:  # created by another process meanwhile: not ours to remove
                 raise
             self._remove(request.name)
             raise
@@ -174,7 +174,7 @@ class LxdDriver:
             evidence=f"{self.name} has {'a node' if state.ours else 'a foreign instance'} {name} ({state.status})",
             fix=f"gpuprov rm {name}, or choose another name"
             if state.ours
-            else f"choose another name, or move it away: {self._api.command} rename {name} NEW-NAME",
+            else f"choose another name, or rename the instance: {self._api.command} rename {name} NEW-NAME",
         )
 
     def _can_shift(self) -> bool:
@@ -240,14 +240,14 @@ class LxdDriver:
             raise NotFound(
                 f"there is no node {name}",
                 evidence=f"{self.name} has {'an image' if document else 'no instance'} of that name",
-                fix="see what there is with: gpuprov list",
+                fix="list the nodes: gpuprov list",
             )
         state = documents.parse_instance(document)
         if not state.ours:
             raise NotOurs(
                 f"{name} was not made by gpuprov and is left alone",
                 evidence=f"the instance has no user.gpuprov.cluster key; it is {state.status}",
-                fix=f"choose another name, or work on it with: {self._api.command} config show {name}",
+                fix=f"choose another name, or inspect it: {self._api.command} config show {name}",
             )
         return document
 
@@ -358,9 +358,9 @@ class LxdDriver:
         exposed = [exposure.host_port for exposure in documents.parse_instance(document).exposed]
         if host_port not in exposed:
             raise EngineError(
-                f"port {host_port} of the host does not lead to {name}",
+                f"port {host_port} of the host is not forwarded to {name}",
                 evidence=f"exposed: {', '.join(map(str, exposed)) or 'nothing'}",
-                fix=f"see its ports with: gpuprov show {name}",
+                fix=f"list its ports: gpuprov show {name}",
             )
         del document["devices"][documents.exposure_device(host_port)]
         self._api.send("put", "instances", name, body=document)
@@ -395,7 +395,11 @@ class LxdDriver:
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a network of ours."""
         if not self._our_network(name):
-            raise NotFound(f"there is no network {name}", evidence=f"{self.name} has none", fix="gpuprov cluster up")
+            raise NotFound(
+                f"there is no network {name}",
+                evidence=f"{self.name} has no network of that name",
+                fix="gpuprov cluster up",
+            )
         self._api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
 
     def network_settings(self, request: NetworkRequest) -> Settings:
@@ -405,7 +409,11 @@ class LxdDriver:
     def set_network_settings(self, request: NetworkRequest) -> None:
         """Bring config, link and rules to the request's; labels stay."""
         if not self._our_network(request.name):
-            raise NotFound(f"there is no network {request.name}", evidence="none of ours", fix="gpuprov cluster up")
+            raise NotFound(
+                f"there is no network {request.name}",
+                evidence="gpuprov has no network of that name",
+                fix="gpuprov cluster up",
+            )
         document = self._api.get("networks", request.name)
         labels = {key: value for key, value in document["config"].items() if key.startswith("user.")}
         wanted = documents.render_network(replace(request, labels={}))["config"] | labels
@@ -474,5 +482,5 @@ def _network_settings(document: Mapping[str, Any], rules: str | None) -> Setting
 def _real(name: str) -> str:
     """A name to ask for: with an empty one LXD answers for all instances, and chooses a name for a new thing itself."""
     if not name:
-        raise NotFound("nothing has an empty name", evidence="the name is empty", fix="gpuprov list")
+        raise NotFound("names cannot be empty", evidence="the name is empty", fix="gpuprov list")
     return name

@@ -45,9 +45,9 @@ def run_fed(api: LxdApi, name: str, call: Call) -> ExecResult:
             output = [_read(stream).decode("utf-8", "replace") for stream in (stdout, stderr)]
     except (WebSocketException, OSError) as error:
         raise EngineError(
-            f"the connection to {api.engine} broke while a command ran in {name}",
+            f"the connection to {api.engine} was lost while a command was running in {name}",
             evidence=f"{type(error).__name__}: {error}",
-            fix="see whether the daemon runs with: gpuprov doctor; then run the same command again",
+            fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
         ) from error
     exit_code = api.finished(begun, ("instances", name, "exec"), wait_s(call))["metadata"]["return"]
     result = ExecResult(exit_code=exit_code, stdout=output[0], stderr=output[1])

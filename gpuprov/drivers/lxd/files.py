@@ -43,7 +43,7 @@ def _is_as(wanted: Mapping[str, str], seen: Mapping[str, str]) -> bool:
 def _make_folders(api: LxdApi, name: str, folder: str, made: set[str]) -> None:
     if not folder.startswith("/"):
         raise EngineError(
-            f"cannot write into {name}", evidence=f"{folder!r} is no absolute path", fix="give the whole path"
+            f"cannot write into {name}", evidence=f"{folder!r} is not an absolute path", fix="use the absolute path"
         )
     if folder in made:
         return

@@ -100,7 +100,7 @@ def publish(api: LxdApi, builder: str, name: str, labels: Mapping[str, str]) -> 
     published = documents.parse_image_instance(api.get("instances", target))
     if published is None:
         raise EngineError(
-            f"the image {target} was renamed from its builder and is not there",
+            f"the image {target} was renamed from its builder but does not exist",
             evidence=f"{api.command} has no labelled instance {target}",
             fix="run the same command again",
         )
@@ -115,9 +115,9 @@ def delete_instance(api: LxdApi, name: str, remove: Callable[[str], None]) -> No
         return
     if documents.parse_image_instance(document) is None:
         raise NotOurs(
-            f"{name} is not an image of gpuprov and is left alone",
+            f"{name} is not a gpuprov image and is left alone",
             evidence=f"the instance has no {documents.KIND} key",
-            fix="see the images with: gpuprov image list",
+            fix="list the images: gpuprov image list",
         )
     remove(name)
 

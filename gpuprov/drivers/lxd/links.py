@@ -18,7 +18,7 @@ _BUDGET_S = 10.0
 
 
 def unplugged(document: Mapping[str, Any], *, links: Path = _LINKS) -> Collection[str]:
-    """Nic devices of a running instance whose veth is no port of its bridge, as after the bridge was made anew."""
+    """Nic devices of a running instance whose veth is not a port of its bridge, as after the bridge was recreated."""
     return [name for name, link, bridge in bridged_nics(document) if not (links / bridge / "brif" / link).exists()]
 
 

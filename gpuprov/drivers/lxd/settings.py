@@ -34,7 +34,7 @@ def instance_settings(document: Mapping[str, Any], *, unplugged: Collection[str]
 
 
 def request_settings(request: NodeRequest) -> Settings:
-    """The settings of an instance that was made from a request and that nobody has changed."""
+    """The settings of an unmodified instance of a request."""
     return instance_settings(documents.render_instance(request, pool="", shift=False))
 
 
@@ -57,7 +57,7 @@ def network_settings(config: Mapping[str, str], *, lost: Collection[str] = ()) -
 
 
 def request_network_settings(request: NetworkRequest) -> Settings:
-    """The settings of a network that was made from a request and that nobody has changed."""
+    """The settings of an unmodified network of a request."""
     return network_settings(documents.render_network(request)["config"])
 
 

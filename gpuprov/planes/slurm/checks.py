@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 USABLE = ("IDLE", "MIXED", "ALLOCATED")
 HARMLESS = ("COMPLETING", "PLANNED", "DYNAMIC_NORM", "CLOUD")
-_NO_SLURM = "the role is not slurm"
+_NO_SLURM = "the node's role is not slurm"
 _BUSY = ("busy", "Unable to allocate resources", "Immediate execution impossible")
 
 
@@ -39,15 +39,15 @@ def judge_state(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(_NO_SLURM)
     show = facts_of(seen, "slurm")["show"]
     if show["timed_out"]:
-        return unknown(f"no answer from the controller in {show['seconds']:.0f} s")
+        return unknown(f"no response from the controller within {show['seconds']:.0f} s")
     if show["exit_code"]:
         return failed(f"scontrol: {(show['stderr'] or show['stdout']).strip()[-300:]}")
     values = parse_node(show["stdout"])
     state = values.get("State", "")
     base, *flags = state.split("+")
     if base not in USABLE or any(flag not in HARMLESS for flag in flags):
-        reason = f", because: {values['Reason']}" if "Reason" in values else ""
-        return failed(f"Slurm says {state or 'nothing'}{reason}")
+        reason = f", reason: {values['Reason']}" if "Reason" in values else ""
+        return failed(f"Slurm reports {state or 'no state'}{reason}")
     return passed(state.lower())
 
 
@@ -57,7 +57,7 @@ def judge_gres(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(_NO_SLURM)
     counted = parse_gpus(parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""))
     if counted != len(expected.gpu_paths):
-        return failed(f"Slurm counts {counted} GPUs, the node has {len(expected.gpu_paths)}")
+        return failed(f"Slurm counts {counted} GPUs, but the node has {len(expected.gpu_paths)}")
     return passed(f"gpu:{counted}")
 
 
@@ -67,7 +67,7 @@ def judge_job(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(NO_GPU if expected.role == "slurm" else _NO_SLURM)
     job = facts_of(seen, "slurm")["job"]
     if job["timed_out"]:
-        return unknown(f"the job did not end within {job['seconds']:.0f} s")
+        return unknown(f"the job did not finish within {job['seconds']:.0f} s")
     if job["exit_code"]:
         said = job["stderr"].strip()[-300:] or f"exit status {job['exit_code']}"
         state = parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("State", "")
@@ -84,13 +84,13 @@ def _judge_said(expected: Expectation, said: Mapping[str, Any]) -> Finding:
         return failed(evidence, "wrong")
     mark = "SIMULATED " if expected.simulated else ""
     if any(uuid.startswith("MIG-") for uuid in expected.gpus):
-        return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}; of MIG instances CUDA shows it one")
+        return passed(f"the job has CUDA_VISIBLE_DEVICES={visible}; CUDA shows a process only one MIG instance")
     if said["problem"]:
-        return failed(f"a job has CUDA_VISIBLE_DEVICES={visible} and sees no GPU: {mark}{said['problem']}", "wrong")
+        return failed(f"the job has CUDA_VISIBLE_DEVICES={visible} and sees no GPU: {mark}{said['problem']}", "wrong")
     if sorted(said["uuids"]) != sorted(expected.gpus):
         seen_there = ", ".join(said["uuids"]) or "none"
-        return failed(f"a job sees {mark}{seen_there}, the node holds {', '.join(expected.gpus)}", "wrong")
-    return passed(f"a job has CUDA_VISIBLE_DEVICES={visible}: {mark}{', '.join(said['uuids'])}")
+        return failed(f"the job sees {mark}{seen_there}, but the node holds {', '.join(expected.gpus)}", "wrong")
+    return passed(f"the job has CUDA_VISIBLE_DEVICES={visible}: {mark}{', '.join(said['uuids'])}")
 
 
 RULES = (

@@ -63,9 +63,9 @@ def refuse_running_jobs(driver: Driver, controller: str, names: Sequence[str]) -
     jobs = result.stdout.strip()
     if result.exit_code == 0 and jobs:
         raise UsageError(
-            f"jobs run on nodes that would be removed or restarted: {', '.join(names)}",
+            f"jobs are running on nodes that would be removed or restarted: {', '.join(names)}",
             evidence=jobs,
-            fix=f"wait for them, or end them: gpuprov exec {controller} -- scancel JOB",
+            fix=f"wait for them, or cancel them: gpuprov exec {controller} -- scancel JOB",
         )
 
 

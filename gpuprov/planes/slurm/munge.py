@@ -39,9 +39,9 @@ def read_key(driver: Driver, holders: Sequence[str]) -> bytes:
             return key
         found = f"{path} has {len(key)} bytes"
     raise EngineError(
-        f"{holders[0]} has no usable munge key, and neither has any other node",
+        f"{holders[0]} has no usable munge key, and neither does any other node",
         evidence=found,
-        fix="gpuprov cluster down, then up: the nodes cannot trust each other",
+        fix="gpuprov cluster down, then up: the nodes cannot authenticate each other",
     )
 
 
@@ -62,8 +62,8 @@ def find_owner(nodes: Sequence[NodeState], image: ImageState | None) -> str:
     owner = image.labels.get(LABEL_MUNGE_OWNER)
     if owner is None:
         raise UsageError(
-            f"the image {image.name} cannot serve role slurm",
+            f"the image {image.name} does not support the role slurm",
             evidence=f"it has no label {LABEL_MUNGE_OWNER}, so gpuprov did not build it for that role",
-            fix="leave --image out, or use --role plain",
+            fix="omit --image, or use --role plain",
         )
     return owner

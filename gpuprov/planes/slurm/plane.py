@@ -51,15 +51,15 @@ class SlurmPlane(Plane):
         controller = controller_name(spec)
         if node != controller and not state.nodes_of(NAME):
             raise UsageError(
-                f"cluster {spec.name} has no Slurm controller that {node} could join",
-                evidence=f"the controller would be {controller}, and there is no such node",
+                f"cluster {spec.name} has no Slurm controller for {node} to join",
+                evidence=f"the controller would be {controller}, but there is no such node",
                 fix="gpuprov cluster up -n 4, or --role plain",
             )
         stopped = [one for one in state.nodes_of(NAME) if one.name == controller and one.status != "running"]
         if stopped:
             raise UsageError(
                 f"the controller {controller} of cluster {spec.name} is {stopped[0].status}",
-                evidence=f"Slurm's controller runs there, and {node} would have to register with it",
+                evidence=f"it runs Slurm's controller, and {node} has to register with it",
                 fix=f"gpuprov start {controller}, or --role plain",
             )
 
@@ -168,7 +168,7 @@ class SlurmPlane(Plane):
         if found is None:
             raise EngineError(
                 f"cluster {state.name} has no Slurm controller",
-                evidence=f"it would be {name}, and there is no such node",
+                evidence=f"it would be {name}, which does not exist",
                 fix="gpuprov cluster up",
             )
         return found

@@ -45,7 +45,7 @@ def judge_open(expected: Expectation, seen: Observation) -> Finding:
     evidence = ", ".join(f"{path}: {answer}" for path, answer in wrong.items())
     if any(answer in DENIED for answer in wrong.values()):
         return failed(f"access is denied: {evidence}", "denied")
-    return failed(f"allowed, but the driver does not answer: {evidence}", "no-driver")
+    return failed(f"allowed, but the driver does not respond: {evidence}", "no-driver")
 
 
 def writable(mode: int) -> bool:
@@ -59,15 +59,17 @@ def judge_strangers(_expected: Expectation, seen: Observation) -> Finding:
     opened = [item for item in strangers if item["open"] not in DENIED]
     if opened:
         names = ", ".join(f"{item['path']} {item['major']}:{item['minor']} ({item['open']})" for item in opened)
-        return failed(f"can open what it does not hold: {names}")
-    return passed(f"{len(strangers)} others are there and denied" if strangers else "no other NVIDIA device in /dev")
+        return failed(f"the node can open devices that it does not hold: {names}")
+    return passed(
+        f"{len(strangers)} other NVIDIA devices in /dev, all denied" if strangers else "no other NVIDIA device in /dev"
+    )
 
 
 def list_of(seen: Observation, part: str) -> list[dict[str, Any]]:
     """One part of the facts that is a list; raises TypeError where it is something else."""
     found = (seen.facts or {})[part]
     if not isinstance(found, list):
-        raise TypeError(f"{part} is no list")
+        raise TypeError(f"{part} is not a list")
     return found
 
 
@@ -80,11 +82,11 @@ def judge_mknod(expected: Expectation, seen: Observation) -> Finding:
     opened = [a for a in attempts if a["mknod"] == "ok" and a["open"] not in DENIED]
     if opened:
         names = ", ".join(f"195:{a['minor']} in {a['folder']} ({a['open']})" for a in opened)
-        return failed(f"mknod makes a GPU that it does not hold, and it opens: {names}")
+        return failed(f"mknod can create a GPU that the node does not hold, and the device can be opened: {names}")
     odd = [a for a in attempts if a["mknod"] not in ("ok", *DENIED)]
     if odd and len(odd) == len(attempts):
-        return unknown(f"mknod says {odd[0]['mknod']}, which proves nothing", "odd")
-    how = "made but not opened" if any(a["mknod"] == "ok" for a in attempts) else "not even made"
+        return unknown(f"mknod failed with {odd[0]['mknod']}, which is inconclusive", "odd")
+    how = "created, but cannot be opened" if any(a["mknod"] == "ok" for a in attempts) else "cannot be created"
     return passed(f"195:{', 195:'.join(str(minor) for minor in sorted(tried))} {how}")
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 NO_GPU = "the node holds no GPU"
-NO_DRIVER = "SIMULATED: there is no driver behind this GPU"
+NO_DRIVER = "SIMULATED: this GPU has no driver"
 
 
 def real_gpu(expected: Expectation) -> Finding | None:

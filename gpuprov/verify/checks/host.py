@@ -39,8 +39,8 @@ def judge_module(expected: Expectation, seen: Observation) -> Finding:
     if driver["version"]:
         return passed(f"module {driver['version']}, {len(driver['gpus'])} GPUs")
     if expected.access == "raw":
-        there = f"a GPU is at {cards}" if cards else "no NVIDIA GPU is on the PCI bus"
-        return failed(f"nodes hold real GPUs and no NVIDIA module is loaded; {there}")
+        there = f"there is a GPU at {cards}" if cards else "there is no NVIDIA GPU on the PCI bus"
+        return failed(f"nodes hold real GPUs, but no NVIDIA module is loaded; {there}")
     unused = f"; the GPU at {cards} is not used" if cards else ""
     if expected.access == "simulated":
         return not_asked(f"SIMULATED: no NVIDIA driver on this host{unused}")
@@ -52,9 +52,9 @@ def judge_nouveau(expected: Expectation, seen: Observation) -> Finding:
     cards = facts_of(seen, "driver")["cards"]
     taken = [f"{card} by {name}" for card, name in cards.items() if name not in (None, "nvidia")]
     if taken:
-        text = f"another driver has taken {', '.join(taken)}"
+        text = f"another driver is bound to {', '.join(taken)}"
         return failed(text) if expected.access == "raw" else warned(text)
-    return passed(f"{len(cards)} GPUs, none taken by another driver") if cards else not_asked(_no_driver(expected))
+    return passed(f"{len(cards)} GPUs, none bound to another driver") if cards else not_asked(_no_driver(expected))
 
 
 def judge_files(part: str, expected: Expectation, seen: Observation) -> Finding:
@@ -79,14 +79,14 @@ def judge_nvml(expected: Expectation, seen: Observation) -> Finding:
     if "missing" in nvml:
         return unknown(f"{mark}{nvml['missing']}", "missing")
     if "unanswered" in nvml:
-        return unknown(f"{mark}NVML was asked and {nvml['unanswered']}", "unanswered")
+        return unknown(f"{mark}NVML was queried and {nvml['unanswered']}", "unanswered")
     if "failed" in nvml:
         said = nvml["failed"]
         code = said["code"]
         return failed(f"{mark}{said['call']}: {said['text']} (code {code})", f"nvml-answers/code-{code}")
     uuids = [gpu["uuid"] for gpu in nvml["gpus"]]
     if not expected.simulated and sorted(uuids) != sorted(driver["gpus"]):
-        return failed(f"NVML lists {_names(uuids)}, /proc/driver/nvidia/gpus {_names(driver['gpus'])}")
+        return failed(f"NVML lists {_names(uuids)}, but /proc/driver/nvidia/gpus {_names(driver['gpus'])}")
     return passed(f"{mark}{len(uuids)} GPUs: {_names(uuids)}")
 
 
@@ -100,7 +100,7 @@ def judge_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Obser
     found = [xid for xid in log["xids"] if wanted(xid["number"])]
     if found:
         lines = "; ".join(xid["text"] for xid in found[-_MOST_NAMED:])
-        return failed(f"{len(found)} in {log['source']} since boot, the last: {lines}", xid=found[-1]["number"])
+        return failed(f"{len(found)} in {log['source']} since boot, most recent: {lines}", xid=found[-1]["number"])
     return passed(f"none in {log['source']} since boot")
 
 
@@ -110,7 +110,7 @@ def judge_network(expected: Expectation, seen: Observation) -> Finding:
         return not_asked("the cluster has no NAT network")
     addresses: dict[str, str] | None = (seen.facts or {})["addresses"]
     if addresses is None:
-        return unknown("the host's addresses cannot be read: `ip` is missing or fails", "no-ip")
+        return unknown("the host's addresses cannot be read: `ip` is missing or failed", "no-ip")
     if expected.gateway not in addresses:
         return failed(f"no interface of this host has the gateway's address {expected.gateway}")
     return passed(f"{expected.gateway} is on {addresses[expected.gateway]}")

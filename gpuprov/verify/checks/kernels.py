@@ -28,7 +28,7 @@ def judge_run(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(NO_GPU)
     facts = facts_of(seen, "kernels")
     if facts["timed_out"]:
-        return unknown(f"they did not end within {facts['seconds']:.0f} s")
+        return unknown(f"the kernels did not finish within {facts['seconds']:.0f} s")
     document = read_document(facts)
     if document is None or document["error"]:
         return _no_result(document, facts)
@@ -37,10 +37,14 @@ def judge_run(expected: Expectation, seen: Observation) -> Finding:
         return failed(wrong)
     left_out = sorted(_whole(expected) - {device["uuid"] for device in document["devices"]})
     if left_out:
-        return unknown(f"they did not run on {', '.join(left_out)}")
+        return unknown(f"the kernels did not run on {', '.join(left_out)}")
     names = Counter(device["name"] for device in document["devices"])
     on = ", ".join(f"{count} x {name}" if count > 1 else str(name) for name, count in names.items())
-    where = f"SIMULATED, on numba's simulator for {sum(names.values())} GPU" if expected.simulated else f"on {on}"
+    where = (
+        f"SIMULATED, on numba's simulator for {sum(names.values())} GPU{'s' if sum(names.values()) > 1 else ''}"
+        if expected.simulated
+        else f"on {on}"
+    )
     return passed(f"ran {where} in {facts['seconds']:.1f} s")
 
 
@@ -48,7 +52,7 @@ def _no_result(document: dict[str, Any] | None, facts: Mapping[str, Any]) -> Fin
     """Why they did not come to a result; an image that cannot run them says nothing about the GPU."""
     error = (document or {}).get("error") or {}
     last = facts["stderr"].strip().rpartition("\n")[2] or f"exit status {facts['exit_code']}"
-    evidence = f"{error['what']}: {error['evidence']}" if error else f"they printed no result: {last}"
+    evidence = f"{error['what']}: {error['evidence']}" if error else f"the kernels printed no result: {last}"
     if any(mark in evidence for mark in _CANNOT_RUN):
         return unknown(f"the image cannot run them: {_VALUES.sub('', evidence)[-400:]}", "image")
     return failed(evidence[-400:])
@@ -58,10 +62,10 @@ def _wrong_device(expected: Expectation, document: Mapping[str, Any]) -> str:
     """How what they ran on differs from the lease; CUDA names the GPU of a MIG instance, so that says nothing."""
     if document["simulated"] != expected.simulated:
         on = "the simulator" if document["simulated"] else "a real GPU"
-        return f"they ran on {on}, the lease is {expected.access}"
+        return f"the kernels ran on {on}, but the lease is {expected.access}"
     visible = set(document["device"]["visible"])
     if not expected.simulated and _whole(expected) and visible != set(expected.gpus):
-        return f"CUDA sees {', '.join(sorted(visible)) or 'nothing'}, the node holds {', '.join(expected.gpus)}"
+        return f"CUDA sees {', '.join(sorted(visible)) or 'nothing'}, but the node holds {', '.join(expected.gpus)}"
     return ""
 
 
@@ -78,7 +82,7 @@ def judge_kernel(kernel: str, expected: Expectation, seen: Observation) -> Findi
     results = [item for item in document["results"] if item["kernel"] == kernel]
     left_out = sorted(_whole(expected) - {item["gpu"] for item in results})
     if left_out or not results:
-        return unknown(f"it did not run on {', '.join(left_out) or 'any GPU'}")
+        return unknown(f"the kernel did not run on {', '.join(left_out) or 'any GPU'}")
     wrong = [f"{item['gpu']}: {text}" for item in results if (text := _wrong_result(item))]
     if wrong:
         return failed("; ".join(wrong))
@@ -92,7 +96,7 @@ def _wrong_result(result: Mapping[str, Any]) -> str:
     proof = result["proof"] or {"checks": []}
     wrong = [f"{check['name']}: {check['evidence']}" for check in proof["checks"] if not check["passed"]]
     if wrong or not proof["checks"] or not result["passed"]:
-        return "; ".join(wrong) or "it proved nothing"
+        return "; ".join(wrong) or "the result has no proof"
     return ""
 
 
@@ -104,7 +108,7 @@ def _describe(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         on = f" on {len(same)} GPUs" if len(same) > 1 else ""
         rates = [item["rate"] for item in same if item["rate"]]
         rate = f", {', '.join(format(each['median'], '.0f') for each in rates)} {rates[0]['unit']}" if rates else ""
-        yield f"{mark}digest {digest}, {len(same[0]['proof']['checks'])} proofs hold{on}{rate}"
+        yield f"{mark}digest {digest}, {len(same[0]['proof']['checks'])} checks passed{on}{rate}"
 
 
 RULES = (

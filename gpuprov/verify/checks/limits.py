@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Bits of NVML's clocks event reasons, called throttle reasons before driver 535
 HARDWARE = {0x08: "hardware slowdown", 0x40: "hardware thermal slowdown", 0x80: "power brake"}
 THERMAL = {0x20: "software thermal slowdown"}
-_HARMLESS = {0x01: "idle", 0x02: "clocks set by hand", 0x04: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
+_HARMLESS = {0x01: "idle", 0x02: "application clocks", 0x04: "power cap", 0x10: "sync boost", 0x100: "display clocks"}
 _PROHIBITED = 2
 _MARGIN_LEAST = 10
 _POWER_LEAST = 0.95
@@ -33,14 +33,14 @@ def look_at_reasons(bad: dict[int, str], values: Values) -> Finding:
     reasons = values["clock_reasons"]
     found = name_bits(reasons, bad)
     if found:
-        return failed(f"clocks are held down: {found}")
+        return failed(f"clocks are limited: {found}")
     return passed(f"clocks: {name_bits(reasons, {**_HARMLESS, **HARDWARE, **THERMAL}) or 'free'}")
 
 
 def look_at_temperature(values: Values) -> Finding:
     """It is not hotter than its greatest operating temperature."""
     now, most = values["temperature_c"], values["temperature_max_c"]
-    text = f"{now} C of at most {most} C"
+    text = f"{now} C, maximum {most} C"
     return failed(text) if now > most else passed(text)
 
 
@@ -48,7 +48,7 @@ def look_at_margin(values: Values) -> Finding:
     """There is room to the temperature at which it slows down; 0 and less are no margin on an H100 but no answer."""
     margin, how = values.get("temperature_margin_c", 0), "NVML"
     if margin <= 0:
-        margin, how = values["temperature_max_c"] - values["temperature_c"], "from the temperature"
+        margin, how = values["temperature_max_c"] - values["temperature_c"], "computed from the temperature"
     text = f"margin {margin} C ({how})"
     return failed(text) if margin <= _MARGIN_LEAST else passed(text)
 
@@ -62,7 +62,9 @@ def look_at_power(values: Values) -> Finding:
 
 def look_at_persistence(values: Values) -> Finding:
     """The driver stays initialised between programs."""
-    return passed("on") if values["persistence"] else failed("off: every first program waits, and settings get lost")
+    return (
+        passed("on") if values["persistence"] else failed("off: the first program has to wait, and settings are lost")
+    )
 
 
 def look_at_compute_mode(values: Values) -> Finding:
@@ -75,7 +77,7 @@ def look_at_mig_pending(values: Values) -> Finding:
     """MIG is as it will be after the next reset."""
     current, pending = ("on" if mode else "off" for mode in values["mig_mode"])
     if current != pending:
-        return failed(f"MIG is {current}, and {pending} after the next reset")
+        return failed(f"MIG is {current}, but will be {pending} after the next reset")
     return passed(f"MIG is {current}")
 
 
@@ -83,8 +85,8 @@ def look_at_processes(values: Values) -> Finding:
     """Every process on the GPU is one of this node; another one's number is 0 or unknown to /proc here."""
     foreign = [str(process["pid"]) for process in values["processes"] if not process["here"]]
     if foreign:
-        return failed(f"used from outside this node: process {', '.join(foreign)}")
-    return passed(f"{len(values['processes'])} processes, all of this node")
+        return failed(f"in use by a process from outside this node: {', '.join(foreign)}")
+    return passed(f"{len(values['processes'])} processes, all from this node")
 
 
 def judge_processes(expected: Expectation, seen: Observation) -> Finding:
@@ -95,7 +97,7 @@ def judge_processes(expected: Expectation, seen: Observation) -> Finding:
     if expected.sharing != "exclusive":
         return not_asked(f"{mark}the lease is {expected.sharing}")
     if any(uuid.startswith("MIG-") for uuid in expected.gpus):
-        return not_asked(f"{mark}a GPU of which it holds a MIG instance may have other users")
+        return not_asked(f"{mark}the node holds a MIG instance; its GPU may have other users")
     gpus = gpus_of(seen)
     found = [look_at_readings(("processes",), look_at_processes, gpu["readings"]) for gpu in gpus]
     return combine(expected, gpus, found)

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 _FABRIC = {1: "not started", 2: "in progress", 3: "completed"}
 _FABRIC_DONE = 3
-_P2P = {1: "the chipset does not", 3: "the topology does not", 4: "switched off by a driver setting", 6: "unknown"}
+_P2P = {
+    1: "not supported by the chipset",
+    3: "not supported by the topology",
+    4: "disabled by a driver setting",
+    6: "unknown",
+}
 _P2P_NEVER = (2, 5)  # a GPU without it, such as a GeForce
 
 
@@ -53,7 +58,7 @@ def judge_p2p(expected: Expectation, seen: Observation) -> Finding:
     mark = "SIMULATED: " if expected.simulated else ""
     pairs = facts_of(seen, "nvml")["p2p"]
     if not pairs:
-        return not_asked(f"{mark}it holds one GPU")
+        return not_asked(f"{mark}the node holds one GPU")
     wrong, never = [], ""
     for item in pairs:
         name = f"GPU {item['pair'][0]} and {item['pair'][1]}"
@@ -63,12 +68,12 @@ def judge_p2p(expected: Expectation, seen: Observation) -> Finding:
                 return replace(finding, known={"uuid": expected.gpus[0]})
             never = finding.evidence
         elif item["value"] in _P2P_NEVER:
-            never = f"{name} cannot, by their kind"
+            never = f"{name} do not support it"
         elif item["value"]:
             wrong.append(f"{name}: {_P2P.get(item['value'], item['value'])}")
     if wrong:
         return failed(f"{mark}{'; '.join(wrong)}")
-    return not_asked(f"{mark}{never}") if never else passed(f"{mark}{len(pairs)} pairs reach each other")
+    return not_asked(f"{mark}{never}") if never else passed(f"{mark}{len(pairs)} pairs can access each other's memory")
 
 
 RULES = (

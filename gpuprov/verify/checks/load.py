@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Look = Callable[[Mapping[str, Any], Values], Finding]
 
 _LOST = ("GpuIsLost", "ResetRequired", "NVMLError_Unknown")
-_UNTOLD = "not told by this GPU"
+_UNTOLD = "not reported by this GPU"
 
 
 def judge_sampled(expected: Expectation, seen: Observation) -> Finding:
@@ -55,7 +55,7 @@ def judge_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Obser
     if found:
         text = ", ".join(f"Xid {event['xid']} of {event['uuid']}" for event in found)
         return failed(f"{mark}{text}", xid=found[0]["xid"])
-    return passed(f"{mark}none while the kernels ran")
+    return passed(f"{mark}no Xid while the kernels ran")
 
 
 def look_at_reasons(bad: dict[int, str], total: Mapping[str, Any], _readings: Values) -> Finding:
@@ -64,7 +64,7 @@ def look_at_reasons(bad: dict[int, str], total: Mapping[str, Any], _readings: Va
         return not_asked(_UNTOLD)
     found = name_bits(total["throttle"], bad)
     text = f"in {total['samples']} samples"
-    return failed(f"clocks were held down: {found}, {text}") if found else passed(f"never, {text}")
+    return failed(f"clocks were limited: {found}, {text}") if found else passed(f"never, {text}")
 
 
 def look_at_temperature(total: Mapping[str, Any], readings: Values) -> Finding:
@@ -72,7 +72,7 @@ def look_at_temperature(total: Mapping[str, Any], readings: Values) -> Finding:
     now, most = total["temperature_c"], readings.get("temperature_max_c")
     if now is None or most is None:
         return not_asked(_UNTOLD)
-    text = f"at most {now} C of {most} C"
+    text = f"highest {now} C, maximum {most} C"
     return failed(text) if now > most else passed(text)
 
 
@@ -91,7 +91,7 @@ def look_at_replay(total: Mapping[str, Any], _readings: Values) -> Finding:
     if first is None or last is None:
         return not_asked(_UNTOLD)
     rise = last - first
-    return failed(f"{rise} PCIe replays in the run") if rise else passed(f"no PCIe replay, {last} before")
+    return failed(f"{rise} PCIe replays during the run") if rise else passed(f"no PCIe replays, {last} before the run")
 
 
 def judge_gpus(look: Look, expected: Expectation, seen: Observation) -> Finding:

@@ -27,16 +27,16 @@ def look_at_recovery(values: Values) -> Finding:
     """The driver asks for no repair."""
     action = values["recovery_action"]
     if action == 0:
-        return passed("the driver asks for no repair")
+        return passed("the driver requests no recovery action")
     what, fix = _RECOVERY.get(action, (f"recovery action {action}", LOOK))
-    return failed(f"the driver asks to {what}" if action in _RECOVERY else f"the driver asks for {what}", fix)
+    return failed(f"the driver requests: {what}" if action in _RECOVERY else f"the driver requests {what}", fix)
 
 
 def look_at_ecc_mode(values: Values) -> Finding:
     """ECC is as it will be after the next reset."""
     current, pending = ("on" if mode else "off" for mode in values["ecc_mode"])
     if current != pending:
-        return failed(f"ECC is {current}, and {pending} after the next reset")
+        return failed(f"ECC is {current}, but will be {pending} after the next reset")
     return passed(f"ECC is {current}")
 
 
@@ -61,24 +61,26 @@ def look_at_sram(values: Values) -> Finding:
 
 def look_at_retired(values: Values) -> Finding:
     """No page waits to be retired."""
-    return failed("pages wait to be retired") if values["retired_pending"] else passed("no page waits")
+    return (
+        failed("page retirement is pending") if values["retired_pending"] else passed("no page retirement is pending")
+    )
 
 
 def look_at_remap_failure(values: Values) -> Finding:
     """No row could not be remapped."""
     corrected, uncorrected, _, failure = values["row_remap"]
     rows = f"{corrected + uncorrected} rows remapped"
-    return failed(f"a row could not be remapped; {rows}") if failure else passed(rows)
+    return failed(f"a row remapping failed; {rows}") if failure else passed(rows)
 
 
 def look_at_remap_pending(values: Values) -> Finding:
     """No row waits to be remapped."""
-    return failed("a row waits to be remapped") if values["row_remap"][2] else passed("no row waits")
+    return failed("a row remapping is pending") if values["row_remap"][2] else passed("no row remapping is pending")
 
 
 def look_at_inforom(_values: Values) -> Finding:
     """Its checksums hold; that they do not is an error code, which is no value."""
-    return passed("the checksums hold")
+    return passed("the checksums are valid")
 
 
 RULES = (

@@ -21,8 +21,8 @@ def judge_gateway(expected: Expectation, seen: Observation) -> Finding:
     facts = facts_of(seen, "network")[PUBLIC]
     if expected.gateway not in facts["reached"]:
         problem = f" ({facts['problem']})" if "problem" in facts else ""
-        return failed(f"the gateway {expected.gateway} does not answer on {PUBLIC}{problem}")
-    return passed(f"the gateway {expected.gateway} answers on {PUBLIC}")
+        return failed(f"the gateway {expected.gateway} does not respond on {PUBLIC}{problem}")
+    return passed(f"the gateway {expected.gateway} responds on {PUBLIC}")
 
 
 def judge_public(expected: Expectation, seen: Observation) -> Finding:
@@ -38,12 +38,12 @@ def judge_private(expected: Expectation, seen: Observation) -> Finding:
 def _judge_peers(seen: Observation, interface: str, peers: dict[str, str]) -> Finding:
     names = {address: name for address, name in peers.items() if address}
     if not names:
-        return not_asked("no other node runs")
+        return not_asked("no other node is running")
     facts = facts_of(seen, "network")[interface]
     silent = [f"{name} {address}" for address, name in names.items() if address not in facts["reached"]]
     if silent:
         problem = f" ({facts['problem']})" if "problem" in facts else ""
-        return failed(f"no answer on {interface} from {', '.join(silent)}{problem}")
+        return failed(f"no response on {interface} from {', '.join(silent)}{problem}")
     return passed(f"{len(names)} other node{'s' if len(names) > 1 else ''} answer on {interface}")
 
 

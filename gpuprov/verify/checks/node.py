@@ -21,7 +21,7 @@ def judge_running(expected: Expectation, _seen: Observation) -> Finding:
 def judge_complete(expected: Expectation, _seen: Observation) -> Finding:
     """Its creation ran to the end: the last label is there."""
     if expected.complete:
-        return passed("created to the end")
+        return passed("created completely")
     return failed("its creation was interrupted: the label gpuprov.fingerprint is missing")
 
 
@@ -30,22 +30,22 @@ def judge_lease(expected: Expectation, _seen: Observation) -> Finding:
     if expected.host_problem is not None:
         return failed(expected.host_problem.evidence, "given", given=expected.host_problem.fix)
     if not expected.gpus:
-        return passed("holds no GPU, as it was made")
+        return passed("the node holds no GPU")
     if expected.simulated:
-        return passed(f"holds SIMULATED {', '.join(expected.gpus)}")
+        return passed(f"the node holds SIMULATED {', '.join(expected.gpus)}")
     reason = f" ({expected.access_reason})" if expected.access_reason else ""
-    return passed(f"holds {', '.join(expected.gpus)} by {expected.access}{reason}")
+    return passed(f"the node holds {', '.join(expected.gpus)}, access by {expected.access}{reason}")
 
 
 def judge_answer(_expected: Expectation, seen: Observation) -> Finding:
     """Commands run in it."""
     if seen.timed_out:
-        return unknown(f"no answer in time: {seen.problem}", "hangs")
+        return unknown(f"no response in time: {seen.problem}", "hangs")
     if seen.unasked:
-        return unknown(f"the engine could not ask it: {seen.problem}", "unasked")
+        return unknown(f"the engine could not query the node: {seen.problem}", "unasked")
     if seen.facts is None:
-        return failed(f"it cannot be examined: {seen.problem}", "broken")
-    return passed(f"answered in {seen.seconds:.1f} s")
+        return failed(f"the node cannot be examined: {seen.problem}", "broken")
+    return passed(f"responded in {seen.seconds:.1f} s")
 
 
 RULES = (

@@ -30,7 +30,7 @@ def judge_init(expected: Expectation, seen: Observation) -> Finding:
         failure = facts["failed"]
         return failed(f"{failure['call']}: {failure['text']} (code {failure['code']})", f"code-{failure['code']}")
     mark = " SIMULATED" if expected.simulated else ""
-    return passed(f"answers: {len(facts['gpus'])}{mark} GPU{'s' if len(facts['gpus']) != 1 else ''}")
+    return passed(f"responds: {len(facts['gpus'])}{mark} GPU{'s' if len(facts['gpus']) != 1 else ''}")
 
 
 def look_at_readings(readings: Mapping[str, Any]) -> Finding:
@@ -40,8 +40,8 @@ def look_at_readings(readings: Mapping[str, Any]) -> Finding:
             return explain_code(name, reading)
     count = len(values_of(readings))
     if not count:
-        return unknown(f"none of {len(readings)} questions has an answer", LOOK)
-    return passed(f"{count} of {len(readings)} questions answered")
+        return unknown(f"none of {len(readings)} queries succeeded", LOOK)
+    return passed(f"{count} of {len(readings)} queries succeeded")
 
 
 def look_at_mig(whole: set[str], gpu: Mapping[str, Any]) -> Finding:
@@ -51,7 +51,7 @@ def look_at_mig(whole: set[str], gpu: Mapping[str, Any]) -> Finding:
         return explain_code("mig_mode", reading)
     current, _ = reading["value"]
     if current and gpu["uuid"] in whole:
-        return failed("MIG is on, the lease is of the whole GPU")
+        return failed("MIG is on, but the whole GPU is leased")
     return passed("MIG is on, as leased" if current else "MIG is off")
 
 
@@ -97,8 +97,8 @@ def judge_cuda(expected: Expectation, seen: Observation) -> Finding:
     if "missing" in facts:
         return failed(f"libcuda.so.1: {facts['missing']}", "missing")
     if facts["code"]:
-        return failed(f"cuInit says {facts['code']}")
-    return passed("cuInit says 0")
+        return failed(f"cuInit returned {facts['code']}")
+    return passed("cuInit returned 0")
 
 
 def judge_wheels(expected: Expectation, seen: Observation) -> Finding:
@@ -115,11 +115,11 @@ def judge_wheels(expected: Expectation, seen: Observation) -> Finding:
         return explain_code("the CUDA version of the driver", versions["cuda"])
     version, driver = versions["cuda"]["value"], versions["driver"].get("value", "of unknown version")
     name, wheel = max(majors.items(), key=lambda item: item[1])
-    has = f"{mark}driver {driver} has CUDA {version // 1000}.{version % 1000 // 10}"
+    has = f"{mark}driver {driver} supports CUDA {version // 1000}.{version % 1000 // 10}"
     if version // 1000 < wheel:
         needed = load_cuda().get(wheel)
-        return failed(f"{has}, {name} needs CUDA {wheel}{f', driver {needed.driver} or newer' if needed else ''}")
-    return passed(f"{has}, the image's packages are of CUDA {wheel}")
+        return failed(f"{has}, but {name} needs CUDA {wheel}{f', driver {needed.driver} or newer' if needed else ''}")
+    return passed(f"{has}, the image's packages are for CUDA {wheel}")
 
 
 def wheel_major(name: str) -> int | None:

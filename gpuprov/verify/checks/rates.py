@@ -27,9 +27,9 @@ def judge_rates(kernel: str, expected: Expectation, seen: Observation) -> Findin
     if expected.simulated:
         return not_asked("SIMULATED: the simulator's speed says nothing about a GPU")
     if any(uuid.startswith("MIG-") for uuid in expected.gpus):
-        return not_asked("the table is of whole GPUs, the node holds MIG instances")
+        return not_asked("the table is for whole GPUs, but the node holds MIG instances")
     if expected.sharing != "exclusive":
-        return not_asked("the node shares its GPUs, and others' work takes part of their speed")
+        return not_asked("the node shares its GPUs, so other work can slow them down")
     document = cast("dict[str, Any]", read_document(facts_of(seen, "kernels")))
     models = {device["uuid"]: device["name"] for device in document["devices"]}
     results = [result for result in document["results"] if result["kernel"] == kernel]
@@ -43,8 +43,10 @@ def _judge_rate(rate: Mapping[str, Any] | None, model: str) -> Finding:
     known = rate["known_good"]
     value = f"{rate['median']:.0f} {rate['unit']}"
     if known is None:
-        return not_asked(f"{value}; no known-good rate of {model} to compare it with")
-    return _JUDGE[known["verdict"]](f"{value}, {known['fraction']:.2f} of the {known['good']:g} of a healthy {model}")
+        return not_asked(f"{value}; there is no known-good rate for {model}")
+    return _JUDGE[known["verdict"]](
+        f"{value}, {known['fraction']:.2f} of the known-good rate {known['good']:g} of {model}"
+    )
 
 
 RULES = tuple(

@@ -35,7 +35,7 @@ def test_a_table_and_what_to_do(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
         "ok      kernel  Linux 6.1",
         "fail    engine  lxd is not running",
         "",
-        "what to do:",
+        "fixes:",
         "engine: sudo gpuprov host prepare",
     ]
 
@@ -52,7 +52,7 @@ def test_what_roles_need_stands_above_what_the_host_has(
     assert main(["doctor"]) == 0
     assert capsys.readouterr().out.splitlines()[2:] == [
         "",
-        "what each role needs at least; driver and compute capability only of real GPUs:",
+        "minimum requirements of each role; driver and compute capability only for real GPUs:",
         "ROLE       LINUX  LXD            DRIVER     COMPUTE CAPABILITY",
         "plain      5.4    5.0 (lacking)  -          -",
         "smoke      -      -              525.60     -",

@@ -26,7 +26,7 @@ def test_a_line_with_options_in_it(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_several_entries_are_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "c001: slurm: slurm-gres: Slurm counts 0 GPUs, the node has 1"]) == 0
+    assert main(["explain", "c001: slurm: slurm-gres: Slurm counts 0 GPUs, but the node has 1"]) == 0
     first, second = capsys.readouterr().out.split("\n\n")
     assert first.startswith("slurm-gres-count: ")
     assert second.startswith("slurm-gres: ")
@@ -42,7 +42,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_nobody_knows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "nothing of the sort"]) == 2
     error = capsys.readouterr().err
-    assert "the nearest: " in error
+    assert "similar ids: " in error
     assert "fix: gpuprov explain " in error
     assert main(["explain", ""]) == 2
     assert main(["explain"]) == 2

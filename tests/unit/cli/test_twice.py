@@ -130,6 +130,6 @@ def test_what_is_no_clusters_name_is_refused_and_nothing_changes(
     capsys.readouterr()
     assert main([part.format(name=name) for part in argv]) == 2
     said = capsys.readouterr()
-    assert f"error: {name!r} is not the name of a cluster\nevidence: the rule: 1 to 32" in said.err
+    assert f"error: {name!r} is not a valid cluster name\nevidence: allowed: 1 to 32" in said.err
     assert "\nfix: " in said.err
     assert typed.world.engine.faults.passed == []

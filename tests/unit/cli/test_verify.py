@@ -139,8 +139,8 @@ def test_watch_prints_changes_only_and_ends_with_130(
     assert out == [
         "c000: absent -> pass SIMULATED",
         "c001: absent -> pass SIMULATED",
-        "the cluster cannot be looked at: LXD is away",
-        "the cluster answers again",
+        "the cluster cannot be checked: LXD is away",
+        "the cluster responds again",
         "c001: pass -> fail SIMULATED",
         "c001:   device-open: fail: e",
         "c001:     fix: f",

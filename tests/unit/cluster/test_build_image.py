@@ -282,7 +282,7 @@ def test_a_foreign_instance_of_a_name_that_is_needed_is_told_first(workshop: Wor
 def test_too_little_room_in_the_engine_is_said_before_anything_is_made(workshop: Workshop) -> None:
     workshop.engine.free_bytes = 1 << 30
     before = workshop.engine.dump()
-    with pytest.raises(HostNotReady, match="room") as caught:
+    with pytest.raises(HostNotReady, match="not enough space") as caught:
         workshop.build()
     assert "1.0 GiB free" in caught.value.evidence
     assert (workshop.engine.dump(), workshop.done) == (before, [])
@@ -293,7 +293,7 @@ def test_too_little_room_for_the_cache_is_said_before_anything_is_made(
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _folder: shutil._ntuple_diskusage(9, 8, 1))
     before = workshop.engine.dump()
-    with pytest.raises(HostNotReady, match="room on the disk") as caught:
+    with pytest.raises(HostNotReady, match="not enough disk space") as caught:
         workshop.build()
     assert str(workshop.folder) in caught.value.evidence
     assert (workshop.engine.dump(), workshop.done) == (before, [])
@@ -320,7 +320,7 @@ def test_a_base_without_python_is_named(workshop: Workshop) -> None:
         return answer(command)
 
     workshop.engine.answer = silent
-    with pytest.raises(EngineError, match="does not hold") as caught:
+    with pytest.raises(EngineError, match="lacks something") as caught:
         workshop.build()
     assert "python3: not found" in caught.value.evidence
     assert workshop.engine.nodes == {}

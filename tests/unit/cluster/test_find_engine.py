@@ -65,7 +65,7 @@ def test_a_name_on_both_engines_is_refused_and_both_are_named() -> None:
     with pytest.raises(UsageError, match="more than one engine has node c000") as caught:
         engine_of_nodes(["c000"], machine)
     assert caught.value.evidence == "lxd has c000; docker has c000"
-    assert caught.value.fix == "say which: --engine lxd or --engine docker"
+    assert caught.value.fix == "select one: --engine lxd or --engine docker"
 
 
 def test_nodes_of_two_engines_are_not_for_one_verb() -> None:
@@ -84,11 +84,11 @@ def test_a_node_that_nobody_has_is_the_default_engines_to_refuse() -> None:
 
 
 def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
-    with pytest.raises(UsageError, match="there is no node c000 on the engines that answer") as caught:
+    with pytest.raises(UsageError, match="there is no node c000 on the engines that respond") as caught:
         engine_of_nodes(["c000"], opening(engine("docker", "w0")), LXD_AND_DOCKER)
     assert caught.value.evidence == "lxd: lxd is not running on this machine; docker"
     for find, what in ((engine_of_cluster, "cluster lab"), (engine_of_image, "image slurm")):
-        with pytest.raises(UsageError, match=f"there is no {what} on the engines that answer"):
+        with pytest.raises(UsageError, match=f"there is no {what} on the engines that respond"):
             find(what.partition(" ")[2], opening(engine("docker")), LXD_AND_DOCKER)
 
 
@@ -102,7 +102,7 @@ def test_what_is_gone_is_looked_for_on_the_one_engine_that_is_installed() -> Non
 def test_of_several_that_are_installed_none_that_is_silent_is_passed_over() -> None:
     docker_and_incus = ("docker", "incus").__contains__
     assert engine_of_nodes(["c000"], opening(engine("docker"), engine("incus")), docker_and_incus).name == "incus"
-    with pytest.raises(UsageError, match="on the engines that answer"):
+    with pytest.raises(UsageError, match="on the engines that respond"):
         engine_of_nodes(["c000"], opening(engine("docker")), docker_and_incus)
 
 
@@ -143,9 +143,9 @@ def test_a_cluster_of_the_same_name_elsewhere_is_found_and_a_silent_engine_is_no
         ]
         return find_elsewhere(name, engines, without=without)
 
-    assert find("lab", without="lxd", installed=LXD_AND_DOCKER) == ("docker has a cluster lab too",)
-    assert find("lab", without="docker", installed=LXD_AND_DOCKER) == ("lxd has a cluster lab too",)
+    assert find("lab", without="lxd", installed=LXD_AND_DOCKER) == ("docker also has a cluster lab",)
+    assert find("lab", without="docker", installed=LXD_AND_DOCKER) == ("lxd also has a cluster lab",)
     assert find("train", without="lxd", installed=LXD_AND_DOCKER) == ()
     assert find("train", without="lxd", installed=lambda _: True) == (
-        "incus may have a cluster train too, and cannot be asked: incus is not running on this machine",
+        "incus may also have a cluster train, but cannot be queried: incus is not running on this machine",
     )

@@ -113,7 +113,7 @@ def test_free_gpus_mig_instances_and_a_gpu_split_into_nothing() -> None:
 
 def test_an_engine_that_does_not_answer_is_said() -> None:
     board = GpuBoard(host=HOST, leases=(), silent=(DOWN,))
-    assert "docker does not answer" in render_board(board, colour=False)
+    assert "docker does not respond" in render_board(board, colour=False)
     assert " unknown " in render_board(board, colour=False)  # not free: who knows
     assert validated(board)["silent"][0]["fix"] == "start it"
 
@@ -157,9 +157,9 @@ def test_who_does_not_answer_has_released_nothing_as_far_as_anybody_knows() -> N
     dark = GpuBoard(host=HOST, leases=(), silent=(DOWN,))
     back = GpuBoard(host=HOST, leases=(lease("k", FIRST, engine="docker"),))
     assert watch(held, dark, dark, back) == [
-        ["docker does not answer, nobody knows what it holds: docker is not running: no socket"],
+        ["docker does not respond; the GPUs that it holds are unknown: docker is not running: no socket"],
         [
-            "docker answers again",
+            "docker responds again",
             f"GPU 0 {FIRST}: released by j (docker lab), shared",
             f"GPU 0 {FIRST}: taken by k (docker lab), shared",
         ],
@@ -170,9 +170,9 @@ def test_gpus_that_come_and_go_and_a_driver_that_fails() -> None:
     one = replace(HOST, gpus=HOST.gpus[:1], driver_version="590")
     board = GpuBoard(host=HOST, leases=())
     assert watch(board, replace(board, host=one), HostNotReady("broken", evidence="e", fix="f"), board) == [
-        ["driver is now 590", f"GPU 1 {SECOND}: is no longer there"],
-        ["the GPUs cannot be looked at: broken evidence: e fix: f"],
-        ["the GPUs can be looked at again", "driver is now 580.95.05", f"GPU 1 {SECOND}: is there now"],
+        ["driver is now 590", f"GPU 1 {SECOND}: disappeared"],
+        ["the GPUs cannot be read: broken evidence: e fix: f"],
+        ["the GPUs can be read again", "driver is now 580.95.05", f"GPU 1 {SECOND}: appeared"],
     ]
 
 

@@ -69,7 +69,7 @@ def test_keys_of_what_is_no_clusters_name_are_never_removed(world: World, tmp_pa
         secrets.remove_keys,
         lambda name: cluster_down(world.driver, name, world.host, reporter=world.reporter),
     ):
-        with pytest.raises(UsageError, match="is not the name of a cluster"):
+        with pytest.raises(UsageError, match="is not a valid cluster name"):
             remove(given)
     assert victim.exists()
     assert secrets.private_keys() == [b"private\n"]
@@ -78,7 +78,7 @@ def test_keys_of_what_is_no_clusters_name_are_never_removed(world: World, tmp_pa
 def other_engine(engine: FakeEngine, *, silent: bool = False, installed: bool = True) -> EngineDoor:
     def connect() -> FakeDriver:
         if silent:
-            raise HostNotReady("the other one does not answer", evidence="e", fix="f")
+            raise HostNotReady("the other one does not respond", evidence="e", fix="f")
         return FakeDriver(engine)
 
     return EngineDoor(name="other", open=connect, installed=lambda: installed)
@@ -87,8 +87,8 @@ def other_engine(engine: FakeEngine, *, silent: bool = False, installed: bool = 
 @pytest.mark.parametrize(
     ("there", "silent", "installed", "words"),
     [
-        ("lab", False, True, "other has a cluster lab too"),
-        ("lab", True, True, "other may have a cluster lab too, and cannot be asked: the other one does not answer"),
+        ("lab", False, True, "other also has a cluster lab"),
+        ("lab", True, True, "other may also have a cluster lab, but cannot be queried: the other one does not respond"),
         ("train", False, True, ""),
         ("lab", True, False, ""),
     ],
@@ -109,5 +109,6 @@ def test_keys_stay_for_the_cluster_of_that_name_on_another_engine(
     assert ("removed the ssh keys" in changed) is (not words)
     assert secrets.private_keys() == ([b"private\n"] if words else [])
     assert [line for line in world.reporter.lines if "keys" in line] == (
-        [f"warn kept the ssh keys: {words}; once it is gone: gpuprov cluster down lab --engine fake"] * bool(words)
+        [f"warn kept the ssh keys: {words}; when it no longer exists: gpuprov cluster down lab --engine fake"]
+        * bool(words)
     )

@@ -20,7 +20,7 @@ def raised(number: int, path: str | None = None) -> OSError:
         (raised(errno.EDQUOT, "/home/ada/y"), "disk quota", "df -h /home/ada"),
         (raised(errno.EROFS, "/etc/z"), "read-only", "df -h /etc"),
         (raised(errno.EMFILE), "too many open files", "ulimit -n"),
-        (raised(errno.ENOMEM), "no memory", "free -h"),
+        (raised(errno.ENOMEM), "out of memory", "free -h"),
     ],
 )
 def test_what_ran_out_is_named_with_what_to_type(error: OSError, what: str, fix: str) -> None:

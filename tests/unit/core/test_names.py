@@ -50,7 +50,7 @@ def test_good_names_of_clusters(name: str) -> None:
 
 @pytest.mark.parametrize("name", NO_CLUSTERS)
 def test_bad_names_of_clusters_are_refused_with_the_rule(name: str) -> None:
-    with pytest.raises(UsageError, match="is not the name of a cluster") as caught:
+    with pytest.raises(UsageError, match="is not a valid cluster name") as caught:
         check_cluster_name(name)
     assert "1 to 32" in caught.value.evidence
     assert "gpuprov list" in caught.value.fix
@@ -102,5 +102,5 @@ def test_bad_sets_are_refused(text: str) -> None:
 
 
 def test_a_set_of_many_ranges_is_bounded_too() -> None:
-    with pytest.raises(UsageError, match="not a set"):
+    with pytest.raises(UsageError, match="not a valid set"):
         expand("a[0-999],b[0-999]")

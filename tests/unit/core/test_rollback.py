@@ -56,7 +56,7 @@ def test_what_others_need_stays_with_them(recording: Recording, *, gone: bool) -
         rollback.add("node", undo_node)
         raise ValueError("first")
     assert undone == (["keys", "network"] if gone else ["network"])
-    assert ("warn kept keys: something that needs it is still there" in recording.lines) is not gone
+    assert ("warn kept keys: something that needs it still exists" in recording.lines) is not gone
 
 
 def test_an_interrupt_while_undoing_names_all_that_is_left(recording: Recording) -> None:
@@ -67,7 +67,7 @@ def test_an_interrupt_while_undoing_names_all_that_is_left(recording: Recording)
         rollback.add("network", lambda: None)
         rollback.add("node", interrupted)
         raise ValueError("first")
-    assert recording.lines == ["warn interrupted while undoing; still there: node, network"]
+    assert recording.lines == ["warn interrupted while undoing; not undone: node, network"]
 
 
 def test_keep_on_failure_keeps_and_says_so(recording: Recording) -> None:

@@ -78,7 +78,7 @@ def test_a_name_that_two_engines_have_is_left_out_and_the_others_stay(world: Wor
     assert list(inventory.hosts) == ["c001"]
     (warning,) = inventory.warnings
     assert warning == (
-        "the inventory leaves c000 out: two engines have a node of that name\n"
+        "the inventory omits c000: two engines have a node of that name\n"
         "evidence: lxd and docker have it\n"
         "fix: gpuprov rm c000 --engine docker"
     )

@@ -82,7 +82,7 @@ def test_a_socket_that_this_user_may_not_use(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
     monkeypatch.setattr(os, "access", lambda *_: False)
     error = refusal()
-    assert "may not talk to docker" in error.what
+    assert "has no access to docker" in error.what
     assert "usermod -aG" in error.fix
 
 
@@ -92,7 +92,7 @@ def test_nothing_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, addres
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "docker.sock"))  # nobody listens
     monkeypatch.setenv("DOCKER_HOST", address.format(tmp_path))
-    assert "does not answer" in refusal().what
+    assert "does not respond" in refusal().what
 
 
 def test_an_old_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def test_a_socket_that_this_user_may_not_use(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("LXD_DIR", str(tmp_path))
     monkeypatch.setattr(os, "access", lambda *_: False)
     error = refusal()
-    assert "may not" in error.what
+    assert "has no access" in error.what
     assert "usermod -aG" in error.fix
 
 
@@ -58,7 +58,7 @@ def test_a_daemon_that_has_died(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "unix.socket"))  # nobody listens
     monkeypatch.setenv("LXD_DIR", str(tmp_path))
-    assert "does not answer" in refusal().what
+    assert "does not respond" in refusal().what
 
 
 @leaky
@@ -74,7 +74,7 @@ def test_a_daemon_that_hangs_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         thread = threading.Thread(target=hang_up, daemon=True)
         thread.start()
         monkeypatch.setenv("LXD_DIR", str(tmp_path))
-        assert "does not answer" in refusal().what
+        assert "does not respond" in refusal().what
         thread.join(5)
 
 
@@ -86,7 +86,7 @@ def test_a_daemon_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         server.bind(str(tmp_path / "unix.socket"))
         server.listen()  # takes connections and says nothing
         error = refusal()
-    assert "does not answer" in error.what
+    assert "does not respond" in error.what
     assert "timed out" in error.evidence
     assert "host prepare" in error.fix
 

@@ -132,14 +132,14 @@ class FailedOperation:
 @pytest.mark.parametrize(
     ("said", "fix"),
     [
-        ("No space left on device", "make room in the storage pool: lxc storage list; gpuprov image list"),
+        ("No space left on device", "free some space in the storage pool: lxc storage list; gpuprov image list"),
         (
             "Unable to resolve container rootfs: lstat /p/containers/c000/rootfs: no such file or directory",
-            "its files are gone, as after LXD died removing it: gpuprov rm c000; then run the same command again",
+            "LXD died while removing it and its files are gone: gpuprov rm c000; then run the same command again",
         ),
         (
             'Missing source path "/usr/lib/libcuda.so.550" for disk "mount-usr-lib-libcuda.so.1"',
-            "the host lacks what is mounted; after an upgrade of its driver: gpuprov cluster up --name CLUSTER",
+            "the host lacks a mounted file or folder; after a driver upgrade: gpuprov cluster up --name CLUSTER",
         ),
         ("anything else", "check the host with: gpuprov doctor"),
     ],

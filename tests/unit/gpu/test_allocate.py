@@ -60,7 +60,7 @@ def test_exclusive_takes_only_what_nobody_holds(two: HostGpus) -> None:
     assert chosen(two, [lease(two, "a", 0)], [exclusive("c000")]) == {"c000": [1]}
     with pytest.raises(UsageError) as caught:
         allocate(two, [lease(two, "a", 0)], [exclusive("c000"), exclusive("c001")], claims=Claims())
-    assert "c001 cannot have 1 GPU (exclusive): 0 of 1" in caught.value.what
+    assert "not enough GPUs for c001: 1 GPU requested (exclusive), 0 available" in caught.value.what
     assert "a (shared, lxd)" in caught.value.evidence
     assert "c000 (exclusive)" in caught.value.evidence
     assert "gpuprov rm a --engine lxd" in caught.value.fix
@@ -96,7 +96,7 @@ def test_nodes_that_turn_exclusive_together_do_not_block_each_other(two: HostGpu
 def test_a_named_gpu_is_the_one_that_is_given(two: HostGpus) -> None:
     request = LeaseRequest(node="c000", sharing="shared", wanted=(two.units[1].uuid,))
     assert chosen(two, [lease(two, "c000", 0)], [request]) == {"c000": [1]}
-    with pytest.raises(UsageError, match=r"c000 cannot have GPU .*000001"):
+    with pytest.raises(UsageError, match=r"not enough GPUs for c000: GPU .*000001"):
         allocate(two, [lease(two, "other", 1, "exclusive")], [request], claims=Claims())
 
 
@@ -149,7 +149,10 @@ def test_whoever_waits_comes_first(two: HostGpus) -> None:
     assert given(two, [], exclusive("late"), waiting(exclusive("early"))) == [1]
     with pytest.raises(GpusTaken) as caught:
         given(two, [], exclusive("late"), waiting(exclusive("early"), exclusive("next")))
-    assert "GPU 0 GPU-51515151-5151-4151-8151-000000000000: free, kept for early, who waits" in caught.value.evidence
+    assert (
+        "GPU 0 GPU-51515151-5151-4151-8151-000000000000: free, reserved for early, which is waiting"
+        in caught.value.evidence
+    )
     assert "--wait" in caught.value.fix
 
 

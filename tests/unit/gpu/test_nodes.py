@@ -89,9 +89,9 @@ def test_wrong_nodes_of_the_host_are_told_with_what_was_wanted(recorded: Recorde
     stats["/dev/nvidia0"] = NodeStat(kind="other", major=0, minor=0)
     del stats["/dev/nvidiactl"]
     assert find_wrong_nodes(plan_device_nodes(host.units, host.driver), stats) == (
-        "/dev/nvidia0 is not a character device (wanted 195:0)",
-        "/dev/nvidiactl is absent (wanted 195:255)",
-        "/dev/nvidia-uvm is 510:0 (wanted 508:0)",
+        "/dev/nvidia0 is not a character device (expected 195:0)",
+        "/dev/nvidiactl is missing (expected 195:255)",
+        "/dev/nvidia-uvm is 510:0 (expected 508:0)",
     )
 
 

@@ -66,7 +66,7 @@ def test_nonsense_lists_what_there_is(host: HostGpus, text: str) -> None:
 
 
 def test_a_start_that_fits_several_says_so(host: HostGpus) -> None:
-    with pytest.raises(UsageError, match="fits 2 GPUs"):
+    with pytest.raises(UsageError, match="matches 2 GPUs"):
         parse_selection("GPU-", replace(host, gpus=host.gpus))
 
 

@@ -110,10 +110,10 @@ def test_kernel(release: str, status: str) -> None:
 
 
 def test_an_engine_that_cannot_be_reached_keeps_its_three_parts() -> None:
-    error = HostNotReady("this user may not talk to lxd", evidence="group lxd", fix="sudo usermod -aG lxd $USER")
+    error = HostNotReady("this user has no access to lxd", evidence="group lxd", fix="sudo usermod -aG lxd $USER")
     (finding,) = judge_engine(replace(GOOD, engine=EngineView(error=error)))
     assert (finding.status, finding.fix) == ("fail", error.fix)
-    assert finding.evidence == "this user may not talk to lxd: group lxd"
+    assert finding.evidence == "this user has no access to lxd: group lxd"
 
 
 def test_an_engine_without_copy_on_write_or_room() -> None:

@@ -46,7 +46,7 @@ PLAIN = {
 }
 RUNTIME = {**PLAIN, "Runtimes": {"runc": {}, "nvidia": {}}}
 CDI = {**RUNTIME, "ServerVersion": "28.3.0", "DiscoveredDevices": [{"Source": "cdi", "ID": "nvidia.com/gpu=all"}]}
-LACK = "raw cannot serve: the kernel module nvidia-uvm is not loaded"
+LACK = "raw access is not possible: the kernel module nvidia-uvm is not loaded"
 
 
 @contextmanager
@@ -72,7 +72,7 @@ def design(gpus: HostGpus) -> NodeDesign:
 @pytest.mark.parametrize(
     ("host", "answer", "way"),
     [
-        ("one-gpu", CDI, ("raw", "driver 550.90.07 on the host is all it needs")),
+        ("one-gpu", CDI, ("raw", "driver 550.90.07 on the host is sufficient")),
         ("uvm-missing", CDI, ("cdi", f"docker 28.3.0 has found CDI devices nvidia.com/gpu; {LACK}")),
         ("uvm-missing", RUNTIME, ("nvidia-runtime", f"docker 20.10.24 has the runtime nvidia; {LACK}")),
     ],
@@ -99,7 +99,7 @@ def test_the_way_is_chosen_by_what_is_there_and_shown_with_its_reason(
     node = NodeState(name="c000", status="running", labels=labels)
     state = ClusterState(name="lab", spec=None, nodes=(node,), others=(), networks=())
     found = judge_lease(expect_node(node, state, gpus), Observation(facts={}, seconds=0))
-    assert (found.status, found.evidence) == ("pass", f"holds {made.gpus[0]} by {kind} ({reason})")
+    assert (found.status, found.evidence) == ("pass", f"the node holds {made.gpus[0]}, access by {kind} ({reason})")
     doctor = judge_access(gpus_of(host), offers)
     assert doctor.status == "ok"
     assert doctor.evidence.startswith(f"{kind}: {reason}")

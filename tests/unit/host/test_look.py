@@ -103,8 +103,11 @@ def test_nvml_is_not_asked_where_there_is_none() -> None:
 @pytest.mark.parametrize(
     ("execute", "says"),
     [
-        (lambda *_, **__: run([sys.executable, "-c", "print('?')"], timeout_s=5), "no answer"),
-        (lambda *_, **__: run([sys.executable, "-c", "import os; os.abort()"], timeout_s=5, check=False), "no answer"),
+        (lambda *_, **__: run([sys.executable, "-c", "print('?')"], timeout_s=5), "did not respond"),
+        (
+            lambda *_, **__: run([sys.executable, "-c", "import os; os.abort()"], timeout_s=5, check=False),
+            "did not respond",
+        ),
         (answering({"error": "OSError: x"}), "OSError"),
     ],
 )
@@ -120,7 +123,7 @@ def test_an_nvml_that_dies_is_unknown(execute: Any, says: str) -> None:
 
 def test_an_nvml_that_hangs_is_unknown_after_its_time() -> None:
     def hang(*_: object, timeout_s: float, **__: Any) -> Completed:
-        raise TimedOut(f"it did not end within {timeout_s:g} s", evidence="")
+        raise TimedOut(f"it did not finish within {timeout_s:g} s", evidence="")
 
     document = observe(root=NOWHERE, mode="simulated").document
     seen = look_at_host(document, root=Path("/nonexistent"), execute=hang, links=lambda: ())

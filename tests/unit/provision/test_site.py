@@ -85,7 +85,7 @@ def test_a_host_that_is_not_reached_is_named_and_the_others_go_on(
     assert warning.startswith("c unreachable: Make: ")
     error = HostsFailed(result)
     assert error.what == "1 of 3 hosts failed: c"
-    assert "engine 'none' is not known" in error.evidence
+    assert "unknown engine 'none'" in error.evidence
     assert (error.exit_code, error.result) == (5, result)
     assert result.log is not None
     assert scratch in result.log.parents

@@ -158,7 +158,7 @@ def test_what_undo_refuses_it_names_and_nothing_goes(folder: Path) -> None:
     with daemon(folder, "docker") as process, engine(folder, answers) as server:
         task, message = refused(folder, "docker")
         assert process.poll() is None
-    assert task == "Require that no node and no image of gpuprov is left"
+    assert task == "Require that gpuprov has no nodes or images"
     evidence, _, fix = message.partition("\nfix: ")
     assert evidence == "Docker has c000, gpuprov-image-5a51, gpuprov-image-6b62"
     assert fix == (
@@ -180,15 +180,15 @@ def test_undo_removes_our_tags_and_leaves_what_is_somebody_else_s(folder: Path) 
     assert server.deleted == [f"/images/{ROOTFS}:base", f"/images/{SNAPSHOTS}:u-1"]
     assert not (folder / "devices").exists()
     assert changed == (
-        "host: Remove the base images and what is left of removed nodes",
-        "host: Remove the devices that were made for nodes",
+        "host: Remove the base images and the remains of removed nodes",
+        "host: Remove the devices created for nodes",
     )
 
 
 def test_an_empty_engine_is_stopped(folder: Path) -> None:
     answers: dict[str, object] = {path: {"metadata": []} for path in (POOLS, INSTANCES, LXD_IMAGES)}
     with daemon(folder, "lxd") as process, engine(folder, answers):
-        assert undo(folder, "lxd") == ("host: Stop the daemon that prepare started",)
+        assert undo(folder, "lxd") == ("host: Stop the daemon started by prepare",)
         process.wait(1)
     assert not (folder / "lxd.pid").exists()
 
@@ -213,8 +213,8 @@ def test_an_engine_that_runs_and_does_not_answer_is_not_stopped(
         assert process.poll() is None
         assert (folder / f"{name}.pid").exists()
     evidence, _, fix = message.partition("\nfix: ")
-    assert task == "Require that the daemon which prepare started answers"
-    assert f"{DAEMON[name]} runs (process {process.pid})" in evidence
+    assert task == "Require that the daemon started by prepare responds"
+    assert f"{DAEMON[name]} is running (process {process.pid})" in evidence
     assert "Status code was 500" in evidence
     assert fix.startswith(f"gpuprov host undo{' --engine docker' if name == 'docker' else ''}; ")
     assert f"kill -KILL {process.pid} && gpuprov host prepare" in fix

@@ -159,7 +159,7 @@ def test_faults_of_the_one_replica_are_caught() -> None:
 
 @pytest.mark.parametrize("size", [8, 32, 96, 16384])
 def test_a_size_that_one_replica_cannot_take(size: int) -> None:
-    with pytest.raises(UsageError, match=f"cannot take size {size}"):
+    with pytest.raises(UsageError, match=f"does not support size {size}"):
         run_anneal(Options(size=size, one_replica=True))
 
 

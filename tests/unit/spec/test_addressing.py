@@ -98,7 +98,7 @@ def test_an_address_is_read(text: str) -> None:
     [
         ("10.0.4.6", "10.0.3.0/24"),
         ("10.0.3.6/16", "10.0.3.0/24"),
-        ("10.0.3.0", "network 10.0.3.0/24 itself"),
+        ("10.0.3.0", "network address of 10.0.3.0/24"),
         ("10.0.3.255", "broadcast"),
         ("10.0.3.1", "gateway"),
         ("10.0.3.2", "in use by c000"),

@@ -115,7 +115,7 @@ def test_the_nodes_must_fit_into_both_subnets() -> None:
 
 def test_a_name_that_is_none_is_told_without_the_value() -> None:
     (problem,) = find_problems(changed("nodes", environment=("DB-PASSWORD=two words",)), roles=ROLES)
-    assert (problem.path, problem.message) == ("nodes.environment[0]", "'DB-PASSWORD' is not a variable")
+    assert (problem.path, problem.message) == ("nodes.environment[0]", "'DB-PASSWORD' is not a valid variable")
 
 
 def test_mounts(tmp_path: Path) -> None:

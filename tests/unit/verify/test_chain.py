@@ -139,7 +139,7 @@ def test_older_packages_run_on_a_newer_driver_and_none_are_no_failure(build_case
     [
         (
             {"document": {"results.0.rate.known_good": None, "results.3.rate.known_good": None}},
-            "41000 GFLOP/s; no known",
+            "41000 GFLOP/s; there is no known",
         ),
         ({"expect": {"sharing": "shared"}}, "shares its GPUs"),
         ({"base": "simulated"}, "SIMULATED"),

@@ -138,7 +138,7 @@ def test_what_a_gpu_never_told_under_load_is_skipped(build_case: Build) -> None:
     asked = [check_id for check_id in checks if check_id.startswith("load-") and "kernels-run" in needs(check_id)]
     assert len(asked) == 5
     assert {checks[check_id].status for check_id in asked} == {"skip"}
-    assert all("not told" in checks[check_id].evidence for check_id in asked)
+    assert all("not reported" in checks[check_id].evidence for check_id in asked)
 
 
 def needs(check_id: str) -> tuple[str, ...]:

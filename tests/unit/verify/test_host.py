@@ -26,7 +26,7 @@ REAL = Expectation(node="host", status="running", access="raw", gateway=GATEWAY)
 NO_DRIVER: dict[str, Any] = {"version": None, "gpus": [], "cards": {"0000:51:00.0": None}, "problem": "", "fix": ""}
 DRIVER = see_real_host().facts["driver"]  # type: ignore[index]
 MISMATCH = {"failed": {"call": "nvmlInit", "text": "mismatch", "code": 18}}
-BROKEN = {"wrong": ["/dev/nvidia-uvm is absent"], "right": "", "fix": ""}
+BROKEN = {"wrong": ["/dev/nvidia-uvm is missing"], "right": "", "fix": ""}
 
 
 def xid(number: int) -> dict[str, Any]:
@@ -38,22 +38,22 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-kernel", "fail", "older than 5.4", {"kernel": "4.18.0-553"}),
     ("host-network", "fail", GATEWAY, {"addresses": {"192.0.2.1": "eth0"}}),
     ("host-network", "unknown", "`ip`", {"addresses": None}),
-    ("host-module", "fail", "a GPU is at 0000:51:00.0", {"driver": NO_DRIVER}),
+    ("host-module", "fail", "there is a GPU at 0000:51:00.0", {"driver": NO_DRIVER}),
     ("host-module", "fail", "no NVIDIA GPU", {"driver": {**NO_DRIVER, "cards": {}}}),
     ("host-module", "fail", "says no version", {"driver": {**NO_DRIVER, "problem": "says no version", "fix": "dmesg"}}),
     ("host-nouveau", "fail", "0000:51:00.0 by nouveau", {"driver": {**DRIVER, "cards": {"0000:51:00.0": "nouveau"}}}),
     (
         "host-libraries",
         "fail",
-        "absent",
+        "missing",
         {"libraries": {**BROKEN, "fix": "reboot"}},
     ),
-    ("host-devices", "fail", "absent", {"devices": BROKEN}),
-    ("host-uvm", "fail", "absent", {"uvm": BROKEN}),
+    ("host-devices", "fail", "missing", {"devices": BROKEN}),
+    ("host-uvm", "fail", "missing", {"uvm": BROKEN}),
     ("host-nvml", "fail", "code 18", {"nvml": MISMATCH}),
     ("host-nvml", "fail", "/proc/driver/nvidia/gpus", {"driver": {**DRIVER, "gpus": DRIVER["gpus"][:3]}}),
     ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
-    ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not answer within 45 s"}}),
+    ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not respond within 45 s"}}),
     ("host-xid", "fail", "): 79,", {"log": xid(79)}),
     ("host-xid", "fail", "): 48,", {"log": xid(48)}),
     (

@@ -145,7 +145,7 @@ def test_simulated_is_said_everywhere_and_only_where_it_is_true(real: NodeReport
 
 def test_problems_come_with_their_fix_and_no_meaning_hangs_on_colour(build_case: Build) -> None:
     text = Reader(page(judge_node(*build_case({"base": "real", "facts": {"cuda": {"code": 999}}})))).text
-    assert "✗ fail: cuda-init cuInit says 999 nvidia-modprobe" in text
+    assert "✗ fail: cuda-init cuInit returned 999 nvidia-modprobe" in text
     assert "✗ fail" in text
     assert "\N{EN DASH} skip" in text
 

@@ -59,7 +59,7 @@ def test_the_counts_are_those_of_the_cases(report: Report) -> None:
 def test_a_failure_has_its_evidence_and_its_fix(report: Report) -> None:
     failure = parse(report).find(".//testcase[@name='cuda-init']/failure")
     assert failure is not None
-    assert (failure.get("message"), failure.get("type")) == ("cuInit says 999", "critical")
+    assert (failure.get("message"), failure.get("type")) == ("cuInit returned 999", "critical")
     assert "fix: nvidia-modprobe" in str(failure.text)
 
 

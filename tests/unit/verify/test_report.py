@@ -42,7 +42,7 @@ def test_a_row_shows_the_worst_of_each_layer_and_the_first_problem(report: Repor
     assert row["VERDICT"] == "fail"
     assert row["GPU"] == "2 raw"
     assert (row["DEVICES"], row["CUDA"], row["KERNELS"], row["SLURM"]) == ("pass", "fail", "skip", "pass")
-    assert row["FIRST PROBLEM"] == "cuda-init: cuInit says 999"
+    assert row["FIRST PROBLEM"] == "cuda-init: cuInit returned 999"
 
 
 def test_a_simulated_pass_is_never_printed_as_a_pass_of_real_hardware(report: Report) -> None:
@@ -59,7 +59,7 @@ def test_a_real_report_does_not_say_simulated(report: Report) -> None:
 
 def test_each_problem_has_its_layer_and_the_next_command(report: Report) -> None:
     lines = problem_lines(report)
-    assert lines[0].startswith("c001: cuda: cuda-init: fail: cuInit says 999")
+    assert lines[0].startswith("c001: cuda: cuda-init: fail: cuInit returned 999")
     assert lines[1].startswith("  fix: nvidia-modprobe")
     assert len(lines) == 4
 
@@ -72,7 +72,7 @@ def test_nodes_with_the_same_problem_are_told_together(build_case: Build) -> Non
     alone = judge_node(*build_case({"base": "simulated", "expect": {"node": "c002", "complete": False}}))
     lines = problem_lines(Report(cluster="lab", nodes=(*stopped[:2], alone, stopped[2]), seconds=1.0))
     assert lines[0].startswith("c[000-001,003]: node: node-running: fail: ")
-    assert lines[1] == "  fix: gpuprov start c000    # and so for each"
+    assert lines[1] == "  fix: gpuprov start c000    # repeat for each node"
     assert [line[:5] for line in lines if not line.startswith(" ")] == ["c[000", "c002:"]
 
 

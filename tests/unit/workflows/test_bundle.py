@@ -153,13 +153,13 @@ def test_of_foreign_nodes_only_where_they_are_is_in_it(world: World, sources: So
 
 def test_an_engine_that_is_dead_is_named_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
     def dead() -> Driver:
-        raise HostNotReady("the lxd daemon does not answer", evidence="refused", fix="gpuprov host prepare")
+        raise HostNotReady("the lxd daemon does not respond", evidence="refused", fix="gpuprov host prepare")
 
     world.host.engines = (EngineDoor(name="lxd", open=dead, installed=lambda: True),)
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
     assert "lxd" in collected.missing
     parts = unpack(tmp_path / "b.tar.gz")
-    assert "lxd: the lxd daemon does not answer: refused (fix: gpuprov host prepare)" in parts["README.txt"]
+    assert "lxd: the lxd daemon does not respond: refused (fix: gpuprov host prepare)" in parts["README.txt"]
     assert "versions.json" in parts
 
 
@@ -178,7 +178,7 @@ def test_every_engine_is_in_it_and_a_dead_one_hides_no_other(world: World, sourc
 
 def test_no_cluster_is_named_too(world: World, sources: Sources, tmp_path: Path) -> None:
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
-    assert "no cluster" in collected.missing["lxd/clusters"]
+    assert "no gpuprov cluster" in collected.missing["lxd/clusters"]
     assert "fake/nodes.json" in collected.parts
 
 
@@ -207,7 +207,7 @@ def test_it_is_for_its_owner_only_and_overwrites_nothing(tmp_path: Path) -> None
     with pytest.raises(HostNotReady, match="the bundle could not be written"):
         file.write(b"x")
     assert path.read_text() == "somebody was faster"
-    with pytest.raises(UsageError, match="nothing is overwritten") as caught:
+    with pytest.raises(UsageError, match="never overwritten") as caught:
         new_file(tmp_path)
     assert caught.value.fix.endswith("gpuprov bundle ./another-b.tar.gz")
     new_file(tmp_path, "c").write(b"y")

@@ -71,20 +71,20 @@ def test_check_mode_says_the_change_and_makes_none(world: World, goal: NodeGoal)
 @pytest.mark.parametrize(
     ("order", "evidence"),
     [
-        ({"gpus": "2"}, "it holds 1 GPU"),
-        ({"gpus": "none"}, "it holds 1 GPU"),
+        ({"gpus": "2"}, "the node holds 1 GPU ("),
+        ({"gpus": "none"}, "the node holds 1 GPU ("),
         ({"gpus": "gpu3"}, "not gpu3"),
         ({"address": "10.0.3.77"}, "address is 10.0.3.3, not 10.0.3.77"),
         ({"role": "plain"}, "role is slurm, not plain"),
         ({"sharing": "exclusive"}, "sharing is shared, not exclusive"),
         ({"cluster": "other"}, "cluster is lab, not other"),
-        ({"privileged": True}, "it is not privileged"),
+        ({"privileged": True}, "the node is not privileged"),
     ],
 )
 def test_a_node_that_is_not_as_asked_is_an_error_and_stays(world: World, order: dict[str, Any], evidence: str) -> None:
     world.up(3)
     world.engine.faults.clear()
-    with pytest.raises(UsageError, match="c001 is there, and is not as asked") as caught:
+    with pytest.raises(UsageError, match="c001 exists, but differs from the request") as caught:
         node(world, name="c001", **order)
     assert evidence in caught.value.evidence
     assert "gpuprov rm c001" in caught.value.fix
@@ -120,7 +120,7 @@ def test_a_cluster_grows_to_its_count_once_and_is_removed_once(world: World) -> 
 def test_an_empty_name_is_no_cluster_and_not_the_default_one(world: World, goal: ClusterGoal, *, check: bool) -> None:
     cluster(world, count=1)
     for name in ("", ".."):
-        with pytest.raises(UsageError, match="is not the name of a cluster"):
+        with pytest.raises(UsageError, match="is not a valid cluster name"):
             cluster(world, goal, name=name, check=check)
     assert world.names == ["c000"]
 

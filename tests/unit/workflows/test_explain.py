@@ -12,7 +12,7 @@ def test_a_line_is_explained() -> None:
 
 
 def test_what_nobody_knows_is_said_with_what_lies_near() -> None:
-    with pytest.raises(UsageError, match="nothing is known of 'slurm-gress'") as caught:
+    with pytest.raises(UsageError, match="there is no entry for 'slurm-gress'") as caught:
         explain("slurm-gress")
     assert caught.value.exit_code == 2
     assert "slurm-gres," in caught.value.evidence

@@ -218,7 +218,7 @@ def test_waiting_ends_with_time_and_says_who_holds_what(host: Host) -> None:
 
 
 def test_what_cannot_ever_be_is_not_waited_for(host: Host) -> None:
-    with pytest.raises(GpuprovError, match="not 3 GPUs"):
+    with pytest.raises(GpuprovError, match="fewer than 3 GPUs"):
         host.ask("one", gpus="3", wait_s=20)
 
 

@@ -98,7 +98,7 @@ def test_snapshot_and_restore(world: World) -> None:
     node_verbs.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     before = world.engine.dump()
     assert node_verbs.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter).unchanged
-    assert "warn c000 has a snapshot one already; it stays as it is, and nothing new is kept" in world.reporter.lines
+    assert "warn c000 already has a snapshot one; it is kept unchanged" in world.reporter.lines
     assert world.engine.dump() == before
     del world.engine.nodes["c000"].files["/etc/hosts"]
     node_verbs.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
@@ -116,7 +116,7 @@ def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
 def test_an_engine_that_exposes_stopped_nodes_only_gets_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.up(2)
     world.driver.stop_node("c001")
-    with pytest.raises(UsageError, match="does not run"):
+    with pytest.raises(UsageError, match="is not running"):
         expose(world, "c001", 7005, 80)
     monkeypatch.setattr(type(world.driver), "capabilities", world.driver.capabilities - {"expose-live"})
     expose(world, "c001", 7005, 80)
@@ -140,7 +140,7 @@ def test_status_says_what_is_wrong(world: World) -> None:
     assert rows["c000"].health == "ok"
     assert rows["c000"].simulated
     assert rows["c001"].work == "down*"
-    assert "Slurm says down*" in rows["c001"].health
+    assert "Slurm reports down*" in rows["c001"].health
     assert rows["c002"].health.startswith("stopped")
 
 

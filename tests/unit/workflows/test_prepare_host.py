@@ -95,8 +95,8 @@ def failure(folder: Path, task: str, message: str) -> TaskFailed:
 
 def test_a_requirement_that_does_not_hold_is_about_the_host(tmp_path: Path) -> None:
     message = "/var: 3 GiB free, 14 GiB needed\nfix: make room"
-    plays = Plays(failure=failure(tmp_path / "play", "Require room for the pool on the disk", message))
-    with pytest.raises(HostNotReady, match="room for the pool") as caught:
+    plays = Plays(failure=failure(tmp_path / "play", "Require enough disk space for the pool", message))
+    with pytest.raises(HostNotReady, match="requirement not met: enough disk space for the pool") as caught:
         prepare_host(REQUEST, LocalHost(), reporter=Silent(), run=plays)
     assert caught.value.evidence == "/var: 3 GiB free, 14 GiB needed"
     assert caught.value.fix == "make room"

@@ -118,7 +118,7 @@ def test_ten_for_one_address(networks: World, ledger: Ledger, _time: int) -> Non
     )
     finish.enter(ledger, "10 create-node, one address")
     assert finish.counts == (1, 0, 9)
-    assert {error.what for error in finish.refused} == {"no node can have the address 10.0.3.77"}
+    assert {error.what for error in finish.refused} == {"a node cannot have the address 10.0.3.77"}
     (winner,) = set(networks.names) - {"first"}
     assert all(winner in error.evidence for error in finish.refused)
 

@@ -235,7 +235,7 @@ def test_a_job_whose_run_was_killed_before_it_started_holds_nothing(shop: Shop) 
 def test_who_waits_outlives_an_engine_that_is_started_anew(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     first = shop.begin(gpus="2")
     look = FakeDriver.list_nodes
-    silent = [EngineError("fake does not answer", evidence="connection refused", fix="gpuprov doctor")] * 2
+    silent = [EngineError("fake does not respond", evidence="connection refused", fix="gpuprov doctor")] * 2
 
     def list_nodes(driver: FakeDriver) -> list[NodeState]:
         if Queue(shop.folder).waiting() and silent:
@@ -246,7 +246,7 @@ def test_who_waits_outlives_an_engine_that_is_started_anew(shop: Shop, monkeypat
     monkeypatch.setattr(FakeDriver, "list_nodes", list_nodes)
     assert shop.run(gpus="1", wait_s=20) == 0
     assert silent == []
-    assert "note waiting: fake does not answer: connection refused" in shop.world.reporter.lines
+    assert "note waiting: fake does not respond: connection refused" in shop.world.reporter.lines
     shop.end(first)
 
 

@@ -124,7 +124,7 @@ def test_a_real_node_is_not_simulated(recording: Recording) -> None:
     engine.answers["c000"] = lambda: answer(document())
     result = run(engine, recording)["c000"]
     assert result.verdict == "fail"
-    assert "they ran on the simulator" in result.evidence
+    assert "the kernels ran on the simulator" in result.evidence
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_real_node_is_not_simulated(recording: Recording) -> None:
     [
         (["c009"], "has no node c009"),
         (["c000", "x"], "has no node x"),
-        (["c002"], "c002 does not run"),
+        (["c002"], "c002 is not running"),
         (["c003"], "no GPU"),
     ],
 )
@@ -144,7 +144,7 @@ def test_nodes_that_cannot_be_asked_are_refused_before_any_runs(
     with pytest.raises(UsageError, match=what) as caught:
         run(engine, recording, *names)
     assert caught.value.evidence
-    assert caught.value.fix.removeprefix("name a node that holds one: ").startswith("gpuprov ")
+    assert caught.value.fix.removeprefix("choose a node that holds a GPU: ").startswith("gpuprov ")
     assert engine.asked == []
 
 
@@ -158,8 +158,8 @@ def test_a_cluster_in_which_nothing_can_run_is_refused(recording: Recording, nod
 
 
 def test_a_size_that_the_kernel_refuses_is_a_usage_error_with_one_that_works(recording: Recording) -> None:
-    engine = Engine([node("c000")], {"c000": lambda: refusal("anneal cannot take size 63", "powers of two", 2)})
-    with pytest.raises(UsageError, match="cannot take size 63") as caught:
+    engine = Engine([node("c000")], {"c000": lambda: refusal("anneal does not support size 63", "powers of two", 2)})
+    with pytest.raises(UsageError, match="does not support size 63") as caught:
         run(engine, recording, kernel="anneal", size="63")
     assert caught.value.fix == "gpuprov smoke anneal c000 --size 64"
 
@@ -182,11 +182,11 @@ def test_senseless_seconds_are_refused(recording: Recording, seconds: float) -> 
             "the image cannot run",
         ),
         (refusal("numba-cuda cannot be imported", "ModuleNotFoundError", 3), "the image cannot run"),
-        (answer({**document(), "results": [], "error": None}), "it did not run"),
-        (answer({"schema": "gpuprov.smoke/v1"}), "makes no sense"),
-        (answer({**document(), "error": "x"}, exit_code=2), "makes no sense"),
-        (answer({**document(), "results": [3]}), "makes no sense"),
-        (answer(document(), exit_code=1), "exits with 1"),
+        (answer({**document(), "results": [], "error": None}), "the kernel did not run"),
+        (answer({"schema": "gpuprov.smoke/v1"}), "is malformed"),
+        (answer({**document(), "error": "x"}, exit_code=2), "is malformed"),
+        (answer({**document(), "results": [3]}), "is malformed"),
+        (answer(document(), exit_code=1), "exited with 1"),
     ],
 )
 def test_an_answer_that_proves_nothing_is_unknown(recording: Recording, said: ExecResult, evidence: str) -> None:
@@ -283,7 +283,7 @@ def test_here_without_numba_the_fix_is_the_line_that_installs_it(python: Python)
 
 
 def test_here_without_a_gpu_that_works_the_fix_is_the_simulator(python: Python) -> None:
-    said = json.loads(refusal("no GPU that CUDA can use", "cuInit 999", 3).stdout)
+    said = json.loads(refusal("CUDA found no usable GPU", "cuInit 999", 3).stdout)
     said["error"]["remedy"] = "nvidia-smi"
     with pytest.raises(HostNotReady) as caught:
         smoke_local(

@@ -142,7 +142,7 @@ def test_a_node_or_nodes_of_another_cluster_are_named_with_the_command_that_find
     engine.nodes.append(NodeState(name="b000", status="running", labels={**labels(0), "gpuprov.cluster": "big"}))
     with pytest.raises(UsageError) as caught:
         verify(engine, ["b000"])
-    assert caught.value.evidence == "there are: c[000-002]; of the cluster big: b000"
+    assert caught.value.evidence == "its nodes: c[000-002]; nodes of cluster big: b000"
     assert caught.value.fix == "gpuprov verify --cluster big b000"
     with pytest.raises(UsageError) as caught:
         verify(Engine([engine.nodes[-1]]))

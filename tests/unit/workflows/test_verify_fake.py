@@ -61,7 +61,7 @@ class Nodes:
             assert self.answered.wait(10), "the others wait for the node that hangs"
             assert command.timeout_s is not None
             time.sleep(command.timeout_s)
-            raise TimedOut(f"the command did not end within {command.timeout_s:g} s", evidence="no output")
+            raise TimedOut(f"the command did not finish within {command.timeout_s:g} s", evidence="no output")
         asked = json.loads(command.argv[-1])
         facts = json.loads(FACTS.read_text().replace("c001", command.node.name))
         facts["mknod"] = [{"minor": m, "folder": "/dev", "mknod": "EPERM", "open": None} for m in asked["denied"]]

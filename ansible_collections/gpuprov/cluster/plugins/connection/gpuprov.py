@@ -4,12 +4,12 @@ from __future__ import annotations
 
 DOCUMENTATION = """
     name: gpuprov
-    short_description: Reach a node of gpuprov through its container engine
+    short_description: Connect to a gpuprov node through its container engine
     description:
-        - Runs commands and moves files through the API of the engine that runs the node. The node needs no ssh.
-        - For whoever may use the engine (root, or its group). It is root in the node; C(become) goes on from there.
+        - Runs commands and transfers files through the API of the engine that runs the node. The node needs no ssh.
+        - Requires access to the engine (root, or its group). It connects as root; use C(become) for other users.
         - Pipelining is on by default.
-        - A node keeps what its Python compiles out of Ansible's modules; E(GPUPROV_KEEP_COMPILED) asks it to.
+        - Nodes cache the compiled Python code of Ansible modules; E(GPUPROV_KEEP_COMPILED) enables this.
     author: gpuprov (@gpuprov)
     options:
         node:
@@ -19,7 +19,7 @@ DOCUMENTATION = """
                 - name: inventory_hostname
                 - name: gpuprov_node
         engine:
-            description: The engine that runs it.
+            description: The engine that runs the node.
             type: str
             default: lxd
             vars:
@@ -27,13 +27,13 @@ DOCUMENTATION = """
         simulated:
             description:
                 - Whether the node's GPUs are simulated.
-                - Commands then run with E(NUMBA_ENABLE_CUDASIM=1), as C(gpuprov exec) runs them.
+                - If so, commands run with E(NUMBA_ENABLE_CUDASIM=1), as with C(gpuprov exec).
             type: bool
             default: false
             vars:
                 - name: gpuprov_simulated
         pipelining:
-            description: Hand a module to the node's Python directly, without a file for each.
+            description: Pass modules to the node's Python directly, without a file for each.
             type: bool
             default: true
             env:
@@ -87,7 +87,7 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
         except ImportError as error:
             raise AnsibleConnectionFailure(NO_GPUPROV.format(python=sys.executable, error=error)) from error
         if not owner_lives(os.environ.get(OWNER_VARIABLE, "self")):
-            raise AnsibleConnectionFailure("the gpuprov that started this play is gone")
+            raise AnsibleConnectionFailure("the gpuprov process that started this play has ended")
         self._connected = True
         return self
 

@@ -9,23 +9,23 @@ class ModuleDocFragment:
     DOCUMENTATION = """
 options:
     engine:
-        description: What runs the nodes. If not given, the engine that has them, and V(lxd) for new ones.
+        description: Engine that runs the nodes. The default is the engine that has them, and V(lxd) for new nodes.
         type: str
         choices: [lxd, incus, docker]
 requirements:
-    - gpuprov, installed for the Python that runs the module; on the controller that is C(ansible_playbook_python)
+    - gpuprov, installed for the Python that runs the module; on the controller this is C(ansible_playbook_python)
 notes:
-    - It does what C(gpuprov) does on the command line, in the module's own process.
+    - The module runs the same workflows as the command line, in its own process.
       Run it where the engine is, usually on the controller, as root or a member of the engine's group.
-    - A failure's C(msg) has three parts, what failed, the evidence and the fix, which are also values of their own.
+    - On failure, C(msg) contains what failed, the evidence and the fix, which are also separate return values.
 """
 
     GPU_MODE = """
 options:
     gpu_mode:
         description:
-            - Simulate GPUs where there are none (V(auto)), refuse to (V(real)), or always simulate.
-            - If not given, it is as recorded with the cluster, or V(auto).
+            - If the host has no GPU, simulate (V(auto)) or refuse (V(real)); or always simulate.
+            - The default is the mode recorded with the cluster, or V(auto).
         type: str
         choices: [auto, real, simulated]
 """
@@ -34,8 +34,8 @@ options:
 attributes:
     check_mode:
         support: full
-        description: Can say what would change without changing it.
+        description: Reports what would change without changing it.
     diff_mode:
         support: full
-        description: Shows the changes, one a line.
+        description: Shows the changes, one per line.
 """

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 DOCUMENTATION = """
     name: gpuprov
-    short_description: Nodes made by gpuprov
+    short_description: Nodes created by gpuprov
     description:
-        - Lists the nodes of every container engine of this machine that answers, of every cluster.
-        - Groups are made for clusters, roles, engines and GPU models, as C(cluster_lab), C(role_slurm), C(engine_lxd)
-          and C(gpu_nvidia_geforce_gtx_1080).
-        - A name that nodes of two engines have is left out, with a warning.
-        - The file's name must end in C(gpuprov.yml) or C(gpuprov.yaml).
+        - Lists the nodes of all clusters on all container engines of this machine that respond.
+        - Creates groups for clusters, roles, engines and GPU models, such as C(cluster_lab), C(role_slurm),
+          C(engine_lxd) and C(gpu_nvidia_geforce_gtx_1080).
+        - A node name that exists on two engines is omitted, with a warning.
+        - The file name must end in C(gpuprov.yml) or C(gpuprov.yaml).
     author: gpuprov (@gpuprov)
     requirements:
         - gpuprov, installed for the Python that runs Ansible
     options:
         plugin:
-            description: Says that the file is for this plugin.
+            description: Marks the file as a source for this plugin.
             type: str
             required: true
             choices: [gpuprov.cluster.gpuprov]
@@ -31,11 +31,11 @@ DOCUMENTATION = """
 """
 
 EXAMPLES = """
-# Everything there is:
+# All nodes:
 plugin: gpuprov.cluster.gpuprov
 
 ---
-# Groups of one's own, and the answer kept for ten minutes:
+# Custom groups, and a cache of ten minutes:
 plugin: gpuprov.cluster.gpuprov
 strict: true
 cache: true

@@ -76,7 +76,7 @@ def serve(module: Module, act: Callable[[], Results]) -> None:
         parts = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
         module.fail_json(msg=str(error), **parts)
     except KeyboardInterrupt:
-        module.fail_json(msg="interrupted; what this run had made is undone")
+        module.fail_json(msg="interrupted; the changes of this run were undone")
     module.exit_json(**results)
 
 

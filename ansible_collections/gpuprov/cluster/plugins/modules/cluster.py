@@ -6,36 +6,36 @@ from __future__ import annotations
 DOCUMENTATION = """
 ---
 module: cluster
-short_description: Make, grow, shrink, repair or remove a cluster of gpuprov
+short_description: Create, grow, shrink, repair or remove a gpuprov cluster
 description:
     - Brings a cluster to a state, as C(gpuprov cluster up) and C(gpuprov cluster down) do.
-    - The start is the file, else what is recorded with the cluster; the other options change it.
+    - Starts from the file, or else from the spec recorded with the cluster; the other options override it.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
 options:
     name:
-        description: Name of the cluster. If not given, the file's, or V(lab).
+        description: Name of the cluster. The default is the file's name, or V(lab).
         type: str
     state:
-        description: V(absent) removes its nodes with their data, its networks and its keys; images stay.
+        description: V(absent) removes its nodes and their data, its networks and keys. Images are kept.
         type: str
         choices: [present, absent]
         default: present
     file:
-        description: A spec, C(gpuprov/v1) YAML, on the machine that the module runs on.
+        description: A spec file, C(gpuprov/v1) YAML, on the machine that runs the module.
         type: path
     count:
-        description: How many nodes.
+        description: Number of nodes.
         type: int
     role:
-        description: What new nodes are for.
+        description: Purpose of the new nodes.
         type: str
         choices: [plain, slurm]
     gpus_per_node:
-        description: GPUs that each node holds.
+        description: Number of GPUs for each node.
         type: int
     sharing:
-        description: Whether several nodes may hold the same GPU.
+        description: Whether other nodes may hold the same GPUs.
         type: str
         choices: [shared, exclusive]
     verify:
@@ -69,15 +69,15 @@ EXAMPLES = """
 
 RETURN = """
 changes:
-    description: One line for each change, or for each that there would be.
+    description: One line for each change, or in check mode for each change that would be made.
     returned: success
     type: list
     elements: str
     sample: ["create node c003 10.0.3.5 role slurm, 1 GPU shared (raw)"]
 nodes:
     description:
-        - The nodes as they are now; in check mode as they were.
-        - Each is as M(gpuprov.cluster.node) returns it.
+        - The nodes after the changes; in check mode, before.
+        - Each has the format that M(gpuprov.cluster.node) returns.
     returned: success
     type: list
     elements: dict

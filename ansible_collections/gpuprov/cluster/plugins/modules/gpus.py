@@ -6,31 +6,31 @@ from __future__ import annotations
 DOCUMENTATION = """
 ---
 module: gpus
-short_description: Tell a host's GPUs, and which nodes of gpuprov hold them
+short_description: List a host's GPUs and the gpuprov nodes that hold them
 description:
-    - Lists the GPUs of the machine that the module runs on, real or simulated, and the nodes that hold each.
+    - Lists the GPUs of the machine that runs the module, real or simulated, and the nodes that hold each.
     - Changes nothing.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
 attributes:
     check_mode:
         support: full
-        description: Changes nothing, so it does the same in check mode.
+        description: Changes nothing, so check mode makes no difference.
     diff_mode:
         support: none
-        description: There is nothing to show.
+        description: There are no changes to show.
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
     - gpuprov.cluster.gpuprov.gpu_mode
 """
 
 EXAMPLES = """
-- name: Which GPUs are free
+- name: Find the free GPUs
   gpuprov.cluster.gpus:
   register: host
   delegate_to: localhost
 
-- name: Say so
+- name: Print them
   when: not host.silent
   ansible.builtin.debug:
     msg: "{{ host.gpus | rejectattr('nodes') | map(attribute='index') }}"
@@ -38,7 +38,7 @@ EXAMPLES = """
 
 RETURN = """
 gpus:
-    description: The GPUs that can be leased, each MIG instance on its own, in NVML's order.
+    description: The GPUs that can be leased, each MIG instance separately, in NVML's order.
     returned: success
     type: list
     elements: dict
@@ -53,7 +53,7 @@ gpus:
           nodes: [c000]
           exclusive: false
 silent:
-    description: Engines that are installed and do not answer; what they hold is in no list of nodes.
+    description: Engines that are installed but do not respond; the lists of nodes do not include theirs.
     returned: success
     type: list
     elements: str
@@ -67,7 +67,7 @@ driver:
     returned: success
     type: str
 reason:
-    description: Where these facts are from.
+    description: Source of these facts.
     returned: success
     type: str
 """
@@ -95,7 +95,9 @@ def act(module: Module) -> dict[str, Any]:
     board = look_at_gpus(host, Neighbours(here))
     silent = [one for one in board.silent if engine in (None, one.engine)]
     for one in silent:
-        module.warn(f"{one.engine} does not answer, nobody knows what it holds: {one.error.what}; {one.error.fix}")
+        module.warn(
+            f"{one.engine} does not respond; the GPUs that it holds are unknown: {one.error.what}; {one.error.fix}"
+        )
     can_be_leased = {unit.uuid for unit in host.units}
     gpus = []
     for row in board.rows:

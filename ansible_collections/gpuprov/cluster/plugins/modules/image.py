@@ -6,16 +6,16 @@ from __future__ import annotations
 DOCUMENTATION = """
 ---
 module: image
-short_description: Build or remove a node image of gpuprov
+short_description: Build or remove a gpuprov node image
 description:
-    - Builds the image that nodes of a role are made from, as C(gpuprov image build) does.
-    - Or removes one, as C(gpuprov image rm) does.
-    - An image of the same recipe is there already in most cases; then nothing is done.
+    - Builds the image for nodes of a role, as C(gpuprov image build) does.
+    - Or removes an image, as C(gpuprov image rm) does.
+    - If an image of the same recipe exists, nothing is done.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
 options:
     state:
-        description: Whether the image shall be there.
+        description: Whether the image should exist.
         type: str
         choices: [present, absent]
         default: present
@@ -23,12 +23,12 @@ options:
         description: The image to remove, or the first digits of its fingerprint. Only for O(state=absent).
         type: str
     role:
-        description: What nodes made from it are for.
+        description: Purpose of the nodes created from the image.
         type: str
         choices: [plain, slurm]
         default: slurm
     base:
-        description: A suite to build from, or V(image:NAME), an image that the engine has.
+        description: Suite to build from, or V(image:NAME), an image that the engine has.
         type: str
         default: bookworm
     packages:
@@ -52,13 +52,13 @@ EXAMPLES = """
 
 RETURN = """
 changes:
-    description: One line for each change, or for each that there would be.
+    description: One line for each change, or in check mode for each change that would be made.
     returned: success
     type: list
     elements: str
     sample: ["built image gpuprov-image-29654a21f52c"]
 image:
-    description: Name of the image; null where it was removed, or would have to be built first.
+    description: Name of the image; null if it was removed, or would have to be built first.
     returned: success
     type: str
     sample: gpuprov-image-29654a21f52c

@@ -6,11 +6,11 @@ from __future__ import annotations
 DOCUMENTATION = """
 ---
 module: node
-short_description: Make, start, stop or remove one node of gpuprov
+short_description: Create, start, stop or remove a gpuprov node
 description:
-    - Brings one node to a state, as C(gpuprov create-node), C(start), C(stop) and C(rm) do; Slurm follows.
-    - A node that is there is not changed into another one.
-      If it is not as asked, the module fails and says what differs.
+    - Brings one node to a state, as C(gpuprov create-node), C(start), C(stop) and C(rm) do, and updates Slurm.
+    - An existing node is never replaced by a different one.
+      If it differs from the parameters, the module fails and reports the differences.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
 options:
@@ -20,41 +20,41 @@ options:
         required: true
     state:
         description:
-            - V(present) is there and runs, V(stopped) is there and does not run.
-            - V(absent) is not there, and neither are its data.
+            - V(present) means that the node exists and is running, V(stopped) that it exists and is not running.
+            - V(absent) removes the node and its data.
         type: str
         choices: [present, stopped, absent]
         default: present
     cluster:
-        description: The cluster that it is part of.
+        description: The cluster of the node.
         type: str
         default: lab
     addr:
-        description: Address on the NAT bridge. If not given, the one that goes with the node's number.
+        description: Address on the NAT bridge. The default is derived from the node's number.
         type: str
     gpus:
         description:
-            - A count, V(all), V(none), or a list such as V(0,1), of indexes, UUIDs or PCI addresses.
-            - If not given, as the cluster's spec says.
+            - A count, V(all), V(none), or a list of indexes, UUIDs or PCI addresses, such as V(0,1).
+            - The default is that of the cluster's spec.
         type: str
     sharing:
         description: Whether other nodes may hold the same GPUs.
         type: str
         choices: [shared, exclusive]
     role:
-        description: What the node is for. If not given, as the cluster's spec says.
+        description: Purpose of the node. The default is that of the cluster's spec.
         type: str
         choices: [plain, slurm]
     image:
-        description: Name of an image of gpuprov's or of the engine's. If not given, the role's.
+        description: Name of a gpuprov image or of an image of the engine. The default is the role's image.
         type: str
     mounts:
-        description: Folders of the host, as V(SOURCE:TARGET) or V(SOURCE:TARGET:ro).
+        description: Host folders to mount, as V(SOURCE:TARGET) or V(SOURCE:TARGET:ro).
         type: list
         elements: str
         default: []
     network:
-        description: Which of the cluster's networks it is on.
+        description: The cluster networks to attach the node to.
         type: str
         choices: [both, nat, private]
         default: both
@@ -71,7 +71,7 @@ seealso:
 """
 
 EXAMPLES = """
-- name: One more node with one GPU
+- name: Add a node with one GPU
   gpuprov.cluster.node:
     name: c007
     addr: 10.0.3.9
@@ -88,13 +88,13 @@ EXAMPLES = """
 
 RETURN = """
 changes:
-    description: One line for each change, or for each that there would be.
+    description: One line for each change, or in check mode for each change that would be made.
     returned: success
     type: list
     elements: str
     sample: ["created node c007 10.0.3.9 role slurm, 1 GPU shared (raw)"]
 node:
-    description: The node as it is now; in check mode as it was. Null where there is none.
+    description: The node after the changes; in check mode, before. Null if it does not exist.
     returned: success
     type: dict
     sample:

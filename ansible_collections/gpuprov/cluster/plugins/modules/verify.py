@@ -6,43 +6,43 @@ from __future__ import annotations
 DOCUMENTATION = """
 ---
 module: verify
-short_description: Prove that nodes of gpuprov work
+short_description: Verify that gpuprov nodes work
 description:
     - Checks devices, NVML, kernels, networks and Slurm of nodes, as C(gpuprov verify) does; changes nothing.
-    - Fails when something is wrong, and names the node, the first check that failed and the fix.
+    - Fails if a check fails, and names the node, the first failed check and the fix.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
 options:
     nodes:
-        description: V(all), or the nodes, such as V(c000), V(c[000-003]) or a list of them.
+        description: V(all), or a list of nodes or node sets, such as V(c000) or V(c[000-003]).
         type: list
         elements: str
         default: [all]
     level:
-        description: How hard the kernels work.
+        description: Extent of the checks.
         type: str
         choices: [quick, full]
         default: quick
     seconds:
-        description: Keep each kernel busy so long. Only for O(level=full).
+        description: Run each kernel for this many seconds. Only for O(level=full).
         type: float
     cluster:
-        description: The cluster that the nodes are part of.
+        description: The cluster of the nodes.
         type: str
         default: lab
 attributes:
     check_mode:
         support: full
-        description: Changes nothing, so it does the same in check mode.
+        description: Changes nothing, so check mode makes no difference.
     diff_mode:
         support: none
-        description: There is nothing to show.
+        description: There are no changes to show.
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
 """
 
 EXAMPLES = """
-- name: Every node works
+- name: Verify every node
   gpuprov.cluster.verify:
     nodes: all
     level: quick
@@ -53,11 +53,11 @@ EXAMPLES = """
 RETURN = """
 report:
     description: The report, a document C(gpuprov.verify/v1); docs/verify.schema.json describes it.
-    returned: when the nodes could be asked
+    returned: when the nodes could be checked
     type: dict
 passed:
     description: Whether every node passed.
-    returned: when the nodes could be asked
+    returned: when the nodes could be checked
     type: bool
 """
 
