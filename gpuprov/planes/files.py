@@ -10,6 +10,7 @@ from gpuprov.cluster.nodes import seed_files
 from gpuprov.cluster.secrets import MUNGE_KEY, ensure_ssh_key, munge_key
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import File
+from gpuprov.gpu.simulator import SIMULATOR_VARIABLE
 from gpuprov.planes.slurm.files import SLURM_FOLDER, Machine, render_hosts, render_slurm
 from gpuprov.spec.addressing import gateway
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.slurm.files import Member
     from gpuprov.spec.models import ClusterSpec, Role
 
-SIMULATOR = File(path="/etc/environment", content=b"NUMBA_ENABLE_CUDASIM=1\n")  # numba, for who logs in by ssh
+SIMULATOR = File(path="/etc/environment", content=f"{SIMULATOR_VARIABLE}=1\n".encode())  # numba, for who logs in by ssh
 CONTROLLER = File(path="/etc/slurm/controller", content=b"")  # the image's slurmctld.service starts only where this is
 
 
