@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from gpuprov.cli.parameters import checked_cluster
+from gpuprov.drivers.registry import INSTALLABLE
+from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,15 +19,20 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
 
+Answer = TypeVar("Answer")
 DEFAULT_CLUSTER = "lab"
 
 engine_option: Callable[[Any], Any] = click.option(
     "--engine",
-    type=click.Choice(["lxd", "incus", "docker"]),
-    help="What runs the nodes.  [default: the engine that has them; lxd for new ones]",
+    type=click.Choice(ENGINES),
+    help=f"What runs the nodes.  [default: the engine that has them; {DEFAULT_ENGINE} for new ones]",
 )
 host_engine_option: Callable[[Any], Any] = click.option(
-    "--engine", type=click.Choice(["lxd", "docker"]), default="lxd", show_default=True, help="The engine to install."
+    "--engine",
+    type=click.Choice(INSTALLABLE),
+    default=DEFAULT_ENGINE,
+    show_default=True,
+    help="The engine to install.",
 )
 cluster_option: Callable[[Any], Any] = click.option(
     "--cluster",
@@ -45,10 +52,9 @@ gpu_mode_option: Callable[[Any], Any] = click.option(
 
 def open_engine(engine: str | None) -> Driver:
     """Connect to the engine, or to the default one."""
-    from gpuprov.cluster.find_engine import DEFAULT
     from gpuprov.drivers.registry import open_driver
 
-    return open_driver(engine or DEFAULT)
+    return open_driver(engine or DEFAULT_ENGINE)
 
 
 def open_engine_of_nodes(engine: str | None, *names: str) -> Driver:
@@ -72,22 +78,21 @@ def open_engine_of_image(engine: str | None, image: str) -> Driver:
     return open_engine(engine) if engine else engine_of_image(image)
 
 
-def open_engines(session: Session, engine: str | None) -> list[Driver]:
-    """Connect to the engine that was asked for, else to all that answer; the default one's silence is mentioned.
+def ask_engines(session: Session, engine: str | None, question: Callable[[Driver], Answer]) -> list[Answer]:
+    """What the engine that was asked for answers, or else what all do; those that are silent are named.
 
     Raises:
-        HostNotReady: No engine answers.
+        GpuprovError: No engine answers.
     """
-    from gpuprov.cluster.find_engine import DEFAULT, open_answering
+    from gpuprov.host.survey import host_doors, survey
 
     if engine:
-        return [open_engine(engine)]
-    drivers, errors = open_answering()
-    if DEFAULT in errors:
-        if not drivers:
-            raise errors[DEFAULT]
-        session.reporter.note(f"without {DEFAULT}: {errors[DEFAULT].what}")
-    return list(drivers.values())
+        return [question(open_engine(engine))]
+    seen = survey(host_doors(), question)
+    seen.require_answer()
+    for name, error in seen.errors.items():
+        session.reporter.note(f"without {name}: {error.what}: {error.evidence}")
+    return list(seen.answers.values())
 
 
 def observe_gpus(mode: GpuMode) -> HostGpus:

@@ -35,7 +35,9 @@ def render_board(board: GpuBoard, *, colour: bool) -> str:
     rows = [_cells(row, board.host.driver_version, unheld) for row in board.rows]
     lines = [render_table(_HEADERS, rows, colour=colour) if rows else f"no GPUs: {board.host.reason}"]
     lines += [f"waiting: {who}" for who in board.waiting]
-    lines += [f"{one.engine} does not answer, nobody knows what it holds: {one.error.what}" for one in board.silent]
+    lines += [
+        f"{engine} does not answer, nobody knows what it holds: {error.what}" for engine, error in board.silent.items()
+    ]
     return "\n".join(lines)
 
 
@@ -73,8 +75,8 @@ def board_document(board: GpuBoard) -> dict[str, Any]:
         "gpus": [_row_document(row, host.driver_version, simulated=host.simulated) for row in board.rows],
         "waiting": list(board.waiting),
         "silent": [
-            {"engine": one.engine, "what": one.error.what, "evidence": one.error.evidence, "fix": one.error.fix}
-            for one in board.silent
+            {"engine": engine, "what": error.what, "evidence": error.evidence, "fix": error.fix}
+            for engine, error in board.silent.items()
         ],
     }
 

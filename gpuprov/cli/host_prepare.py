@@ -11,7 +11,7 @@ from gpuprov.cli.engine import host_engine_option, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.workflows.prepare_host import HostEngine
+    from gpuprov.spec.models import Engine
 
 
 @click.command()
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Size of a new pool of LXD's.",
 )
 @click.pass_obj
-def command(session: Session, engine: HostEngine, pool_size: int) -> None:
+def command(session: Session, engine: Engine, pool_size: int) -> None:
     """Make this machine ready to hold nodes; a second run changes nothing. Needs root.
 
     Installs and starts the engine where it is absent, and makes LXD a btrfs pool where it has no storage with copy on

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import open_engines
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
 def command(session: Session, wanted: str, host: str | None) -> None:
     """Show the nodes of every engine as an inventory of Ansible's; it is an inventory script as well."""
     from gpuprov.documents.inventory import read_inventory, render_graph, render_script
+    from gpuprov.host.survey import host_doors
 
-    inventory = read_inventory(open_engines(session, None))
+    inventory = read_inventory(host_doors())
     for warning in inventory.warnings:
         session.reporter.warn(warning)
     if host is not None:

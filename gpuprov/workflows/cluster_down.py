@@ -6,24 +6,24 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.build_image import BUILDER
 from gpuprov.cluster.find_engine import find_elsewhere
-from gpuprov.cluster.leases import host_engines
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.lock import host_lock
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
+from gpuprov.host.survey import host_doors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
-    from gpuprov.cluster.leases import EngineAccess
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.survey import EngineDoor
 
 
 def cluster_down(
-    driver: Driver, name: str, *, reporter: Reporter, engines: Iterable[EngineAccess] | None = None
+    driver: Driver, name: str, *, reporter: Reporter, doors: Sequence[EngineDoor] | None = None
 ) -> Outcome:
     """Remove a cluster's nodes, networks (with their NAT rules) and this user's keys; images stay for the next time.
 
@@ -33,7 +33,7 @@ def cluster_down(
         driver: The engine.
         name: The cluster.
         reporter: Is told what goes on.
-        engines: All of this host; None for those that gpuprov drives.
+        doors: All engines of this host; None for those that gpuprov drives.
 
     Raises:
         UsageError: It is no cluster's name; nothing was changed.
@@ -54,15 +54,15 @@ def cluster_down(
                 for network in networks:
                     driver.delete_network(network)
         changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]
-        if _remove_keys(driver, name, reporter, host_engines() if engines is None else engines):
+        if _remove_keys(driver, name, reporter, host_doors() if doors is None else doors):
             changed.append("removed the ssh keys")
     return Outcome(changed=tuple(changed))
 
 
-def _remove_keys(driver: Driver, name: str, reporter: Reporter, engines: Iterable[EngineAccess]) -> bool:
+def _remove_keys(driver: Driver, name: str, reporter: Reporter, doors: Sequence[EngineDoor]) -> bool:
     if not key_folder(name).exists():
         return False
-    others = find_elsewhere(name, engines, without=driver.name)
+    others = find_elsewhere(name, doors, without=driver.name)
     again = f"gpuprov cluster down {name} --engine {driver.name}"
     for words in others:
         reporter.warn(f"kept the ssh keys: {words}; once it is gone: {again}")

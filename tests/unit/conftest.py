@@ -27,7 +27,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording)
     (keys / "id_ed25519").write_text("private\n")
     (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    monkeypatch.setattr("gpuprov.cluster.leases.ENGINES", ())  # there is no other engine
+    monkeypatch.setattr("gpuprov.host.survey.ENGINES", ())  # there is no other engine
     monkeypatch.setattr(create_node_module, "refuse_answering", lambda *_, **__: None)
     world = World(tmp_path, recording)
     monkeypatch.setattr(host_room, "find_links", lambda: tuple(world.links))

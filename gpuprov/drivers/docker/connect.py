@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.drivers.registry import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +50,7 @@ def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signa
         raise HostNotReady(
             "the docker daemon does not answer",
             evidence=f"{address}: {exc}",
-            fix="start it with: sudo gpuprov host prepare --engine docker",
+            fix=f"start it with: {REGISTRY['docker'].prepare}",
         ) from exc
     return DockerDriver(DockerApi(client, address=address))
 
@@ -97,7 +98,7 @@ def require_socket(socket: Path) -> None:
         raise HostNotReady(
             "docker is not running on this machine",
             evidence=f"no socket at {socket}",
-            fix="install and start it with: sudo gpuprov host prepare --engine docker",
+            fix=f"install and start it with: {REGISTRY['docker'].prepare}",
         )
     if not os.access(socket, os.R_OK | os.W_OK):
         group = _group_of(socket)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,9 @@ def typed(world: World, monkeypatch: pytest.MonkeyPatch) -> Typed:
 
     module.connect = connect  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, MODULE, module)
-    monkeypatch.setattr(registry, "_OPENERS", dict.fromkeys(registry._OPENERS, MODULE))
+    entries = {name: replace(entry, module=MODULE) for name, entry in registry.REGISTRY.items()}
+    monkeypatch.setattr(registry, "REGISTRY", entries)
+    monkeypatch.setattr("gpuprov.host.survey.ENGINES", ("lxd",))
     monkeypatch.setattr("gpuprov.host.gpus.observe_gpus", lambda _mode: world.host)
     return Typed(world)
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster import secrets
-from gpuprov.cluster.leases import EngineAccess
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.drivers.base import NetworkRequest
+from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.cluster_down import cluster_down
+from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
 
@@ -72,13 +73,13 @@ def test_keys_of_what_is_no_clusters_name_are_never_removed(world: World, tmp_pa
     assert secrets.private_keys() == [b"private\n"]
 
 
-def other_engine(engine: FakeEngine, *, silent: bool = False, installed: bool = True) -> EngineAccess:
+def other_engine(engine: FakeEngine, *, silent: bool = False, installed: bool = True) -> EngineDoor:
     def connect() -> FakeDriver:
         if silent:
             raise HostNotReady("the other one does not answer", evidence="e", fix="f")
         return FakeDriver(engine)
 
-    return EngineAccess(name="other", open=connect, installed=lambda: installed)
+    return EngineDoor(name="other", open=connect, installed=lambda: installed)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +99,10 @@ def test_keys_stay_for_the_cluster_of_that_name_on_another_engine(
     labels = {"gpuprov.cluster": there}
     FakeDriver(other).create_network(NetworkRequest(name="gpbr0", labels=labels, address="10.0.3.1/24"))
     world.up(1)
-    access = other_engine(other, silent=silent, installed=installed)
-    engines = [EngineAccess(name=world.driver.name, open=lambda: world.driver, installed=lambda: True), access]
-    changed = cluster_down(world.driver, "lab", reporter=world.reporter, engines=engines).changed
+    elsewhere = other_engine(other, silent=silent, installed=installed)
+    changed = cluster_down(
+        world.driver, "lab", reporter=world.reporter, doors=[door_of(world.driver), elsewhere]
+    ).changed
     assert world.names == []
     assert ("removed the ssh keys" in changed) is (not words)
     assert secrets.private_keys() == ([b"private\n"] if words else [])

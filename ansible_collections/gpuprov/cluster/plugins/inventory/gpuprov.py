@@ -96,14 +96,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             from gpuprov.core.errors import GpuprovError
         except ImportError as error:
             raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
-        from gpuprov.cluster.find_engine import DEFAULT, open_answering
         from gpuprov.documents.inventory import read_inventory
+        from gpuprov.host.survey import host_doors
 
         try:
-            drivers, errors = open_answering()
-            if not drivers:
-                raise errors[DEFAULT]
-            inventory = read_inventory(list(drivers.values()))
+            inventory = read_inventory(host_doors())
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         return {

@@ -91,9 +91,9 @@ def act(module: Module) -> dict[str, Any]:
     if engine is not None:
         open_driver(engine)  # who names an engine is told why it does not answer
     board = look_at_gpus(host, host_neighbours())
-    silent = [one for one in board.silent if engine in (None, one.engine)]
-    for one in silent:
-        module.warn(f"{one.engine} does not answer, nobody knows what it holds: {one.error.what}; {one.error.fix}")
+    silent = {name: error for name, error in board.silent.items() if engine in (None, name)}
+    for name, error in silent.items():
+        module.warn(f"{name} does not answer, nobody knows what it holds: {error.what}; {error.fix}")
     can_be_leased = {unit.uuid for unit in host.units}
     gpus = []
     for row in board.rows:
@@ -116,7 +116,7 @@ def act(module: Module) -> dict[str, Any]:
             }
         )
     about = {"simulated": host.simulated, "driver": host.driver_version, "reason": host.reason}
-    return {"changed": False, "gpus": gpus, "silent": [one.engine for one in silent], **about}
+    return {"changed": False, "gpus": gpus, "silent": list(silent), **about}
 
 
 def main() -> None:

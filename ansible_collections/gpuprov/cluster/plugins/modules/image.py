@@ -87,14 +87,13 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
-    from gpuprov.cluster.find_engine import DEFAULT
     from gpuprov.drivers.registry import open_driver
     from gpuprov.host.gpus import observe_gpus
-    from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
+    from gpuprov.spec.models import DEFAULT_ENGINE, ClusterSpec, ImageSpec, NodesSpec
     from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
 
     wanted = module.params
-    driver, listener, check = open_driver(wanted["engine"] or DEFAULT), Listener(module), module.check_mode
+    driver, listener, check = open_driver(wanted["engine"] or DEFAULT_ENGINE), Listener(module), module.check_mode
     if wanted["state"] == "absent":
         image, changed = None, ensure_image_absent(driver, wanted["name"], reporter=listener, check=check)
     else:

@@ -1,0 +1,131 @@
+"""Every engine of this host asked side by side, each with a limit: one that hangs holds up nobody."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
+from gpuprov.drivers.registry import is_installed, open_driver
+from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from gpuprov.drivers.base import Driver
+
+ANSWER_S: Final = 10.0
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineDoor:
+    """How an engine of this host is reached.
+
+    Attributes:
+        installed: Whether it is there at all, so that its silence means something.
+    """
+
+    name: str
+    open: Callable[[], Driver]
+    installed: Callable[[], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey(Generic[Answer]):
+    """What the engines said; all three are by name, in the order in which the engines were asked.
+
+    Attributes:
+        answers: Of those that answered.
+        errors: Of those that are installed and did not: nobody knows what they have.
+        absent: Why those that are not on this machine did not: they have nothing.
+    """
+
+    answers: Mapping[str, Answer]
+    errors: Mapping[str, GpuprovError]
+    absent: Mapping[str, GpuprovError]
+
+    def require_answer(self) -> None:
+        """Go on only where an engine has answered.
+
+        Raises:
+            GpuprovError: None has; it is what the default engine said, unless another one alone is installed.
+        """
+        if not self.answers:
+            refusals = self.errors or self.absent
+            raise refusals.get(DEFAULT_ENGINE) or next(iter(refusals.values()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Refusal:
+    """Why an engine does not answer."""
+
+    error: GpuprovError
+    installed: bool
+
+
+def host_doors() -> tuple[EngineDoor, ...]:
+    """Every engine that gpuprov drives."""
+    return tuple(
+        EngineDoor(name=name, open=partial(open_driver, name), installed=partial(is_installed, name))
+        for name in ENGINES
+    )
+
+
+def survey(
+    doors: Sequence[EngineDoor], question: Callable[[Driver], Answer], *, timeout_s: float | None = None
+) -> Survey[Answer]:
+    """Open all engines and ask each the question, in a thread of its own.
+
+    Args:
+        doors: The engines.
+        question: Changes nothing: an engine that is late is left alone with it.
+        timeout_s: How long an engine has for both; None for ANSWER_S.
+    """
+    limit_s = ANSWER_S if timeout_s is None else timeout_s
+    said: dict[str, Answer | _Refusal] = {
+        door.name: _Refusal(error=_hangs(door.name, limit_s), installed=True) for door in doors
+    }
+    answers: SimpleQueue[tuple[str, Answer | _Refusal]] = SimpleQueue()
+
+    def work(door: EngineDoor) -> None:
+        answers.put((door.name, _ask(door, question)))
+
+    for door in doors:  # daemons, which end with the process, also where an engine hangs
+        Thread(target=work, args=(door,), daemon=True).start()
+    deadline_s = time.monotonic() + limit_s
+    with suppress(Empty):
+        for _ in doors:
+            name, answer = answers.get(timeout=max(0.0, deadline_s - time.monotonic()))
+            said[name] = answer
+    refusals = {name: answer for name, answer in said.items() if isinstance(answer, _Refusal)}
+    return Survey(
+        answers={name: answer for name, answer in said.items() if not isinstance(answer, _Refusal)},
+        errors={name: refusal.error for name, refusal in refusals.items() if refusal.installed},
+        absent={name: refusal.error for name, refusal in refusals.items() if not refusal.installed},
+    )
+
+
+def _ask(door: EngineDoor, question: Callable[[Driver], Answer]) -> Answer | _Refusal:
+    try:
+        return question(door.open())
+    except GpuprovError as error:
+        return _Refusal(error=error, installed=door.installed())
+    except Exception as error:  # noqa: BLE001 - whatever it is, what that engine has is not known
+        evidence = f"unexpected {type(error).__name__}: {error}"
+        fix = f"gpuprov doctor --engine {door.name}"
+        unknown = EngineError(f"{door.name} cannot be asked", evidence=evidence, fix=fix)
+        return _Refusal(error=unknown, installed=True)
+
+
+def _hangs(engine: str, limit_s: float) -> TimedOut:
+    return TimedOut(
+        f"{engine} does not answer",
+        evidence=f"nothing within {limit_s:g} s",
+        fix=f"see what it does: gpuprov doctor --engine {engine}",
+    )
