@@ -7,6 +7,7 @@ DOCUMENTATION = """
     short_description: Nodes made by gpuprov
     description:
         - Lists the nodes of every container engine of this machine that answers, of every cluster.
+        - An engine that is installed and does not answer within 10 seconds is left out, with a warning.
         - Groups are made for clusters, roles, engines and GPU models, as C(cluster_lab), C(role_slurm), C(engine_lxd)
           and C(gpu_nvidia_geforce_gtx_1080).
         - A name that nodes of two engines have is left out, with a warning.
