@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.build_image import match_images
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.drivers.registry import open_driver
 from gpuprov.host.survey import host_doors, survey
 from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
@@ -89,9 +88,7 @@ def _choose(
     ours = {engine: words for engine, (_, (words, _)) in seen.answers.items() if words}
     foreign = {engine: words for engine, (_, (_, words)) in seen.answers.items() if words}
     engine = decide_engine(what, ours or foreign, seen, creates=creates)  # what is foreign the verb itself refuses
-    if engine in seen.answers:
-        return seen.answers[engine][0]
-    return asked[engine].open() if engine in asked else open_driver(engine)
+    return seen.answers[engine][0] if engine in seen.answers else asked[engine].open()
 
 
 def find_elsewhere(name: str, doors: Sequence[EngineDoor], *, without: str) -> tuple[str, ...]:
