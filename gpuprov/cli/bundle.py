@@ -27,14 +27,14 @@ def command(session: Session, file: str | None, engine: str | None) -> None:
     from datetime import datetime, timezone
 
     from gpuprov.cli.runlog import log_folder
-    from gpuprov.cluster.find_engine import DEFAULT, ENGINES
     from gpuprov.core.report_file import ReportFile
     from gpuprov.drivers.registry import is_installed
+    from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
     from gpuprov.workflows.bundle import Sources, make_bundle
 
     path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
     sources = Sources(
-        engines=(cast("Engine", engine),) if engine else tuple(filter(is_installed, ENGINES)) or (DEFAULT,),
+        engines=(cast("Engine", engine),) if engine else tuple(filter(is_installed, ENGINES)) or (DEFAULT_ENGINE,),
         host=session.host,
         root=session.host.root,
         run_logs=log_folder(os.environ, uid=os.getuid()),

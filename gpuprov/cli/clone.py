@@ -27,6 +27,6 @@ def command(
     """Copy a stopped node. The copy gets an address, a host key and a GPU lease of its own."""
     from gpuprov.workflows.clone_node import CloneOrder, clone_node
 
-    driver = open_engine_of_nodes(engine, source)
+    driver = open_engine_of_nodes(session.host, engine, source)
     order = CloneOrder(source=source, name=name, address=addr, gpu_mode=cast("GpuMode", gpu_mode or "auto"))
     show_outcome(session, clone_node(driver, order, session.host, reporter=session.reporter))

@@ -21,5 +21,6 @@ def command(session: Session, name: str, engine: str | None) -> None:
     from gpuprov.workflows.cluster_down import cluster_down
 
     show_outcome(
-        session, cluster_down(open_engine_of_cluster(engine, name), name, session.host, reporter=session.reporter)
+        session,
+        cluster_down(open_engine_of_cluster(session.host, engine, name), name, session.host, reporter=session.reporter),
     )

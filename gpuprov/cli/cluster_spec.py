@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec, GpuMode, Role, Sharing
 
 
@@ -50,7 +51,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def wanted_spec(wanted: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
+def wanted_spec(host: Host, wanted: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
     """The spec that these options ask for, and its engine."""
     from gpuprov.planes import cluster_order as workflow
 
@@ -63,5 +64,5 @@ def wanted_spec(wanted: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
         sharing=cast("Sharing | None", wanted["sharing"]),
         gpu_mode=cast("GpuMode | None", wanted["gpu_mode"]),
     )
-    driver = workflow.wanted_engine(cast("str | None", wanted["engine"]), wishes)
+    driver = workflow.wanted_engine(host, cast("str | None", wanted["engine"]), wishes)
     return driver, workflow.wanted_spec(driver, wishes)

@@ -21,7 +21,7 @@ def command(session: Session, name: str, engine: str | None) -> None:
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.planes.rows import cluster_rows
 
-    rows = cluster_rows(open_engine_of_cluster(engine, name), name)
+    rows = cluster_rows(open_engine_of_cluster(session.host, engine, name), name)
     text = (
         render_nodes(rows, colour=session.colour)
         if rows

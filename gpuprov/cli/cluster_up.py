@@ -27,7 +27,7 @@ def command(session: Session, /, **wanted: object) -> int:
     from gpuprov.planes.rows import cluster_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
-    driver, spec = wanted_spec(wanted)
+    driver, spec = wanted_spec(session.host, wanted)
     order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
     result = cluster_up(driver, order, session.host, reporter=session.reporter)
     rows = cluster_rows(driver, spec.name)

@@ -60,6 +60,6 @@ def command(
         privileged=bool(wanted["privileged"]),
         gpu_mode=cast("GpuMode", gpu_mode or "auto"),
     )
-    driver = open_engine_of_cluster(engine, cluster, creates=True)
+    driver = open_engine_of_cluster(session.host, engine, cluster, creates=True)
     waiting = patience(cast("float | None", wanted["wait"]))
     show_outcome(session, create_node(driver, order, session.host, patience=waiting, reporter=session.reporter))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.tables import render_table
+from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--engine",
-    type=click.Choice(["lxd", "incus", "docker"]),
-    default="lxd",
+    type=click.Choice(ENGINES),
+    default=DEFAULT_ENGINE,
     show_default=True,
     help="The engine to check.",
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from gpuprov.cli.parameters import checked_cluster
+from gpuprov.drivers.registry import INSTALLABLE
+from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,16 +16,22 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
 
+Answer = TypeVar("Answer")
 DEFAULT_CLUSTER = "lab"
 
 engine_option: Callable[[Any], Any] = click.option(
     "--engine",
-    type=click.Choice(["lxd", "incus", "docker"]),
-    help="Engine that runs the nodes.  [default: the engine that has them; lxd for new nodes]",
+    type=click.Choice(ENGINES),
+    help=f"Engine that runs the nodes.  [default: the engine that has them; {DEFAULT_ENGINE} for new nodes]",
 )
 host_engine_option: Callable[[Any], Any] = click.option(
-    "--engine", type=click.Choice(["lxd", "docker"]), default="lxd", show_default=True, help="The engine to prepare."
+    "--engine",
+    type=click.Choice(INSTALLABLE),
+    default=DEFAULT_ENGINE,
+    show_default=True,
+    help="The engine to prepare.",
 )
 cluster_option: Callable[[Any], Any] = click.option(
     "--cluster",
@@ -41,51 +49,47 @@ gpu_mode_option: Callable[[Any], Any] = click.option(
 )
 
 
-def open_engine(engine: str | None) -> Driver:
+def open_engine(host: Host, engine: str | None) -> Driver:
     """Connect to the engine, or to the default one."""
-    from gpuprov.cluster.find_engine import DEFAULT
-    from gpuprov.drivers.registry import open_driver
-
-    return open_driver(engine or DEFAULT)
+    return host.open(engine or DEFAULT_ENGINE)
 
 
-def open_engine_of_nodes(engine: str | None, *names: str) -> Driver:
+def open_engine_of_nodes(host: Host, engine: str | None, *names: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the nodes."""
     from gpuprov.cluster.find_engine import engine_of_nodes
 
-    return open_engine(engine) if engine else engine_of_nodes(names)
+    return open_engine(host, engine) if engine else engine_of_nodes(names, host.engines)
 
 
-def open_engine_of_cluster(engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
+def open_engine_of_cluster(host: Host, engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the cluster, or that it is `created` on."""
     from gpuprov.cluster.find_engine import engine_of_cluster
 
-    return open_engine(engine) if engine else engine_of_cluster(cluster, creates=creates)
+    return open_engine(host, engine) if engine else engine_of_cluster(cluster, host.engines, creates=creates)
 
 
-def open_engine_of_image(engine: str | None, image: str) -> Driver:
+def open_engine_of_image(host: Host, engine: str | None, image: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the node image."""
     from gpuprov.cluster.find_engine import engine_of_image
 
-    return open_engine(engine) if engine else engine_of_image(image)
+    return open_engine(host, engine) if engine else engine_of_image(image, host.engines)
 
 
-def open_engines(session: Session, engine: str | None) -> list[Driver]:
-    """Connect to the engine that was asked for, else to all that answer; the default one's silence is mentioned.
+def ask_engines(session: Session, engine: str | None, question: Callable[[Driver], Answer]) -> list[Answer]:
+    """What the engine that was asked for answers, or else what all do; those that are silent are named.
 
     Raises:
-        HostNotReady: No engine answers.
+        GpuprovError: No engine responds.
     """
-    from gpuprov.cluster.find_engine import DEFAULT, open_answering
+    from gpuprov.host.survey import survey
 
     if engine:
-        return [open_engine(engine)]
-    drivers, errors = open_answering()
-    if DEFAULT in errors:
-        if not drivers:
-            raise errors[DEFAULT]
-        session.reporter.note(f"without {DEFAULT}: {errors[DEFAULT].what}")
-    return list(drivers.values())
+        return [question(open_engine(session.host, engine))]
+    seen = survey(session.host.engines, question)
+    seen.require_answer()
+    for name, error in seen.errors.items():
+        session.reporter.note(f"without {name}: {error.what}: {error.evidence}")
+    return list(seen.answers.values())
 
 
 def show_outcome(session: Session, outcome: Outcome) -> None:

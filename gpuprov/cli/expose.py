@@ -29,5 +29,8 @@ def command(
 
     exposure = Exposure(host_port=node_port if port is None else port, node_port=node_port, listen=listen or EVERYWHERE)
     show_outcome(
-        session, expose(open_engine_of_nodes(engine, node), node, exposure, session.host, reporter=session.reporter)
+        session,
+        expose(
+            open_engine_of_nodes(session.host, engine, node), node, exposure, session.host, reporter=session.reporter
+        ),
     )

@@ -36,7 +36,8 @@ def render_board(board: GpuBoard, *, colour: bool) -> str:
     lines = [render_table(_HEADERS, rows, colour=colour) if rows else f"no GPUs: {board.host.reason}"]
     lines += [f"waiting: {who}" for who in board.waiting]
     lines += [
-        f"{one.engine} does not respond; the GPUs that it holds are unknown: {one.error.what}" for one in board.silent
+        f"{engine} does not respond; the GPUs that it holds are unknown: {error.what}"
+        for engine, error in board.silent.items()
     ]
     return "\n".join(lines)
 
@@ -75,8 +76,8 @@ def board_document(board: GpuBoard) -> dict[str, Any]:
         "gpus": [_row_document(row, host.driver_version, simulated=host.simulated) for row in board.rows],
         "waiting": list(board.waiting),
         "silent": [
-            {"engine": one.engine, "what": one.error.what, "evidence": one.error.evidence, "fix": one.error.fix}
-            for one in board.silent
+            {"engine": engine, "what": error.what, "evidence": error.evidence, "fix": error.fix}
+            for engine, error in board.silent.items()
         ],
     }
 

@@ -11,7 +11,7 @@ from gpuprov.cli.engine import host_engine_option, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.workflows.prepare_host import HostEngine
+    from gpuprov.spec.models import Engine
 
 
 @click.command()
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     help="Size of a new LXD storage pool.",
 )
 @click.pass_obj
-def command(session: Session, engine: HostEngine, pool_size: int) -> None:
+def command(session: Session, engine: Engine, pool_size: int) -> None:
     """Prepare this machine for nodes; a second run changes nothing. Needs root.
 
     Installs and starts the engine if it is missing, and creates a btrfs pool for LXD if it has no copy-on-write

@@ -11,13 +11,13 @@ from gpuprov.cli.engine import host_engine_option, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.workflows.prepare_host import HostEngine
+    from gpuprov.spec.models import Engine
 
 
 @click.command()
 @host_engine_option
 @click.pass_obj
-def command(session: Session, engine: HostEngine) -> None:
+def command(session: Session, engine: Engine) -> None:
     """Revert what `host prepare` created, and nothing else; packages are kept. Needs root."""
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostRequest, undo_host, variables_for

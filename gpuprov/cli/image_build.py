@@ -33,5 +33,5 @@ def command(
 
     spec = ClusterSpec(image=ImageSpec(base=base, packages=packages), nodes=NodesSpec(role=role))
     gpus = find_gpus(session.host, cast("GpuMode", gpu_mode or "auto"), reporter=session.reporter)
-    ensured = build_image(open_engine(engine), spec, session.host, gpus, reporter=session.reporter)
+    ensured = build_image(open_engine(session.host, engine), spec, session.host, gpus, reporter=session.reporter)
     show_outcome(session, Outcome(changed=(f"built image {ensured.image.name}",) if ensured.built else ()))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engines
+from gpuprov.cli.engine import ask_engines, engine_option
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def command(session: Session, engine: str | None) -> None:
     from gpuprov.cluster.build_image import list_images
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
 
-    found = [(driver.name, image) for driver in open_engines(session, engine) for image in list_images(driver)]
+    answers = ask_engines(session, engine, lambda driver: (driver.name, list_images(driver)))
+    found = [(name, image) for name, images in answers for image in images]
     rows = [
         (
             image.name,

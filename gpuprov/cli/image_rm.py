@@ -20,4 +20,6 @@ def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a node image, by name or by the first digits of its fingerprint. Nodes created from it are kept."""
     from gpuprov.workflows.image_verbs import remove
 
-    show_outcome(session, remove(open_engine_of_image(engine, name), name, session.host, reporter=session.reporter))
+    show_outcome(
+        session, remove(open_engine_of_image(session.host, engine, name), name, session.host, reporter=session.reporter)
+    )

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import open_engines
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def command(session: Session, wanted: str, host: str | None) -> None:
     """Print the nodes of all engines as an Ansible inventory; also works as an inventory script."""
     from gpuprov.documents.inventory import read_inventory, render_graph, render_script
 
-    inventory = read_inventory(open_engines(session, None), session.host)
+    inventory = read_inventory(session.host)
     for warning in inventory.warnings:
         session.reporter.warn(warning)
     if host is not None:

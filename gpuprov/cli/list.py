@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engines
+from gpuprov.cli.engine import ask_engines, engine_option
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
     """List the nodes of all clusters on all engines."""
     from gpuprov.planes.rows import list_rows
 
-    rows = [row for driver in open_engines(session, engine) for row in list_rows(driver, everything=everything)]
+    rows = [*chain.from_iterable(ask_engines(session, engine, partial(list_rows, everything=everything)))]
     cells = [
         (row.name, row.cluster, row.engine, row.role, row.status, row.address, row.private_address, len(row.gpus))
         for row in rows

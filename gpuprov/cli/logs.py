@@ -21,7 +21,7 @@ def command(session: Session, node: str, engine: str | None) -> None:
     """Show a node's console output, such as its boot messages."""
     from gpuprov.workflows.node_verbs import get_node
 
-    driver = open_engine_of_nodes(engine, node)
+    driver = open_engine_of_nodes(session.host, engine, node)
     get_node(driver, node)
     log = driver.logs(node)
     session.show({"node": node, "log": log}, log)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.core.errors import GpuprovError
 from gpuprov.core.names import check_cluster_name, check_node_name, expand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+COMPLETION_S = 1.0
 
 
 def checked_cluster(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
@@ -59,13 +59,13 @@ def given_command(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def complete_nodes(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of nodes that begin so, on every engine that answers."""
-    from gpuprov.cluster.find_engine import open_answering
+    """Names of nodes that begin so, on every engine that answers while somebody waits at a keyboard."""
+    from gpuprov.host.local import LocalHost
+    from gpuprov.host.survey import survey
 
-    with contextlib.suppress(GpuprovError):
-        nodes = [node for driver in open_answering()[0].values() for node in driver.list_nodes()]
-        return [node.name for node in nodes if node.ours and node.name.startswith(incomplete)]
-    return []
+    seen = survey(LocalHost().engines, lambda driver: driver.list_nodes(), timeout_s=COMPLETION_S)
+    nodes = [node for found in seen.answers.values() for node in found]
+    return [node.name for node in nodes if node.ours and node.name.startswith(incomplete)]
 
 
 def _nothing(_context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:

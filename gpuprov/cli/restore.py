@@ -23,5 +23,6 @@ def command(session: Session, node: str, label: str, engine: str | None) -> None
     from gpuprov.workflows.node_verbs import restore
 
     show_outcome(
-        session, restore(open_engine_of_nodes(engine, node), node, label, session.host, reporter=session.reporter)
+        session,
+        restore(open_engine_of_nodes(session.host, engine, node), node, label, session.host, reporter=session.reporter),
     )

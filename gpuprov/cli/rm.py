@@ -21,4 +21,7 @@ def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> Non
     """Remove nodes, running or not, with all their data. Nodes with a running Slurm job are refused."""
     from gpuprov.workflows.node_verbs import remove
 
-    show_outcome(session, remove(open_engine_of_nodes(engine, *nodes), nodes, session.host, reporter=session.reporter))
+    show_outcome(
+        session,
+        remove(open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter),
+    )

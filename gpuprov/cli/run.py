@@ -10,6 +10,7 @@ import click
 from gpuprov.cli.engine import gpu_mode_option, open_engine
 from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
 from gpuprov.cli.parameters import given_command
+from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -27,7 +28,7 @@ _BROKEN_PIPE = 128 + 13  # what a shell says of a command that nobody reads any 
 @gpu_mode_option
 @click.option(
     "--engine",
-    type=click.Choice(["lxd", "incus", "docker"]),
+    type=click.Choice(ENGINES),
     default="docker",
     show_default=True,
     help="Engine that runs the job.",
@@ -54,7 +55,7 @@ def command(session: Session, /, argv: tuple[str, ...], engine: str, gpu_mode: s
         gpu_mode=cast("GpuMode", gpu_mode or "auto"),
     )
     waiting = patience(cast("float | None", wanted["wait"]))
-    driver = open_engine(engine)
+    driver = open_engine(session.host, engine)
     try:
         return run_job(driver, order, session.host, patience=waiting, write=_write, reporter=session.reporter)
     except BrokenPipeError:

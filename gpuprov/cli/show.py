@@ -22,7 +22,7 @@ def command(session: Session, node: str, engine: str | None) -> None:
     """Show all details of a node: labels, addresses, devices, mounts, ports, snapshots."""
     from gpuprov.workflows.node_verbs import get_node
 
-    state = get_node(open_engine_of_nodes(engine, node), node)
+    state = get_node(open_engine_of_nodes(session.host, engine, node), node)
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]
     lines += [f"  address   {interface} {address}" for interface, address in sorted(state.addresses.items())]
     lines += [f"  device    {device.path} {device.major}:{device.minor}" for device in state.devices]

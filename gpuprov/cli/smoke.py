@@ -51,7 +51,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         )
     else:
         nodes = expand(",".join(given["nodes"])) if given["nodes"] else None
-        driver = open_engine_of_cluster(given["engine"], given["cluster"])
+        driver = open_engine_of_cluster(session.host, given["engine"], given["cluster"])
         results = smoke_nodes(driver, given["cluster"], wanted, nodes=nodes, reporter=session.reporter)
     passed = all(result.verdict == "pass" for result in results)
     document = {

@@ -23,5 +23,8 @@ def command(session: Session, node: str, label: str, engine: str | None) -> None
     from gpuprov.workflows.node_verbs import snapshot
 
     show_outcome(
-        session, snapshot(open_engine_of_nodes(engine, node), node, label, session.host, reporter=session.reporter)
+        session,
+        snapshot(
+            open_engine_of_nodes(session.host, engine, node), node, label, session.host, reporter=session.reporter
+        ),
     )

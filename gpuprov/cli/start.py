@@ -21,4 +21,7 @@ def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> Non
     """Start nodes, such as c000 or c[000-003]."""
     from gpuprov.workflows.node_verbs import start
 
-    show_outcome(session, start(open_engine_of_nodes(engine, *nodes), nodes, session.host, reporter=session.reporter))
+    show_outcome(
+        session,
+        start(open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter),
+    )

@@ -23,5 +23,6 @@ def command(session: Session, node: str, port: int, engine: str | None) -> None:
     from gpuprov.workflows.node_verbs import unexpose
 
     show_outcome(
-        session, unexpose(open_engine_of_nodes(engine, node), node, port, session.host, reporter=session.reporter)
+        session,
+        unexpose(open_engine_of_nodes(session.host, engine, node), node, port, session.host, reporter=session.reporter),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.assets import find_asset
 from gpuprov.cluster.design import gpu_paths
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
+from gpuprov.gpu.simulator import SIMULATOR_VARIABLE
 from gpuprov.render.templates import render
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.drivers.base import NodeState
 
-SIMULATOR = File(path="/etc/environment", content=b"NUMBA_ENABLE_CUDASIM=1\n")  # for users who log in by ssh
+SIMULATOR = File(path="/etc/environment", content=f"{SIMULATOR_VARIABLE}=1\n".encode())  # for users who log in by ssh
 
 
 @dataclass(frozen=True, kw_only=True)

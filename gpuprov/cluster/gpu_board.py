@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import GpuprovError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from gpuprov.cluster.leases import Neighbours
-    from gpuprov.gpu.allocate import Lease, Silent
+    from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import Gpu, HostGpus
 
 
@@ -42,13 +43,13 @@ class GpuBoard:
     Attributes:
         leases: Of all engines that answer.
         waiting: Who stands in the queue, the first one first.
-        silent: Engines that are installed but do not respond, so that the GPUs they hold are unknown.
+        silent: Why engines that are installed do not respond: the GPUs they hold are unknown.
     """
 
     host: HostGpus
     leases: tuple[Lease, ...]
     waiting: tuple[str, ...] = ()
-    silent: tuple[Silent, ...] = ()
+    silent: Mapping[str, GpuprovError] = field(default_factory=dict)
 
     @property
     def rows(self) -> tuple[GpuRow, ...]:
@@ -58,12 +59,12 @@ class GpuBoard:
 
 def look_at_gpus(host: HostGpus, neighbours: Neighbours) -> GpuBoard:
     """Ask every engine of the host for its leases."""
-    survey = neighbours.survey()
+    seen = neighbours.survey()
     return GpuBoard(
         host=host,
-        leases=survey.leases,
+        leases=tuple(chain.from_iterable(seen.answers.values())),
         waiting=tuple(f"{request.node} ({request.size}, {request.sharing})" for request in neighbours.waiting()),
-        silent=survey.silent,
+        silent=seen.errors,
     )
 
 
@@ -138,8 +139,7 @@ def watch_gpus(
 
 def _remember(before: GpuBoard, now: GpuBoard) -> GpuBoard:
     """Who does not answer has neither taken nor released anything, as far as anybody knows."""
-    silent = {one.engine for one in now.silent}
-    return replace(now, leases=(*now.leases, *(lease for lease in before.leases if lease.engine in silent)))
+    return replace(now, leases=(*now.leases, *(lease for lease in before.leases if lease.engine in now.silent)))
 
 
 def compare_sights(before: Sight, now: Sight) -> tuple[GpuChange, ...]:
@@ -149,13 +149,13 @@ def compare_sights(before: Sight, now: Sight) -> tuple[GpuChange, ...]:
         changes.append(GpuChange(kind="error" if now.error else "recovered", text=now.error))
     if before.board.host.driver_version != now.board.host.driver_version:
         changes.append(GpuChange(kind="driver", text=now.board.host.driver_version))
-    silent = [{one.engine: one for one in sight.board.silent} for sight in (before, now)]
+    was_silent, is_silent = before.board.silent, now.board.silent
     changes += [
-        GpuChange(kind="silent", text=f"{engine}: {one.error.what}: {one.error.evidence}")
-        for engine, one in silent[1].items()
-        if engine not in silent[0]
+        GpuChange(kind="silent", text=f"{engine}: {error.what}: {error.evidence}")
+        for engine, error in is_silent.items()
+        if engine not in was_silent
     ]
-    changes += [GpuChange(kind="answers", text=engine) for engine in silent[0] if engine not in silent[1]]
+    changes += [GpuChange(kind="answers", text=engine) for engine in was_silent if engine not in is_silent]
     return (*changes, *_compare_rows(before.board, now.board))
 
 

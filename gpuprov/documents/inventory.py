@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.secrets import key_folder
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER, LABEL_ROLE, ROLE_JOB
+from gpuprov.host.survey import survey
 from gpuprov.planes.rows import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.host.base import Host
     from gpuprov.spec.models import GpuMode
@@ -42,19 +44,24 @@ class Inventory:
     warnings: tuple[str, ...] = field(default=())
 
 
-def read_inventory(drivers: Sequence[Driver], host: Host) -> Inventory:
+def read_inventory(host: Host) -> Inventory:
     """Ask each engine for its nodes, and the host for their GPUs; two or three calls in all.
 
     Raises:
-        EngineError: An engine that was opened does not answer.
+        GpuprovError: No engine answers.
     """
-    found = [
-        (driver.name, node)
-        for driver in drivers
-        for node in driver.list_nodes()
-        if node.ours and node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB
-    ]
-    return build_inventory(found, host.all_gpus)
+    seen = survey(host.engines, lambda driver: [(driver.name, node) for node in driver.list_nodes() if _is_host(node)])
+    seen.require_answer()
+    inventory = build_inventory([*chain.from_iterable(seen.answers.values())], host.all_gpus)
+    return replace(inventory, warnings=(*starmap(_without, seen.errors.items()), *inventory.warnings))
+
+
+def _is_host(node: NodeState) -> bool:
+    return node.ours and node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB
+
+
+def _without(engine: str, error: GpuprovError) -> str:
+    return f"the inventory is without the nodes of {engine}: {error.what}\nevidence: {error.evidence}\nfix: {error.fix}"
 
 
 def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observe) -> Inventory:

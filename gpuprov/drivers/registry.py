@@ -1,4 +1,4 @@
-"""The engines gpuprov drives, by name; a driver's module and SDK are loaded when it is opened."""
+"""The one table of the engines that gpuprov drives; a driver's module and SDK are loaded when it is opened."""
 
 from __future__ import annotations
 
@@ -6,32 +6,63 @@ import importlib
 import os
 import platform
 import shutil
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
 
 from gpuprov.core.errors import UsageError
+from gpuprov.spec.models import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.drivers.base import Driver
+    from gpuprov.spec.models import Engine
 
-_OPENERS = {
-    "lxd": "gpuprov.drivers.lxd.connect",
-    "incus": "gpuprov.drivers.lxd.connect",
-    "docker": "gpuprov.drivers.docker.connect",
-}
 
-_DAEMONS = {
-    "lxd": ("lxd", "/snap/bin/lxd"),
-    "incus": ("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd"),
-    "docker": ("dockerd", "/snap/bin/dockerd"),
+@dataclass(frozen=True, kw_only=True)
+class EngineEntry:
+    """What differs from engine to engine before it is opened.
+
+    Attributes:
+        module: Has the function `connect`, which opens it.
+        daemons: Names or paths of its daemon.
+        prepare: What to type where it is not installed or does not run.
+        packages: What `host prepare` installs for it, as the one-line list that apt-get takes; empty where it does not.
+    """
+
+    module: str
+    daemons: tuple[str, ...]
+    prepare: str
+    packages: str = ""
+
+
+REGISTRY: Final[Mapping[Engine, EngineEntry]] = {
+    "lxd": EngineEntry(
+        module="gpuprov.drivers.lxd.connect",
+        daemons=("lxd", "/snap/bin/lxd"),
+        prepare="sudo gpuprov host prepare",
+        packages="lxd lxd-client mmdebstrap btrfs-progs",
+    ),
+    "incus": EngineEntry(
+        module="gpuprov.drivers.lxd.connect",
+        daemons=("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd"),
+        prepare="sudo apt-get install incus && sudo systemctl start incus",
+    ),
+    "docker": EngineEntry(
+        module="gpuprov.drivers.docker.connect",
+        daemons=("dockerd", "/snap/bin/dockerd"),
+        prepare="sudo gpuprov host prepare --engine docker",
+        packages="docker.io mmdebstrap",
+    ),
 }
+INSTALLABLE: Final = tuple(name for name, entry in REGISTRY.items() if entry.packages)  # by `host prepare`
 _ADMIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # Debian's dockerd is there, which is not in every user's PATH
-ENGINES = tuple(_OPENERS)
 
 
-def is_installed(engine: str) -> bool:
+def is_installed(engine: Engine) -> bool:
     """Whether the engine's daemon is on this machine, running or not."""
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *_ADMIN))
-    return any(shutil.which(program, path=places) for program in _DAEMONS[engine])
+    return any(shutil.which(program, path=places) for program in REGISTRY[engine].daemons)
 
 
 def open_driver(engine: str, *, host: str = "") -> Driver:
@@ -41,13 +72,13 @@ def open_driver(engine: str, *, host: str = "") -> Driver:
         UsageError: no engine of that name.
         HostNotReady: the engine is not installed, not running, or this user may not use it.
     """
-    module = _OPENERS.get(engine)
-    if module is None:
+    entry = REGISTRY.get(cast("Engine", engine))
+    if entry is None:
         raise UsageError(
             f"unknown engine {engine!r}",
-            evidence=f"engines: {', '.join(_OPENERS)}",
-            fix="set `engine: lxd` in the spec",
+            evidence=f"engines: {', '.join(REGISTRY)}",
+            fix=f"set `engine: {DEFAULT_ENGINE}` in the spec",
         )
-    driver = cast("Driver", importlib.import_module(module).connect(engine))
+    driver = cast("Driver", importlib.import_module(entry.module).connect(engine))
     driver.host = host or platform.node()
     return driver

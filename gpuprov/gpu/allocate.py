@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.models import Gpu, HostGpus
@@ -84,14 +84,6 @@ class GpusTaken(UsageError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Silent:
-    """An engine that is installed but does not respond: the GPUs of its containers are unknown."""
-
-    engine: str
-    error: GpuprovError
-
-
-@dataclass(frozen=True, kw_only=True)
 class Claims:
     """What an engine's own nodes do not show.
 
@@ -99,13 +91,13 @@ class Claims:
         engine: Whose own nodes these do not show.
         leases: Of nodes of other engines.
         waiting: Requests that came earlier and wait, the oldest first.
-        silent: Engines that do not answer.
+        silent: Why engines that are installed do not answer: nobody knows which GPUs their containers hold.
     """
 
     engine: str = ""
     leases: tuple[Lease, ...] = ()
     waiting: tuple[LeaseRequest, ...] = ()
-    silent: tuple[Silent, ...] = ()
+    silent: Mapping[str, GpuprovError] = field(default_factory=dict)
 
 
 def allocate(
@@ -169,14 +161,14 @@ def _serves(lease: Lease, request: LeaseRequest) -> bool:
     return len(lease.gpus) == request.count and (request.among is None or set(lease.gpus) <= set(request.among))
 
 
-def _refuse_blindness(silent: Sequence[Silent]) -> None:
+def _refuse_blindness(silent: Mapping[str, GpuprovError]) -> None:
     if silent:
-        names = " and ".join(one.engine for one in silent)
+        names = " and ".join(silent)
         verb = "does" if len(silent) == 1 else "do"
         raise HostNotReady(
             f"cannot tell which GPUs are free: {names} {verb} not respond, so the GPUs of its containers are unknown",
-            evidence="; ".join(f"{one.engine}: {one.error.what}: {one.error.evidence}" for one in silent),
-            fix="; ".join(one.error.fix for one in silent),
+            evidence="; ".join(f"{engine}: {error.what}: {error.evidence}" for engine, error in silent.items()),
+            fix="; ".join(error.fix for error in silent.values()),
         )
 
 

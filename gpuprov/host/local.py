@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.core.errors import UsageError
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
-from gpuprov.drivers.registry import ENGINES, is_installed, open_driver
+from gpuprov.drivers.registry import is_installed, open_driver
 from gpuprov.host import links
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.survey import EngineDoor
+from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,14 +1,24 @@
-"""How the engines of a host are reached."""
+"""All engines of a host queried side by side, each with a limit: one that hangs does not hold up the others."""
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
+from gpuprov.spec.models import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.drivers.base import Driver
+
+ANSWER_S: Final = 10.0
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,3 +32,90 @@ class EngineDoor:
     name: str
     open: Callable[[], Driver]
     installed: Callable[[], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey(Generic[Answer]):
+    """What the engines said; all three are by name, in the order in which the engines were asked.
+
+    Attributes:
+        answers: Of those that answered.
+        errors: Of those that are installed and did not: nobody knows what they have.
+        absent: Why those that are not on this machine did not: they have nothing.
+    """
+
+    answers: Mapping[str, Answer]
+    errors: Mapping[str, GpuprovError]
+    absent: Mapping[str, GpuprovError]
+
+    def require_answer(self) -> None:
+        """Go on only where an engine has answered.
+
+        Raises:
+            GpuprovError: None has; it is what the default engine said, unless another one alone is installed.
+        """
+        if not self.answers:
+            refusals = self.errors or self.absent
+            raise refusals.get(DEFAULT_ENGINE) or next(iter(refusals.values()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Refusal:
+    """Why an engine does not answer."""
+
+    error: GpuprovError
+    installed: bool
+
+
+def survey(
+    doors: Sequence[EngineDoor], question: Callable[[Driver], Answer], *, timeout_s: float | None = None
+) -> Survey[Answer]:
+    """Open all engines and ask each the question, in a thread of its own.
+
+    Args:
+        doors: The engines.
+        question: Changes nothing: an engine that is late is left alone with it.
+        timeout_s: How long an engine has for both; None for ANSWER_S.
+    """
+    limit_s = ANSWER_S if timeout_s is None else timeout_s
+    said: dict[str, Answer | _Refusal] = {
+        door.name: _Refusal(error=_hangs(door.name, limit_s), installed=True) for door in doors
+    }
+    answers: SimpleQueue[tuple[str, Answer | _Refusal]] = SimpleQueue()
+
+    def work(door: EngineDoor) -> None:
+        answers.put((door.name, _ask(door, question)))
+
+    for door in doors:  # daemons, which end with the process, also where an engine hangs
+        Thread(target=work, args=(door,), daemon=True).start()
+    deadline_s = time.monotonic() + limit_s
+    with suppress(Empty):
+        for _ in doors:
+            name, answer = answers.get(timeout=max(0.0, deadline_s - time.monotonic()))
+            said[name] = answer
+    refusals = {name: answer for name, answer in said.items() if isinstance(answer, _Refusal)}
+    return Survey(
+        answers={name: answer for name, answer in said.items() if not isinstance(answer, _Refusal)},
+        errors={name: refusal.error for name, refusal in refusals.items() if refusal.installed},
+        absent={name: refusal.error for name, refusal in refusals.items() if not refusal.installed},
+    )
+
+
+def _ask(door: EngineDoor, question: Callable[[Driver], Answer]) -> Answer | _Refusal:
+    try:
+        return question(door.open())
+    except GpuprovError as error:
+        return _Refusal(error=error, installed=door.installed())
+    except Exception as error:  # noqa: BLE001 - whatever it is, what that engine has is not known
+        evidence = f"unexpected {type(error).__name__}: {error}"
+        fix = f"gpuprov doctor --engine {door.name}"
+        unknown = EngineError(f"{door.name} cannot be queried", evidence=evidence, fix=fix)
+        return _Refusal(error=unknown, installed=True)
+
+
+def _hangs(engine: str, limit_s: float) -> TimedOut:
+    return TimedOut(
+        f"{engine} does not respond",
+        evidence=f"no response within {limit_s:g} s",
+        fix=f"check the engine: gpuprov doctor --engine {engine}",
+    )

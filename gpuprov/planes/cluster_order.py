@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.names import check_cluster_name
-from gpuprov.drivers.registry import open_driver
 from gpuprov.planes.registry import load_spec
 from gpuprov.spec.models import ClusterSpec
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import Engine, GpuMode, Role, Sharing
 
 DEFAULT_CLUSTER = "lab"
@@ -39,7 +39,7 @@ class Wishes:
     verify: bool = False
 
 
-def wanted_engine(engine: str | None, wishes: Wishes) -> Driver:
+def wanted_engine(host: Host, engine: str | None, wishes: Wishes) -> Driver:
     """The engine of that name, else the file's, else the one that has the cluster, else the default one.
 
     Raises:
@@ -47,10 +47,10 @@ def wanted_engine(engine: str | None, wishes: Wishes) -> Driver:
         HostNotReady: The engine does not answer.
     """
     if engine is not None:
-        return open_driver(engine)
+        return host.open(engine)
     if wishes.file is not None:
-        return open_driver(load_spec(wishes.file).engine)
-    return engine_of_cluster(wanted_name(wishes), creates=True)
+        return host.open(load_spec(wishes.file).engine)
+    return engine_of_cluster(wanted_name(wishes), host.engines, creates=True)
 
 
 def wanted_name(wishes: Wishes) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal, get_args
 
 Role = str  # which there are, planes/registry.py says
 Sharing = Literal["shared", "exclusive"]
 GpuMode = Literal["auto", "real", "simulated"]
 Engine = Literal["lxd", "incus", "docker"]
+ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
+DEFAULT_ENGINE: Final[Engine] = "lxd"  # for what is new
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +92,7 @@ class ClusterSpec:
     """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md)."""
 
     name: str = "lab"
-    engine: Engine = "lxd"
+    engine: Engine = DEFAULT_ENGINE
     nodes: NodesSpec = field(default_factory=NodesSpec)
     gpus: GpuSpec = field(default_factory=GpuSpec)
     network: NetworkSpec = field(default_factory=NetworkSpec)

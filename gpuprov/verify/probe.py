@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 GPU_MAJOR = 195
 MKNOD_FOLDERS = ("/dev", "/root")
 LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
-SIMULATED_GPU = {"NUMBA_ENABLE_CUDASIM": "1"}
 MOST_SAMPLES = 240
 SIMULATION = "@simulation"
 TAIL = 2000
@@ -388,7 +387,7 @@ def finish(started: Facts) -> Facts:
 def start_kernels(wanted: Facts) -> Facts:
     """Start the smoke kernels, all in one process."""
     argv = ["python3", "-m", "smoke_kernels", *wanted["names"], "--json", *wanted["options"]]
-    return start(argv, SIMULATED_GPU if wanted["simulated"] else {}, wanted["timeout_s"])
+    return start(argv, wanted["environment"], wanted["timeout_s"])
 
 
 def start_questions(questions: Facts, simulation: Facts | None) -> Facts:

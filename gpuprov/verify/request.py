@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.verify.checks.network import PRIVATE, PUBLIC
 from gpuprov.verify.models import Observation
 from gpuprov.verify.program import probe_program
@@ -105,7 +106,8 @@ def _kernels(expected: Expectation, timeout_s: float, work: Work) -> dict[str, o
         if expected.simulated:
             options += ["--repeats", "2"]  # its default of one run for some kernels cannot show nondeterminism
     options += ["--all-devices", *stand_for(expected)]
-    return {"names": KERNELS, "options": options, "simulated": expected.simulated, "timeout_s": timeout_s}
+    environment = simulator_environment(simulated=expected.simulated)
+    return {"names": KERNELS, "options": options, "environment": environment, "timeout_s": timeout_s}
 
 
 def stand_for(expected: Expectation) -> list[str]:

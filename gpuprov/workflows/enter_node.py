@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.secrets import ensure_ssh_key, key_folder
 from gpuprov.core.errors import EngineError
 from gpuprov.core.execution import run_attached
-from gpuprov.drivers.base import LABEL_CLUSTER, File
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, File
+from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.workflows.node_verbs import get_running
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ _AUTHORIZED = "/root/.ssh/authorized_keys"
 def run_in_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
     """Run a command with this terminal attached; returns its exit status."""
     node = get_running(driver, name)
-    environment = {"NUMBA_ENABLE_CUDASIM": "1"} if node.labels.get("gpuprov.access") == "simulated" else {}
+    environment = simulator_environment(simulated=node.labels.get(LABEL_ACCESS) == "simulated")
     return run_attached(driver.attach_argv(name, list(argv), environment=environment))
 
 

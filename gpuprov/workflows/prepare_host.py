@@ -7,13 +7,15 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
+from gpuprov.drivers.registry import REGISTRY
 from gpuprov.provision.inventory import Target
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
+from gpuprov.spec.models import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,14 +23,13 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
     from gpuprov.provision.playbook import PlayResult
+    from gpuprov.spec.models import Engine
 
     RunPlay = Callable[..., PlayResult]
 
-HostEngine = Literal["lxd", "docker"]
 LXD_FOLDERS = ("/var/lib/lxd", "/var/snap/lxd/common/lxd")  # of the distributions, which the role knows
 PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
-PACKAGES: dict[HostEngine, str] = {"lxd": "lxd lxd-client mmdebstrap btrfs-progs", "docker": "docker.io mmdebstrap"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +37,7 @@ class HostRequest:
     """What to make of this machine.
 
     Attributes:
-        engine: Which engine to prepare it for.
+        engine: Which engine to prepare it for; one of those that can be installed.
         roles_path: The folder with the roles.
         pool_size_gib: Size of the storage pool to make where there is none with copy on write.
         bridges: The nodes' bridges, to be let through Docker's FORWARD chain.
@@ -44,13 +45,13 @@ class HostRequest:
     """
 
     roles_path: Path
-    engine: HostEngine = "lxd"
+    engine: Engine = DEFAULT_ENGINE
     pool_size_gib: int = 30
     bridges: tuple[str, ...] = ("gpbr0",)
     variables: tuple[tuple[str, object], ...] = ()
 
 
-def variables_for(engine: HostEngine, environment: Mapping[str, str]) -> tuple[tuple[str, object], ...]:
+def variables_for(engine: Engine, environment: Mapping[str, str]) -> tuple[tuple[str, object], ...]:
     """The role's variables by which the engine that this user's environment names is meant: LXD_DIR is a folder."""
     folder = environment.get("LXD_DIR", "").rstrip("/")
     if engine != "lxd" or not folder or folder in LXD_FOLDERS:
@@ -76,7 +77,7 @@ def undo_host(request: HostRequest, host: Host, *, reporter: Reporter, run: RunP
         PlaybookError: A step failed.
     """
     outcome = _apply(request, "undo", host, verb="undo", reporter=reporter, run=run)
-    packages = PACKAGES[request.engine]
+    packages = REGISTRY[request.engine].packages
     reporter.note(f"packages are kept; to remove them: apt-get remove {packages} && apt-get autoremove")
     return outcome
 
@@ -116,11 +117,12 @@ def explain(failed: TaskFailed) -> HostNotReady | TaskFailed:
     )
 
 
-def _require_root(verb: str, engine: HostEngine, uid: int, program: str) -> None:
+def _require_root(verb: str, engine: Engine, uid: int, program: str) -> None:
     if uid != 0:
         # sudo's path is not the user's: name the program by its place
+        flag = "" if engine == DEFAULT_ENGINE else f" --engine {engine}"
         raise HostNotReady(
             f"`host {verb}` needs root",
             evidence=f"this process runs as uid {uid}",
-            fix=f"sudo {Path(program).resolve()} host {verb}{'' if engine == 'lxd' else f' --engine {engine}'}",
+            fix=f"sudo {Path(program).resolve()} host {verb}{flag}",
         )

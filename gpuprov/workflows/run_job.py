@@ -28,6 +28,7 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.ask import Default, GpuWish, decide_ask
+from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.planes.registry import PLAIN, check_spec
 from gpuprov.spec.models import ClusterSpec, MountSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.variables import read_variables
@@ -201,7 +202,7 @@ def _plan(
     design = design_node(spec, request.node, attachments=(), gpus=gpus, sharing=request.sharing, place=place)
     labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}
     wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
-    kernels = {"NUMBA_ENABLE_CUDASIM": "1"} if design.access == "simulated" else {}
+    kernels = simulator_environment(simulated=design.access == "simulated")
     return replace(wanted, environment={**kernels, **wanted.environment})
 
 

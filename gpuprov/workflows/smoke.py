@@ -14,6 +14,7 @@ from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.execution import run
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_ACCESS
+from gpuprov.gpu.simulator import SIMULATOR_VARIABLE, simulator_environment
 from gpuprov.verify.models import Expectation
 from gpuprov.verify.request import stand_for
 from gpuprov.verify.smoke_document import read_document
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.verify.smoke_result import SmokeResult, Wanted
 
-_SIMULATOR = {"NUMBA_ENABLE_CUDASIM": "1"}
-_NO_SIMULATOR = {"NUMBA_ENABLE_CUDASIM": "0"}
 _NO_DEVICE = 3  # of the smoke kernels' exit codes
 _WORKERS_MIN = 4
 
@@ -111,7 +110,7 @@ def smoke_local(wanted: Wanted, host: HostGpus, *, python: str = sys.executable)
         wanted.argv(python, *more),
         timeout_s=wanted.timeout_s(1 if host.simulated else len(host.gpus)),
         cwd=folder,
-        environment=_SIMULATOR if host.simulated else _NO_SIMULATOR,
+        environment={SIMULATOR_VARIABLE: "0", **simulator_environment(simulated=host.simulated)},
         check=False,
     )
     document = read_document({"stdout": done.stdout})
@@ -130,7 +129,7 @@ def smoke_local(wanted: Wanted, host: HostGpus, *, python: str = sys.executable)
 def _smoke_node(driver: Driver, node: NodeState, wanted: Wanted) -> SmokeResult:
     access = node.labels.get(LABEL_ACCESS, "none")
     place = Expectation(node=node.name, status="running", access=access, gpus=leased_uuids(node))
-    environment = _SIMULATOR if place.simulated else {}
+    environment = simulator_environment(simulated=place.simulated)
     try:
         done = driver.run(
             node.name,

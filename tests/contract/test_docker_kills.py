@@ -37,7 +37,7 @@ class DyingApi(DockerApi):
     """Dies before the nth request that changes something, and stays dead."""
 
     def __init__(self, alive: DockerApi, *, nth: int) -> None:
-        super().__init__(alive.client)
+        super().__init__(alive.client, address=alive.address)
         self.left = nth
 
     def _request(self, method: str, path: str, **options: Any) -> Any:
@@ -145,7 +145,8 @@ class InterruptedApi(DockerApi):
 
 def test_a_job_that_is_interrupted_while_it_is_made_goes(bench: Bench) -> None:
     request = bench.request()
-    driver = DockerDriver(InterruptedApi(cast("DockerDriver", bench.driver)._api.client))
+    api = cast("DockerDriver", bench.driver)._api
+    driver = DockerDriver(InterruptedApi(api.client, address=api.address))
     with pytest.raises(KeyboardInterrupt):
         driver.run_job(request, ["sleep", "60"], started=lambda: None, write=lambda _stream, _content: None)
     time.sleep(0.5)  # for a Docker that goes on, unheard

@@ -36,17 +36,14 @@ class DockerApi:
     Args:
         client: A connected `docker.APIClient`, whose session, address and API version are used. The SDK's own methods
             do not know every field that is needed (config-only networks), and ask more often than needed.
+        address: The daemon's, `unix:///var/run/docker.sock`, for Docker's own client.
     """
 
-    def __init__(self, client: APIClient) -> None:
+    def __init__(self, client: APIClient, *, address: str) -> None:
         self.client = client
+        self.address = address
         self.folders = Folders()
         self._names: dict[str, str] = {}
-
-    @property
-    def local(self) -> bool:
-        """Whether the daemon runs on this machine."""
-        return self.client.base_url.startswith("http+docker:")
 
     def get(self, path: str, /, **params: object) -> Any:  # noqa: ANN401 - JSON
         """GET a document."""

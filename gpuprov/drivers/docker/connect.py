@@ -1,14 +1,16 @@
-"""Opening Docker: where its socket is, why it cannot be used, whether the daemon is new enough."""
+"""Opening Docker: where its socket is, why it cannot be used, whether the daemon is on this machine and new enough."""
 
 from __future__ import annotations
 
 import contextlib
 import grp
 import os
+import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.drivers.registry import REGISTRY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,49 +18,87 @@ if TYPE_CHECKING:
     from gpuprov.drivers.docker.driver import DockerDriver
 
 OLDEST_API = "1.41"  # Docker 20.10, Debian 12's, with which everything is tested
-_SOCKET = "unix:///var/run/docker.sock"
+_SOCKET = Path("/var/run/docker.sock")
 
 
 def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signature
-    """Connect to the daemon that DOCKER_HOST names, else to this machine's.
+    """Connect to the daemon whose socket DOCKER_HOST names, else to the usual one.
+
+    Contexts of Docker's own client (DOCKER_CONTEXT) and TLS are for daemons elsewhere, and are not looked at.
 
     Raises:
-        HostNotReady: there is no daemon, this user may not use it, or it is too old.
+        HostNotReady: there is no daemon, it runs on another machine, this user may not use it, or it is too old.
     """
-    address = os.environ.get("DOCKER_HOST") or _SOCKET
-    require_socket(address)
+    named = os.environ.get("DOCKER_HOST", "")
+    socket = read_address(named) if named else _SOCKET
+    address = f"unix://{socket}"
+    require_socket(socket)
     import docker
     import requests
     from docker.errors import DockerException
-    from docker.utils import kwargs_from_env
 
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.driver import DockerDriver
 
     try:
-        wanted = kwargs_from_env()
-        with contextlib.closing(docker.APIClient(version=OLDEST_API, **wanted)) as asking:
-            api = require_api(asking.version(api_version=False))
-        client = docker.APIClient(version=api, **wanted)
+        with contextlib.closing(docker.APIClient(address, version=OLDEST_API)) as asking:
+            version = asking.version(api_version=False)
+            api = require_api(version)
+            require_this_machine(address, {**version, **(asking.info() if named else {})})
+        client = docker.APIClient(address, version=api)
     except (DockerException, requests.RequestException, OSError) as exc:
         raise HostNotReady(
             "the docker daemon does not respond",
             evidence=f"{address}: {exc}",
-            fix="start it: sudo gpuprov host prepare --engine docker",
+            fix=f"start it: {REGISTRY['docker'].prepare}",
         ) from exc
-    return DockerDriver(DockerApi(client))
+    return DockerDriver(DockerApi(client, address=address))
 
 
-def require_socket(address: str) -> None:
-    """Raise HostNotReady, with the reason, if the daemon's socket cannot be used; the SDK sees to other addresses."""
-    if not address.startswith(("unix://", "http+unix://")):
-        return
-    socket = Path(address.partition("://")[2])
+def read_address(address: str) -> Path:
+    """The socket that DOCKER_HOST names.
+
+    Raises:
+        HostNotReady: It names none: behind tcp:// and ssh:// is another machine, or nobody knows which.
+    """
+    scheme, _, path = address.partition("://")
+    if scheme not in ("unix", "http+unix") or not path:
+        raise HostNotReady(
+            "docker is not used over a network",
+            evidence=f"DOCKER_HOST={address} is not a unix socket; nodes get devices and folders of this machine",
+            fix="unset DOCKER_HOST; to use that machine's docker, run gpuprov there",
+        )
+    return Path(path)
+
+
+def require_this_machine(address: str, said: Mapping[str, object]) -> None:
+    """Compare what the daemon says of its machine with this one: a socket may be forwarded, as by `ssh -L`.
+
+    Args:
+        address: The daemon's.
+        said: Its answers to `/version`, and to `/info` where they are known.
+
+    Raises:
+        HostNotReady: It runs on another machine.
+    """
+    here = {"Name": platform.node(), "KernelVersion": platform.release()}
+    there = {key: str(said.get(key) or value) for key, value in here.items()}
+    if there != here:
+        theirs, ours = (" with Linux ".join(machine.values()) for machine in (there, here))
+        raise HostNotReady(
+            "docker runs on another machine",
+            evidence=f"{address} is {theirs}; this is {ours}",
+            fix="unset DOCKER_HOST; to use that machine's docker, run gpuprov there",
+        )
+
+
+def require_socket(socket: Path) -> None:
+    """Raise HostNotReady, with the reason, if the daemon's socket cannot be used."""
     if not socket.exists():
         raise HostNotReady(
             "docker is not running on this machine",
             evidence=f"no socket at {socket}",
-            fix="install and start it: sudo gpuprov host prepare --engine docker",
+            fix=f"install and start it: {REGISTRY['docker'].prepare}",
         )
     if not os.access(socket, os.R_OK | os.W_OK):
         group = _group_of(socket)

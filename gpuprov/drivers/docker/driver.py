@@ -72,8 +72,8 @@ class DockerDriver(TellsNoNetworkSettings):
         """Describe the engine and its machine."""
         info = self._api.get("/info")
         folder = Path(info["DockerRootDir"])
-        free_bytes = shutil.disk_usage(folder).free if self._api.local and folder.is_dir() else None
-        folders = map(Path, info.get("CDISpecDirs") or ()) if self._api.local else ()
+        free_bytes = shutil.disk_usage(folder).free if folder.is_dir() else None
+        folders = map(Path, info.get("CDISpecDirs") or ())
         files = [str(path) for path in read_cdi_files(folders)]
         return documents.parse_facts(info, api=self._api.client.api_version, free_bytes=free_bytes, cdi_files=files)
 
@@ -224,11 +224,12 @@ class DockerDriver(TellsNoNetworkSettings):
         return jobs.run_made(self._api, made, started=started, write=write)
 
     def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
-        """Docker's own client; it refuses a terminal where standard input is none."""
+        """Docker's own client, told the daemon, for it follows contexts; no terminal where standard input is none."""
         pairs = [part for key, value in environment.items() for part in ("--env", f"{key}={value}")]
         terminal = ["--tty"] if sys.stdin.isatty() and os.isatty(1) else []
         run = ["/bin/sh", "-c", 'exec "$@"', "sh", *argv]  # 127 for a command that is not there; some clients say 126
-        return ["docker", "exec", "--interactive", *terminal, "--workdir", "/root", *pairs, name, *run]
+        options = ["--interactive", *terminal, "--workdir", "/root", *pairs]
+        return ["docker", "--host", self._api.address, "exec", *options, name, *run]
 
     def logs(self, name: str) -> str:
         """What the node's main process wrote."""
@@ -261,8 +262,7 @@ class DockerDriver(TellsNoNetworkSettings):
         """Forward a port of the host into a stopped node, in a new container."""
         again = f"expose {name} {exposure.node_port} --port {exposure.host_port}"
         container = self._stopped(name, again)
-        if self._api.local:
-            _refuse_busy(exposure)
+        _refuse_busy(exposure)
         others = [taken for taken in container.blueprint.exposed if taken.host_port != exposure.host_port]
         self._rebuild(container, container.blueprint.with_exposed([*others, exposure]))
 

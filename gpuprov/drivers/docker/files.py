@@ -91,7 +91,7 @@ def _missing_folders(paths: Sequence[str], has: HasFolder) -> list[str]:
 
 def pull_file(api: DockerApi, container: str, uid: str, path: str, *, mounts: Sequence[Mount]) -> bytes:
     """Read a file of a container that has these mounts, through links."""
-    gone = api.local and not all(Path(mount.source).exists() for mount in mounts)
+    gone = not all(Path(mount.source).exists() for mount in mounts)
 
     def read(path: str) -> bytes:
         return _read(lambda asked: (_look if gone else _take)(api, container, asked), path)

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 def list_networks(api: DockerApi, *, root: Path = Path("/")) -> list[NetworkState]:
     """Docker's networks, and the machine's other bridges."""
     found = {name: state for name, (_, state) in documents.parse_networks(api.get("/networks")).items()}
-    for bridge in _host_bridges(api, root):
+    for bridge in _host_bridges(root):
         found.setdefault(bridge, NetworkState(name=bridge, managed=False))
     return list(found.values())
 
 
 def create_network(api: DockerApi, request: NetworkRequest, *, root: Path = Path("/")) -> None:
     """Make a network; Docker would take over a bridge that is there already."""
-    if request.address and request.name in _host_bridges(api, root):
+    if request.address and request.name in _host_bridges(root):
         raise EngineError(
             f"this machine already has a bridge {request.name}",
             evidence=f"/sys/class/net/{request.name}/bridge",
@@ -102,7 +102,7 @@ def _of(document: Mapping[str, object]) -> object:
 
 def _ours(api: DockerApi, name: str, root: Path) -> str | None:
     identity, state = documents.parse_networks(api.get("/networks")).get(name, (None, None))
-    if state is None and name in _host_bridges(api, root):
+    if state is None and name in _host_bridges(root):
         state = NetworkState(name=name, managed=False)
     if state is not None and not state.ours:
         raise NotOurs(
@@ -113,8 +113,8 @@ def _ours(api: DockerApi, name: str, root: Path) -> str | None:
     return identity
 
 
-def _host_bridges(api: DockerApi, root: Path) -> list[str]:
+def _host_bridges(root: Path) -> list[str]:
     folder = root / "sys/class/net"
-    if not api.local or not folder.is_dir():
+    if not folder.is_dir():
         return []
     return sorted(path.name for path in folder.iterdir() if (path / "bridge").is_dir())

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.drivers.registry import REGISTRY
 
 if TYPE_CHECKING:
     from gpuprov.drivers.lxd.driver import LxdDriver
+    from gpuprov.spec.models import Engine
 
 ANSWER_S = 120.0  # for one answer of the daemon, which does its long work as operations
 _SOCKETS = {
@@ -21,7 +23,7 @@ _SOCKETS = {
 _DIR_VARIABLE = {"lxd": "LXD_DIR", "incus": "INCUS_DIR"}
 
 
-def connect(engine: str) -> LxdDriver:
+def connect(engine: Engine) -> LxdDriver:
     """Connect to the engine's socket.
 
     Raises:
@@ -49,12 +51,12 @@ def connect(engine: str) -> LxdDriver:
         raise HostNotReady(
             f"the {engine} daemon does not respond",
             evidence=f"{socket}: {exc or 'connection refused'}",
-            fix="start it: sudo gpuprov host prepare",
+            fix=f"start it: {REGISTRY[engine].prepare}",
         ) from exc
     return LxdDriver(LxdApi(client, engine=engine, socket=socket), name=engine)
 
 
-def find_socket(engine: str) -> Path:
+def find_socket(engine: Engine) -> Path:
     """The engine's socket; its own variable (LXD_DIR, INCUS_DIR) comes first.
 
     Raises:
@@ -70,7 +72,7 @@ def find_socket(engine: str) -> Path:
     raise HostNotReady(
         f"{engine} is not running on this machine",
         evidence=f"no socket at {' or '.join(str(place) for place in places)}",
-        fix="install and start it: sudo gpuprov host prepare",
+        fix=f"install and start it: {REGISTRY[engine].prepare}",
     )
 
 

@@ -319,9 +319,10 @@ class LxdDriver:
         raise AssertionError  # pragma: no cover - it has not got it
 
     def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
-        """The engine's own client, with this terminal attached."""
+        """The engine's own client, with this terminal attached; remote and project are named, for users change both."""
         pairs = [part for key, value in environment.items() for part in ("--env", f"{key}={value}")]
-        return [self._api.command, "exec", name, "--cwd", "/root", *pairs, "--", *argv]
+        place = ["--project", "default", f"local:{name}", "--cwd", "/root"]
+        return [self._api.command, "exec", *place, *pairs, "--", *argv]
 
     def logs(self, name: str) -> str:
         """The console log of the node; empty where LXD keeps none yet."""

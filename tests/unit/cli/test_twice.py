@@ -16,7 +16,6 @@ from gpuprov.cli.session import Session
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.lock import LOCK_NAME
-from gpuprov.drivers import registry
 from gpuprov.host.survey import EngineDoor
 from tests.twice import TWICE
 
@@ -44,7 +43,6 @@ def typed(world: World, monkeypatch: pytest.MonkeyPatch) -> Typed:
 
     module.connect = connect  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, MODULE, module)
-    monkeypatch.setattr(registry, "_OPENERS", dict.fromkeys(registry._OPENERS, MODULE))
     world.host.engines = (EngineDoor(name="lxd", open=lambda: connect("lxd"), installed=lambda: True),)
     return Typed(world)
 

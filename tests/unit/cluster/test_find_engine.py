@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,18 +9,16 @@ from gpuprov.cluster.find_engine import (
     engine_of_image,
     engine_of_nodes,
     find_elsewhere,
-    open_answering,
 )
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.drivers.base import NetworkRequest, NodeRequest
-from gpuprov.host.survey import EngineDoor
+from gpuprov.spec.models import ENGINES
+from tests.fakes.doors import door_of, door_without
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gpuprov.drivers.base import Driver
+    from gpuprov.host.survey import EngineDoor
 
 
 def engine(name: str, *nodes: str, foreign: str = "", network: str = "") -> FakeDriver:
@@ -38,20 +35,13 @@ def engine(name: str, *nodes: str, foreign: str = "", network: str = "") -> Fake
     return driver
 
 
-def opening(*drivers: FakeDriver) -> Callable[[str], Driver]:
-    """These engines run on the machine and no others."""
-
-    def open_engine(name: str) -> Driver:
-        for driver in drivers:
-            if driver.name == name:
-                return driver
-        raise HostNotReady(f"{name} is not running on this machine", evidence="no socket", fix="gpuprov host prepare")
-
-    return open_engine
-
-
-LXD_AND_DOCKER = ("lxd", "docker").__contains__
-DOCKER_ONLY = ("docker",).__contains__
+def opening(*drivers: FakeDriver, installed: tuple[str, ...] = ()) -> list[EngineDoor]:
+    """These engines run on the machine and no others; besides, some are installed."""
+    running = {driver.name: driver for driver in drivers}
+    return [
+        door_of(running[name]) if name in running else door_without(name, installed=name in installed)
+        for name in ENGINES
+    ]
 
 
 def test_a_node_is_found_on_the_engine_that_has_it() -> None:
@@ -85,30 +75,29 @@ def test_a_node_that_nobody_has_is_the_default_engines_to_refuse() -> None:
 
 def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
     with pytest.raises(UsageError, match="there is no node c000 on the engines that respond") as caught:
-        engine_of_nodes(["c000"], opening(engine("docker", "w0")), LXD_AND_DOCKER)
+        engine_of_nodes(["c000"], opening(engine("docker", "w0"), installed=("lxd",)))
     assert caught.value.evidence == "lxd: lxd is not running on this machine; docker"
     for find, what in ((engine_of_cluster, "cluster lab"), (engine_of_image, "image slurm")):
         with pytest.raises(UsageError, match=f"there is no {what} on the engines that respond"):
-            find(what.partition(" ")[2], opening(engine("docker")), LXD_AND_DOCKER)
+            find(what.partition(" ")[2], opening(engine("docker"), installed=("lxd",)))
 
 
 def test_what_is_gone_is_looked_for_on_the_one_engine_that_is_installed() -> None:
     machine = opening(engine("docker", "w0"))
-    assert engine_of_nodes(["c000"], machine, DOCKER_ONLY).name == "docker"
-    assert engine_of_cluster("lost", machine, DOCKER_ONLY).name == "docker"
-    assert engine_of_image("slurm", machine, DOCKER_ONLY).name == "docker"
+    assert engine_of_nodes(["c000"], machine).name == "docker"
+    assert engine_of_cluster("lost", machine).name == "docker"
+    assert engine_of_image("slurm", machine).name == "docker"
 
 
 def test_of_several_that_are_installed_none_that_is_silent_is_passed_over() -> None:
-    docker_and_incus = ("docker", "incus").__contains__
-    assert engine_of_nodes(["c000"], opening(engine("docker"), engine("incus")), docker_and_incus).name == "incus"
+    assert engine_of_nodes(["c000"], opening(engine("docker"), engine("incus"))).name == "incus"
     with pytest.raises(UsageError, match="on the engines that respond"):
-        engine_of_nodes(["c000"], opening(engine("docker")), docker_and_incus)
+        engine_of_nodes(["c000"], opening(engine("docker"), installed=("incus",)))
 
 
 def test_the_one_engine_that_is_installed_says_why_it_does_not_answer() -> None:
     with pytest.raises(HostNotReady, match="docker is not running"):
-        engine_of_cluster("lab", opening(), DOCKER_ONLY)
+        engine_of_cluster("lab", opening(installed=("docker",)))
 
 
 def test_a_cluster_is_known_by_its_nodes_or_its_network() -> None:
@@ -127,25 +116,17 @@ def test_a_new_cluster_is_for_the_default_engine_even_if_another_answers_alone()
 
 def test_without_any_engine_the_default_one_says_why() -> None:
     with pytest.raises(HostNotReady, match="lxd is not running"):
-        engine_of_nodes(["c000"], opening(), LXD_AND_DOCKER)
+        engine_of_nodes(["c000"], opening(installed=("lxd", "docker")))
     with pytest.raises(HostNotReady, match="lxd is not running"):
-        engine_of_nodes(["c000"], opening(), ().__contains__)
-    assert open_answering(opening())[0] == {}
+        engine_of_nodes(["c000"], opening())
 
 
 def test_a_cluster_of_the_same_name_elsewhere_is_found_and_a_silent_engine_is_not_taken_for_an_empty_one() -> None:
     machine = opening(engine("lxd", "c000"), engine("docker", network="lab"))
-
-    def find(name: str, *, without: str, installed: Callable[[str], bool]) -> tuple[str, ...]:
-        engines = [
-            EngineDoor(name=name, open=partial(machine, name), installed=partial(installed, name))
-            for name in ("lxd", "incus", "docker")
-        ]
-        return find_elsewhere(name, engines, without=without)
-
-    assert find("lab", without="lxd", installed=LXD_AND_DOCKER) == ("docker also has a cluster lab",)
-    assert find("lab", without="docker", installed=LXD_AND_DOCKER) == ("lxd also has a cluster lab",)
-    assert find("train", without="lxd", installed=LXD_AND_DOCKER) == ()
-    assert find("train", without="lxd", installed=lambda _: True) == (
+    assert find_elsewhere("lab", machine, without="lxd") == ("docker also has a cluster lab",)
+    assert find_elsewhere("lab", machine, without="docker") == ("lxd also has a cluster lab",)
+    assert find_elsewhere("train", machine, without="lxd") == ()
+    silent = opening(engine("lxd"), engine("docker"), installed=("incus",))
+    assert find_elsewhere("train", silent, without="lxd") == (
         "incus may also have a cluster train, but cannot be queried: incus is not running on this machine",
     )

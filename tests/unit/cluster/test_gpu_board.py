@@ -15,10 +15,10 @@ from gpuprov.cluster.gpu_board import GpuBoard, build_rows, look_at_gpus, watch_
 from gpuprov.cluster.leases import Neighbours, render_ticket
 from gpuprov.core.errors import HostNotReady
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
-from gpuprov.gpu.allocate import Lease, LeaseRequest, Silent
+from gpuprov.gpu.allocate import Lease, LeaseRequest
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
-from gpuprov.host.survey import EngineDoor
+from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
 from tests.fakes.host import FakeHost
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "gpus.schema.json").read_text())
 HOST = observe(root=Path("/nonexistent"), mode="simulated", simulated_count=2)
 FIRST, SECOND = (unit.uuid for unit in HOST.units)
-DOWN = Silent(engine="docker", error=HostNotReady("docker is not running", evidence="no socket", fix="start it"))
+DOWN = {"docker": HostNotReady("docker is not running", evidence="no socket", fix="start it")}
 
 
 def lease(node: str, *gpus: str, engine: str = "lxd", sharing: str = "shared", status: str = "running") -> Lease:
@@ -69,11 +69,12 @@ def test_both_engines_the_queue_and_what_the_host_does_not_show(tmp_path: Path) 
         labels = {LABEL_CLUSTER: "lab", LABEL_GPUS: uuid, LABEL_SHARING: sharing}
         engines[engine].nodes[node] = FakeNode(name=node, labels=labels)
 
-    def door(name: str) -> EngineDoor:
-        return EngineDoor(name=name, open=lambda: FakeDriver(engines[name]), installed=lambda: True)
-
-    here = FakeHost(folder=tmp_path, observe=lambda _mode: HOST, engines=(door("lxd"), door("docker")))
-    neighbours = Neighbours(here)
+    doors = []
+    for name, made in engines.items():
+        driver = FakeDriver(made)
+        driver.name = name
+        doors.append(door_of(driver))
+    neighbours = Neighbours(FakeHost(folder=tmp_path, observe=lambda _mode: HOST, engines=tuple(doors)))
     with neighbours.queue.join(render_ticket(LeaseRequest(node="x", sharing="exclusive", count=2))):
         board = look_at_gpus(HOST, neighbours)
     text = render_board(board, colour=False)
@@ -112,7 +113,7 @@ def test_free_gpus_mig_instances_and_a_gpu_split_into_nothing() -> None:
 
 
 def test_an_engine_that_does_not_answer_is_said() -> None:
-    board = GpuBoard(host=HOST, leases=(), silent=(DOWN,))
+    board = GpuBoard(host=HOST, leases=(), silent=DOWN)
     assert "docker does not respond" in render_board(board, colour=False)
     assert " unknown " in render_board(board, colour=False)  # not free: who knows
     assert validated(board)["silent"][0]["fix"] == "start it"
@@ -154,7 +155,7 @@ def test_watch_tells_what_changes_and_nothing_else() -> None:
 
 def test_who_does_not_answer_has_released_nothing_as_far_as_anybody_knows() -> None:
     held = GpuBoard(host=HOST, leases=(lease("j", FIRST, engine="docker"),))
-    dark = GpuBoard(host=HOST, leases=(), silent=(DOWN,))
+    dark = GpuBoard(host=HOST, leases=(), silent=DOWN)
     back = GpuBoard(host=HOST, leases=(lease("k", FIRST, engine="docker"),))
     assert watch(held, dark, dark, back) == [
         ["docker does not respond; the GPUs that it holds are unknown: docker is not running: no socket"],

@@ -10,6 +10,7 @@ from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.drivers.base import NetworkRequest
 from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.cluster_down import cluster_down
+from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
 
@@ -101,9 +102,8 @@ def test_keys_stay_for_the_cluster_of_that_name_on_another_engine(
     labels = {"gpuprov.cluster": there}
     FakeDriver(other).create_network(NetworkRequest(name="gpbr0", labels=labels, address="10.0.3.1/24"))
     world.up(1)
-    access = other_engine(other, silent=silent, installed=installed)
-    engines = [EngineDoor(name=world.driver.name, open=lambda: world.driver, installed=lambda: True), access]
-    world.host.engines = tuple(engines)
+    elsewhere = other_engine(other, silent=silent, installed=installed)
+    world.host.engines = (door_of(world.driver), elsewhere)
     changed = cluster_down(world.driver, "lab", world.host, reporter=world.reporter).changed
     assert world.names == []
     assert ("removed the ssh keys" in changed) is (not words)

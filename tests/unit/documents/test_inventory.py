@@ -10,10 +10,13 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.documents.inventory import build_inventory, group_name, read_inventory, render_graph, render_script
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT
 from gpuprov.gpu.inventory import observe
+from tests.fakes.doors import door_of
 
 if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
+    from tests.fakes.host import FakeHost
     from tests.fakes.world import World
 
 
@@ -22,9 +25,15 @@ def simulate(mode: GpuMode) -> HostGpus:
     return observe(root=Path("/nonexistent"), mode=mode)
 
 
+def seeing(world: World, driver: Driver) -> FakeHost:
+    """The world's host, with this engine."""
+    world.host.engines = (door_of(driver),)
+    return world.host
+
+
 def test_a_node_is_a_host_with_its_addresses_gpus_and_groups(world: World) -> None:
     world.up(2)
-    inventory = read_inventory([world.driver], world.host)
+    inventory = read_inventory(seeing(world, world.driver))
     host = inventory.hosts["c001"]
     assert host["ansible_connection"] == "gpuprov.cluster.gpuprov"
     assert host["ansible_host"] == host["gpuprov_address"] == "10.0.3.3"
@@ -53,7 +62,7 @@ def test_a_node_is_a_host_with_its_addresses_gpus_and_groups(world: World) -> No
 
 def test_the_script_form_names_every_host_and_group(world: World) -> None:
     world.up(2)
-    inventory = read_inventory([world.driver], world.host)
+    inventory = read_inventory(seeing(world, world.driver))
     script = render_script(inventory)
     assert script["_meta"]["hostvars"] == inventory.hosts
     assert script["role_slurm"] == {"hosts": ["c000", "c001"]}
@@ -68,7 +77,7 @@ def test_what_is_foreign_or_unfinished_is_no_host(world: World) -> None:
     unfinished = replace(nodes[1], labels={k: v for k, v in nodes[1].labels.items() if k != LABEL_FINGERPRINT})
     driver = world.driver
     driver.list_nodes = lambda: [foreign, unfinished]  # type: ignore[method-assign]
-    assert read_inventory([driver], world.host).hosts == {}
+    assert read_inventory(seeing(world, driver)).hosts == {}
 
 
 def test_a_name_that_two_engines_have_is_left_out_and_the_others_stay(world: World) -> None:

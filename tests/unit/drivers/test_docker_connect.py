@@ -3,6 +3,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import platform
 import socket
 import threading
 from contextlib import contextmanager
@@ -87,12 +88,58 @@ def test_a_socket_that_this_user_may_not_use(tmp_path: Path, monkeypatch: pytest
 
 
 @leaky
-@pytest.mark.parametrize("address", ["unix://{}/docker.sock", "tcp://127.0.0.1:1", "nonsense://x"])
+@pytest.mark.parametrize("address", ["unix://{}/docker.sock", "http+unix://{}/docker.sock"])
 def test_nothing_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "docker.sock"))  # nobody listens
     monkeypatch.setenv("DOCKER_HOST", address.format(tmp_path))
     assert "does not respond" in refusal().what
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:{}", "127.0.0.1:{}", "ssh://root@gpu2", "/docker.sock", "unix://"]
+)
+def test_an_address_that_is_not_a_socket_is_refused_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        monkeypatch.setenv("DOCKER_HOST", address.format(server.getsockname()[1]))
+        error = refusal()
+        with pytest.raises(BlockingIOError):  # nobody has come
+            server.accept()
+    assert error.what == "docker is not used over a network"
+    assert os.environ["DOCKER_HOST"] in error.evidence
+    assert error.fix.startswith("unset DOCKER_HOST")
+
+
+@pytest.mark.parametrize("other", [{"Name": "gpu2"}, {"KernelVersion": "6.6.0-linuxkit"}])
+def test_a_socket_of_another_machine_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, object]
+) -> None:
+    here: dict[str, object] = {"Name": platform.node(), "KernelVersion": platform.release()}
+    answer = {"Version": "x", "ApiVersion": "1.41", **here}
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    with daemon(tmp_path / "docker.sock", answer):
+        module.connect("docker")._api.client.close()
+    (tmp_path / "docker.sock").unlink()
+    with daemon(tmp_path / "docker.sock", {**answer, **other}):
+        error = refusal()
+    assert error.what == "docker runs on another machine"
+    assert str(next(iter(other.values()))) in error.evidence
+
+
+def test_contexts_and_certificates_for_other_machines_are_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONTEXT", "elsewhere")
+    monkeypatch.setenv("DOCKER_TLS_VERIFY", "1")
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/docker.sock")
+    with daemon(tmp_path / "docker.sock", {"Version": "x", "ApiVersion": "1.41"}):
+        driver = module.connect("docker")
+    argv = driver.attach_argv("c000", ["id"], environment={})
+    assert argv[:4] == ["docker", "--host", f"unix://{tmp_path}/docker.sock", "exec"]
+    driver._api.client.close()
 
 
 def test_an_old_daemon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +156,6 @@ def test_a_daemon_s_own_api_is_spoken(tmp_path: Path, monkeypatch: pytest.Monkey
     with daemon(tmp_path / "docker.sock", {"Version": "x", "ApiVersion": api}):
         driver = module.connect("docker")
     assert driver._api.client.api_version == api
-    assert driver._api.local
     driver._api.client.close()
 
 

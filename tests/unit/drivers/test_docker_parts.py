@@ -105,7 +105,7 @@ def test_errors_call_a_container_by_its_node_s_name() -> None:
             del url
             return SimpleNamespace(status_code=500, json=lambda: {"message": "no space left on device"})
 
-    api = DockerApi(Refusing())  # type: ignore[arg-type]
+    api = DockerApi(Refusing(), address="unix:///docker.sock")  # type: ignore[arg-type]
     identity = "ab" * 32
     with pytest.raises(EngineError, match="post /containers/abababababab/start"):
         api.post(f"/containers/{identity}/start")

@@ -149,3 +149,10 @@ def test_the_next_command_for_lxd_s_own_words(said: str, fix: str) -> None:
     with pytest.raises(EngineError) as caught:
         api.finished({"operation": "/1.0/operations/1"}, ("instances", "c000", "state"), 1.0)
     assert caught.value.fix == fix
+
+
+def test_a_terminal_is_led_into_a_node_of_this_machine_whatever_remote_the_user_works_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    argv = driver_of(FaultyApi("", 0), monkeypatch).attach_argv("c000", ["id"], environment={"K": "v"})
+    assert " ".join(argv) == "lxd exec --project default local:c000 --cwd /root --env K=v -- id"

@@ -1,13 +1,76 @@
+"""The list of engines is spec's; the registry has them all, and so has whoever cannot import it."""
+
 from __future__ import annotations
 
+import importlib
+import json
+import re
+from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+import yaml
+
+from ansible_collections.gpuprov.cluster.plugins.connection import gpuprov as connection
+from ansible_collections.gpuprov.cluster.plugins.doc_fragments.gpuprov import ModuleDocFragment
+from ansible_collections.gpuprov.cluster.plugins.module_utils import serve
 from gpuprov.drivers import registry
+from gpuprov.drivers.registry import INSTALLABLE, REGISTRY
+from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from gpuprov.spec.models import Engine
 
-    import pytest
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_table_has_every_engine() -> None:
+    assert tuple(REGISTRY) == ENGINES
+    for entry in REGISTRY.values():
+        assert callable(importlib.import_module(entry.module).connect)
+        assert entry.daemons
+        assert entry.prepare.startswith("sudo ")
+    assert DEFAULT_ENGINE in INSTALLABLE
+
+
+def test_ansible_s_literals_are_the_same_list() -> None:
+    assert tuple(serve.ENGINE["choices"]) == ENGINES
+    option = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["engine"]
+    assert tuple(option["choices"]) == ENGINES
+    assert f"V({DEFAULT_ENGINE}) for new nodes" in option["description"]
+    assert yaml.safe_load(connection.DOCUMENTATION)["options"]["engine"]["default"] == DEFAULT_ENGINE
+
+
+def test_the_role_host_prepares_those_that_can_be_installed() -> None:
+    for spec in yaml.safe_load((ROOT / "roles/host/meta/argument_specs.yml").read_text())["argument_specs"].values():
+        option = spec["options"].get("host_engine")
+        assert option is None or tuple(option["choices"]) == INSTALLABLE
+    assert yaml.safe_load((ROOT / "roles/host/defaults/main.yml").read_text())["host_engine"] == DEFAULT_ENGINE
+
+
+def test_requirements_and_documents_name_them_all() -> None:
+    needs = json.loads(resources.files("gpuprov.core").joinpath("requirements.json").read_text())
+    assert {tuple(role["engine"] or ENGINES) for role in needs["roles"].values()} == {ENGINES}
+    assert f"`--engine {'|'.join(ENGINES)}`" in (ROOT / "docs/commands.md").read_text()
+    row = re.search(r"^\| `engine` \|.*$", (ROOT / "docs/spec.md").read_text(), re.MULTILINE)
+    assert row
+    assert [cell.strip() for cell in row[0].split("|")[2:4]] == [
+        f"`{DEFAULT_ENGINE}`",
+        ", ".join(f"`{name}`" for name in ENGINES),
+    ]
+
+
+@pytest.mark.parametrize("folder", ["gpuprov", "ansible_collections"])
+def test_nobody_else_spells_the_list(folder: str) -> None:
+    lists = re.compile(r"""["'\s\[(]lxd["']?, ?["']?(incus["']?, ?["']?)?docker\b""")
+    found = {str(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*.py") if lists.search(path.read_text())}
+    known = {"gpuprov/spec/models.py"} | {
+        f"ansible_collections/gpuprov/cluster/plugins/{place}.py"
+        for place in ("doc_fragments/gpuprov", "module_utils/serve")
+    }
+    assert found == {path for path in known if path.startswith(folder)}
 
 
 def test_an_engine_is_installed_where_its_daemon_is_also_outside_the_users_path(
@@ -17,8 +80,10 @@ def test_an_engine_is_installed_where_its_daemon_is_also_outside_the_users_path(
         (tmp_path / folder).mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(registry, "_ADMIN", (str(tmp_path / "sbin"),))
-    monkeypatch.setattr(registry, "_DAEMONS", {"lxd": ("lxd",), "docker": ("dockerd",)})
-    for engine, daemon in (("lxd", tmp_path / "bin" / "lxd"), ("docker", tmp_path / "sbin" / "dockerd")):
+    entry = registry.EngineEntry(module="", daemons=("lxd",), prepare="")
+    monkeypatch.setattr(registry, "REGISTRY", {"lxd": entry, "docker": replace(entry, daemons=("dockerd",))})
+    daemons: dict[Engine, Path] = {"lxd": tmp_path / "bin" / "lxd", "docker": tmp_path / "sbin" / "dockerd"}
+    for engine, daemon in daemons.items():
         assert not registry.is_installed(engine)
         daemon.touch(mode=0o755)
         assert registry.is_installed(engine)

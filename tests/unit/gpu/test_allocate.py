@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, Silent, allocate
+from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, allocate
 from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import MigInstance
 
@@ -169,8 +169,8 @@ def test_who_waits_for_one_gpu_keeps_nobody_from_another(two: HostGpus) -> None:
 
 
 def test_no_gpu_is_given_past_an_engine_that_does_not_answer(two: HostGpus) -> None:
-    silent = Silent(engine="docker", error=HostNotReady("docker is down", evidence="no socket", fix="start it"))
-    claims = Claims(silent=(silent,))
+    silent = {"docker": HostNotReady("docker is down", evidence="no socket", fix="start it")}
+    claims = Claims(silent=silent)
     for request in (exclusive("c000"), shared("c000"), LeaseRequest(node="c000", sharing="shared", wanted=("x",))):
         with pytest.raises(HostNotReady) as caught:
             allocate(two, [], [request], claims=claims)

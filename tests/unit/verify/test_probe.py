@@ -188,20 +188,20 @@ def test_a_program_that_is_not_there_breaks_its_own_part_only(monkeypatch: pytes
     monkeypatch.setattr(probe, "ask_nvml", lambda _: {"gpus": []})
     wanted: dict[str, dict[str, Any]] = {
         "plane": {"questions": {"plane": {"show": {"argv": ["scontrol"], "timeout_s": 1}}}},
-        "kernels": {"kernels": {"names": ["matmul"], "options": [], "simulated": True, "timeout_s": 1}},
+        "kernels": {"kernels": {"names": ["matmul"], "options": [], "environment": {}, "timeout_s": 1}},
     }
     facts = probe.gather({**QUIET, **wanted[part]})
     assert "FileNotFoundError" in facts[part]["error"]
     assert facts["nvml"] == {"gpus": []}
 
 
-def test_the_kernels_are_told_to_simulate_only_where_the_gpu_is_simulated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernels_have_the_environment_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[tuple[list[str], dict[str, str], float]] = []
     record: Callable[..., dict[str, Any]] = lambda *given: started.append(given) or {}  # type: ignore[func-returns-value]  # noqa: E731
     monkeypatch.setattr(probe, "start", record)
-    for simulated in (True, False):
-        probe.start_kernels(
-            {"names": ["matmul", "anneal"], "options": ["--quick"], "simulated": simulated, "timeout_s": 7}
-        )
-    assert [environment for _, environment, _ in started] == [{"NUMBA_ENABLE_CUDASIM": "1"}, {}]
+    environment = {"NUMBA_ENABLE_CUDASIM": "1"}
+    probe.start_kernels(
+        {"names": ["matmul", "anneal"], "options": ["--quick"], "environment": environment, "timeout_s": 7}
+    )
+    assert [environment for _, environment, _ in started] == [environment]
     assert started[0][0] == ["python3", "-m", "smoke_kernels", "matmul", "anneal", "--json", "--quick"]

@@ -65,7 +65,7 @@ def test_real_gpus_are_asked_for_cuda_and_not_for_a_simulation() -> None:
     asked = parameters(Expectation(node="c000", status="running", access="raw", gpus=("GPU-1",)))
     assert asked["cuda"] is True
     assert asked["nvml"] is None
-    assert asked["kernels"]["simulated"] is False
+    assert asked["kernels"]["environment"] == {}
 
 
 def test_no_argument_is_longer_than_linux_allows() -> None:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster import leases as leases_module
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
@@ -18,7 +17,7 @@ from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.inventory import observe
-from gpuprov.host.survey import EngineDoor
+from gpuprov.host import survey
 from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.node_verbs import remove
@@ -47,7 +46,9 @@ class Other:
         self.hang.wait(30)
         if self.error:
             raise self.error
-        return FakeDriver(self.engine)
+        driver = FakeDriver(self.engine)
+        driver.name = "other"
+        return driver
 
     def hold(self, name: str, uuid: str, sharing: str = "exclusive") -> None:
         labels = {LABEL_CLUSTER: "theirs", LABEL_GPUS: uuid, LABEL_SHARING: sharing}
@@ -73,7 +74,7 @@ class Host:
 
     def ask(self, name: str, *, wait_s: float | None = None, **order: object) -> list[int]:
         """One process's request for one GPU of its own; the indexes that it got."""
-        door = EngineDoor(name="other", open=self.other.open, installed=lambda: self.other.installed)
+        door = survey.EngineDoor(name="other", open=self.other.open, installed=lambda: self.other.installed)
         here = FakeHost(folder=self.folder, observe=lambda _mode: self.gpus, engines=(door,))
         wanted = {"gpus": "1", "sharing": "exclusive", "role": "plain", **order}
         made = NodeOrder(name=name, cluster="lab", **wanted)  # type: ignore[arg-type]
@@ -134,7 +135,7 @@ def test_an_installed_engine_that_does_not_answer_stops_every_grant(host: Host, 
 
 
 def test_an_engine_that_hangs_is_one_that_does_not_answer(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leases_module, "ANSWER_S", 0.1)
+    monkeypatch.setattr(survey, "ANSWER_S", 0.1)
     host.other.hang.clear()
     with pytest.raises(HostNotReady, match="other"):
         host.ask("one")

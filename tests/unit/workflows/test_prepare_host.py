@@ -4,6 +4,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,7 +13,10 @@ from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
-from gpuprov.workflows.prepare_host import HostEngine, HostRequest, prepare_host, undo_host, variables_for
+from gpuprov.workflows.prepare_host import HostRequest, prepare_host, undo_host, variables_for
+
+if TYPE_CHECKING:
+    from gpuprov.spec.models import Engine
 
 REQUEST = HostRequest(
     roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),)
@@ -137,6 +141,6 @@ def test_the_roles_refusals_are_told_from_its_faults_by_name() -> None:
         ("docker", "/srv/lxd", {}),
     ],
 )
-def test_the_lxd_of_the_environment_is_meant(engine: HostEngine, folder: str, expected: dict[str, str]) -> None:
+def test_the_lxd_of_the_environment_is_meant(engine: Engine, folder: str, expected: dict[str, str]) -> None:
     assert dict(variables_for(engine, {"LXD_DIR": folder})) == expected
     assert variables_for(engine, {}) == ()

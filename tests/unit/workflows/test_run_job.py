@@ -21,6 +21,7 @@ from gpuprov.gpu.inventory import observe
 from gpuprov.workflows import run_job as job_workflow
 from gpuprov.workflows.node_verbs import remove
 from gpuprov.workflows.run_job import JobOrder, run_job
+from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeNode
 from tests.fakes.faults import Killed
@@ -261,7 +262,8 @@ def test_a_left_job_can_be_removed_by_hand_and_others_are_left_in_peace(shop: Sh
     )
     assert len(shop.seen) == calls
     assert shop.held() == [0]
-    assert read_inventory([FakeDriver(shop.world.engine)], shop.world.host).hosts == {}
+    shop.world.host.engines = (door_of(FakeDriver(shop.world.engine)),)
+    assert read_inventory(shop.world.host).hosts == {}
     shop.end(running)
 
 

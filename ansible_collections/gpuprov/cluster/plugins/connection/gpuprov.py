@@ -101,9 +101,10 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
         super().exec_command(cmd, in_data=in_data, sudoable=sudoable)
 
         def run(engine: Transport, node: str) -> tuple[int, bytes, bytes]:
-            environment = {"GPUPROV_KEEP_COMPILED": "1"}
-            if self.get_option("simulated"):
-                environment["NUMBA_ENABLE_CUDASIM"] = "1"
+            from gpuprov.gpu.simulator import simulator_environment
+
+            kernels = simulator_environment(simulated=self.get_option("simulated"))
+            environment = {"GPUPROV_KEEP_COMPILED": "1", **kernels}
             return engine.run(node, ["/bin/sh", "-c", cmd], environment, in_data or b"")
 
         return self._ask(run)

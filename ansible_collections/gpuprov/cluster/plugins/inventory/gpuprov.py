@@ -7,6 +7,7 @@ DOCUMENTATION = """
     short_description: Nodes created by gpuprov
     description:
         - Lists the nodes of all clusters on all container engines of this machine that respond.
+        - An engine that is installed and does not respond within 10 seconds is omitted, with a warning.
         - Creates groups for clusters, roles, engines and GPU models, such as C(cluster_lab), C(role_slurm),
           C(engine_lxd) and C(gpu_nvidia_geforce_gtx_1080).
         - A node name that exists on two engines is omitted, with a warning.
@@ -96,15 +97,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             from gpuprov.core.errors import GpuprovError
         except ImportError as error:
             raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
-        from gpuprov.cluster.find_engine import DEFAULT, open_answering
         from gpuprov.documents.inventory import read_inventory
         from gpuprov.host.local import LocalHost
 
         try:
-            drivers, errors = open_answering()
-            if not drivers:
-                raise errors[DEFAULT]
-            inventory = read_inventory(list(drivers.values()), LocalHost())
+            inventory = read_inventory(LocalHost())
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         return {

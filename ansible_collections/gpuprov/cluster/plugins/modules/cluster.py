@@ -127,11 +127,12 @@ def act(module: Module) -> dict[str, Any]:
         file=Path(wanted["file"]) if wanted["file"] else None,
         **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode", "verify")},
     )
+    host = LocalHost()
     ensured = ensure_cluster(
-        wanted_engine(wanted["engine"], wishes),
+        wanted_engine(host, wanted["engine"], wishes),
         wishes,
         wanted["state"],
-        LocalHost(),
+        host,
         reporter=Listener(module),
         check=module.check_mode,
     )

@@ -84,20 +84,17 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.gpu_board import look_at_gpus
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.cluster.leases import Neighbours
-    from gpuprov.drivers.registry import open_driver
     from gpuprov.host.local import LocalHost
 
     here = LocalHost()
     host = find_gpus(here, module.params["gpu_mode"] or "auto", reporter=Listener(module))
     engine = module.params["engine"]
     if engine is not None:
-        open_driver(engine)  # who names an engine is told why it does not answer
+        here.open(engine)  # who names an engine is told why it does not answer
     board = look_at_gpus(host, Neighbours(here))
-    silent = [one for one in board.silent if engine in (None, one.engine)]
-    for one in silent:
-        module.warn(
-            f"{one.engine} does not respond; the GPUs that it holds are unknown: {one.error.what}; {one.error.fix}"
-        )
+    silent = {name: error for name, error in board.silent.items() if engine in (None, name)}
+    for name, error in silent.items():
+        module.warn(f"{name} does not respond; the GPUs that it holds are unknown: {error.what}; {error.fix}")
     can_be_leased = {unit.uuid for unit in host.units}
     gpus = []
     for row in board.rows:
@@ -120,7 +117,7 @@ def act(module: Module) -> dict[str, Any]:
             }
         )
     about = {"simulated": host.simulated, "driver": host.driver_version, "reason": host.reason}
-    return {"changed": False, "gpus": gpus, "silent": [one.engine for one in silent], **about}
+    return {"changed": False, "gpus": gpus, "silent": list(silent), **about}
 
 
 def main() -> None:

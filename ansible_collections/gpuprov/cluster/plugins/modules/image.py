@@ -89,16 +89,14 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
-    from gpuprov.cluster.find_engine import DEFAULT
     from gpuprov.cluster.host_gpus import find_gpus
-    from gpuprov.drivers.registry import open_driver
     from gpuprov.host.local import LocalHost
-    from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
+    from gpuprov.spec.models import DEFAULT_ENGINE, ClusterSpec, ImageSpec, NodesSpec
     from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
 
     wanted = module.params
     host = LocalHost()
-    driver, listener, check = open_driver(wanted["engine"] or DEFAULT), Listener(module), module.check_mode
+    driver, listener, check = host.open(wanted["engine"] or DEFAULT_ENGINE), Listener(module), module.check_mode
     if wanted["state"] == "absent":
         image, changed = None, ensure_image_absent(driver, wanted["name"], host, reporter=listener, check=check)
     else:

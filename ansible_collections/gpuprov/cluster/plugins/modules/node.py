@@ -148,16 +148,16 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.names import check_cluster_name
-    from gpuprov.drivers.registry import open_driver
     from gpuprov.host.local import LocalHost
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure_node import ensure_node
 
     wanted = module.params
-    check_cluster_name(wanted["cluster"])
+    cluster = check_cluster_name(wanted["cluster"])
+    host = LocalHost()
     order = NodeOrder(
         name=wanted["name"],
-        cluster=wanted["cluster"],
+        cluster=cluster,
         address=wanted["addr"],
         role=wanted["role"],
         gpus=wanted["gpus"],
@@ -169,10 +169,10 @@ def act(module: Module) -> dict[str, Any]:
         gpu_mode=wanted["gpu_mode"] or "auto",
     )
     ensured = ensure_node(
-        open_driver(wanted["engine"]) if wanted["engine"] else engine_of_cluster(wanted["cluster"], creates=True),
+        host.open(wanted["engine"]) if wanted["engine"] else engine_of_cluster(cluster, host.engines, creates=True),
         order,
         wanted["state"],
-        LocalHost(),
+        host,
         reporter=Listener(module),
         check=module.check_mode,
     )

@@ -84,7 +84,6 @@ def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.core.names import check_cluster_name, expand
-    from gpuprov.drivers.registry import open_driver
     from gpuprov.host.local import LocalHost
     from gpuprov.verify.report import summary, to_document
     from gpuprov.verify.request import Work
@@ -92,10 +91,11 @@ def act(module: Module) -> dict[str, Any]:
 
     wanted = module.params
     check_cluster_name(wanted["cluster"])
+    host = LocalHost()
     report = verify_cluster(
-        open_driver(wanted["engine"]) if wanted["engine"] else engine_of_cluster(wanted["cluster"]),
+        host.open(wanted["engine"]) if wanted["engine"] else engine_of_cluster(wanted["cluster"], host.engines),
         wanted["cluster"],
-        host=LocalHost(),
+        host=host,
         nodes=None if wanted["nodes"] == ["all"] else expand(",".join(wanted["nodes"])),
         reporter=Listener(module),
         work=Work(level=wanted["level"], seconds=wanted["seconds"]),

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from threading import Barrier
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError, HostNotReady, TimedOut
+from gpuprov.host.survey import EngineDoor, survey
+from tests.fakes.doors import HungEngine, door_of, door_without
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeEngine
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
+
+
+def engine(name: str) -> FakeDriver:
+    driver = FakeDriver(FakeEngine())
+    driver.name = name
+    return driver
+
+
+def name_of(driver: Driver) -> str:
+    return driver.name
+
+
+def test_all_are_asked_at_once_and_answers_stand_in_the_order_of_the_question() -> None:
+    together = Barrier(2, timeout=20)
+
+    def question(driver: Driver) -> str:
+        together.wait()  # nobody comes through alone
+        return driver.name
+
+    seen = survey([door_of(engine("lxd")), door_of(engine("docker"))], question)
+    assert list(seen.answers.items()) == [("lxd", "lxd"), ("docker", "docker")]
+    assert (seen.errors, seen.absent) == ({}, {})
+
+
+def test_who_is_installed_and_silent_is_told_from_who_is_not_there() -> None:
+    doors = [door_without("lxd", installed=False), door_without("incus", installed=True), door_of(engine("docker"))]
+    seen = survey(doors, name_of)
+    assert (list(seen.answers), list(seen.errors), list(seen.absent)) == (["docker"], ["incus"], ["lxd"])
+    seen.require_answer()
+
+
+def test_one_that_hangs_holds_up_nobody_and_is_silent() -> None:
+    hung = HungEngine("docker")
+    seen = survey([hung.door, door_of(engine("lxd"))], name_of, timeout_s=0.2)
+    assert hung.hangs
+    hung.release()
+    assert seen.answers == {"lxd": "lxd"}
+    error = seen.errors["docker"]
+    assert isinstance(error, TimedOut)
+    assert (error.what, error.evidence) == ("docker does not respond", "no response within 0.2 s")
+    assert "gpuprov doctor --engine docker" in error.fix
+
+
+def test_an_engine_that_answers_with_what_nobody_foresaw_is_silent() -> None:
+    def question(_driver: Driver) -> str:
+        raise ValueError("x")
+
+    seen = survey([door_of(engine("lxd"), installed=False)], question)
+    assert isinstance(seen.errors["lxd"], EngineError)
+    assert "ValueError: x" in seen.errors["lxd"].evidence
+
+
+@pytest.mark.parametrize(
+    ("installed", "speaker"), [(("lxd", "docker"), "lxd"), (("docker",), "docker"), ((), "lxd")], ids=str
+)
+def test_where_none_answers_the_installed_one_says_why(installed: tuple[str, ...], speaker: str) -> None:
+    doors = [door_without(name, installed=name in installed) for name in ("docker", "lxd")]
+    with pytest.raises(HostNotReady, match=f"{speaker} is not running"):
+        survey(doors, name_of).require_answer()
+
+
+def test_a_door_is_opened_by_who_asks() -> None:
+    opened: list[str] = []
+
+    def enter() -> Driver:
+        opened.append("lxd")
+        return engine("lxd")
+
+    survey([EngineDoor(name="lxd", open=enter, installed=lambda: True)], name_of)
+    assert opened == ["lxd"]
