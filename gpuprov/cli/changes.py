@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.workflows.watch import Change
+    from gpuprov.verify.changes import Change
 
 SCHEMA = "gpuprov.watch/v1"
 CLUSTER_WORDS = {"error": "cannot be looked at", "ok": "answers again"}

@@ -13,7 +13,7 @@ from gpuprov.cli.engine import gpu_mode_option, host_gpus, observe_gpus
 from gpuprov.cli.parameters import seconds_up_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange
@@ -55,8 +55,8 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
 def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) -> None:
     from gpuprov.cli.gpu_table import board_document, changes_document, render_board, render_change
     from gpuprov.cluster.gpu_board import watch_gpus
+    from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.watch import every
 
     def first(board: GpuBoard) -> None:
         if session.as_json:
@@ -64,7 +64,7 @@ def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) ->
         else:
             _say(render_board(board, colour=session.colour))
 
-    def tell(changes: tuple[GpuChange, ...]) -> None:
+    def tell(changes: Sequence[GpuChange]) -> None:
         if session.as_json:
             _say(json.dumps(changes_document(changes, _now()), ensure_ascii=False))
         else:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.verify.changes import Change
     from gpuprov.verify.models import Report
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.watch import Change
 
 LONGEST_WATCH_S = 7 * 86400.0
 LONGEST_WORK_S = 3600.0
@@ -88,8 +88,9 @@ def _watch(
 ) -> None:
     from gpuprov.cli.changes import tell_changes
     from gpuprov.core.reporter import Silent
+    from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.watch import every, watch
+    from gpuprov.workflows.watch import watch
 
     refused = ""
 

@@ -23,6 +23,8 @@ from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuprov.cluster.gpu_board import GpuChange
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "docs" / "gpus.schema.json").read_text())
@@ -127,7 +129,7 @@ def watch(*rounds: GpuBoard | Exception) -> list[list[str]]:
             raise seen
         return seen
 
-    def tell(changes: tuple[GpuChange, ...]) -> None:
+    def tell(changes: Sequence[GpuChange]) -> None:
         json.dumps(changes_document(changes, "now"))
         told.append([render_change(change) for change in changes])
 
