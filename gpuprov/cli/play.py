@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprov.cli.failure import fail
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -35,21 +35,11 @@ def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], *
     from gpuprov.workflows.run_playbook import run_playbook
 
     result = run_playbook(playbook, inventories=inventories, arguments=_arguments(wanted), reporter=session.reporter)
-    document: dict[str, Any] = {"play": _document(playbook, result)}
-    if not result.failed:
-        session.show(document, _table(session, result))
-        return 0
-    error = HostsFailed(result)
-    document["error"] = {
-        "what": error.what,
-        "evidence": error.evidence,
-        "fix": error.fix,
-        "exit_code": error.exit_code,
-    }
-    session.show(document, _table(session, result))
-    session.log.error(error)
-    sys.stderr.write(f"error: {error}\n")
-    return error.exit_code
+    document, text = {"play": _document(playbook, result)}, _table(session, result)
+    if result.failed:
+        return fail(session, HostsFailed(result), result=document, text=text)
+    session.show(document, text)
+    return 0
 
 
 def _arguments(wanted: dict[str, Any]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import GpuprovError
 from gpuprov.gpu.inventory import SIMULATED_MAX, observe
 
@@ -65,7 +66,7 @@ def main(arguments: list[str], root: Path = Path("/")) -> int:
     try:
         host = observe(root=root, mode=cast("GpuMode", arguments[0]), simulated_count=SIMULATED_MAX)
     except GpuprovError as error:
-        sys.stdout.write(json.dumps({"error": {"what": error.what, "evidence": error.evidence, "fix": error.fix}}))
+        sys.stdout.write(json.dumps(error_document(error_parts(error))))
         return 3
     sys.stdout.write(json.dumps(gpus_document(host, root)))
     return 0

@@ -64,6 +64,7 @@ class Module(AnsibleModule):  # type: ignore[misc]  # Ansible has no type inform
 def serve(module: Module, act: Callable[[], Results]) -> None:
     """Run the module's work and end the process with its results, or with gpuprov's error."""
     try:
+        from gpuprov.core.error_document import error_parts
         from gpuprov.core.errors import GpuprovError
     except ImportError as error:
         module.fail_json(msg=NO_GPUPROV.format(python=sys.executable, error=error))
@@ -71,8 +72,7 @@ def serve(module: Module, act: Callable[[], Results]) -> None:
     try:
         results = act()
     except GpuprovError as error:
-        parts = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
-        module.fail_json(msg=str(error), **parts)
+        module.fail_json(msg=str(error), **error_parts(error))
     except KeyboardInterrupt:
         module.fail_json(msg="interrupted; what this run had made is undone")
     module.exit_json(**results)
