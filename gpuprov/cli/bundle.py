@@ -30,12 +30,14 @@ def command(session: Session, file: str | None, engine: str | None) -> None:
     from gpuprov.cli.runlog import log_folder
     from gpuprov.cluster.find_engine import DEFAULT, ENGINES
     from gpuprov.core.report_file import ReportFile
+    from gpuprov.documents.envelope import document
     from gpuprov.drivers.registry import is_installed, open_driver
     from gpuprov.workflows.bundle import Sources, make_bundle
 
     path = file or f"gpuprov-bundle-{datetime.now(timezone.utc):%Y%m%dT%H%M%S}.tar.gz"
     sources = Sources(
         engines=(cast("Engine", engine),) if engine else tuple(filter(is_installed, ENGINES)) or (DEFAULT,),
+        host=session.host,
         open_engine=open_driver,
         observe_gpus=observe_gpus,
         root=Path("/"),
@@ -47,5 +49,8 @@ def command(session: Session, file: str | None, engine: str | None) -> None:
     )
     missing = [f"missing: {name}: {reason}" for name, reason in sorted(collected.missing.items())]
     session.show(
-        {"bundle": path, "parts": sorted(collected.parts), "missing": collected.missing}, "\n".join([path, *missing])
+        document(
+            "bundle", host=session.host, bundle=path, parts=sorted(collected.parts), missing=dict(collected.missing)
+        ),
+        "\n".join([path, *missing]),
     )

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, /, **wanted: object) -> None:
     """Show what `cluster up` with the same options would change; changes nothing."""
+    from gpuprov.documents.outcome import plan_document
     from gpuprov.workflows.cluster_up import plan_up
 
     driver, spec = wanted_spec(wanted)
     lines = plan_up(driver, spec, host_gpus(session, spec.gpus.mode))
-    session.show({"plan": list(lines)}, "\n".join(lines) or "nothing to do: the cluster is as asked")
+    session.show(plan_document(lines, host=session.host), "\n".join(lines) or "nothing to do: the cluster is as asked")

@@ -25,6 +25,7 @@ def command(session: Session, /, **wanted: object) -> int:
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.documents.outcome import cluster_up_document
     from gpuprov.planes.rows import cluster_status
     from gpuprov.workflows.cluster_up import Request, cluster_up
 
@@ -33,22 +34,17 @@ def command(session: Session, /, **wanted: object) -> int:
     outcome = cluster_up(
         driver, Request(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"])), host, reporter=session.reporter
     )
-    document: dict[str, object] = {"changed": list(outcome.changed), "unchanged": outcome.unchanged}
     text = ["\n".join(outcome.changed) or "unchanged"]
-    passed = True
+    report = None
     if wanted["verify"] and not outcome.unchanged:
         from gpuprov.cli.verify_table import render_report
-        from gpuprov.verify.report import to_document
         from gpuprov.workflows.verify import HostSight, verify_cluster
 
         report = verify_cluster(
             driver, spec.name, host=HostSight(observe_gpus=observe_gpus), nodes=None, reporter=session.reporter
         )
-        document["verify"] = to_document(report)
         text += ["", render_report(report, colour=session.colour)]
-        passed = report.passed
     rows = cluster_status(driver, spec.name)
-    document["nodes"] = [vars(row) for row in rows]
     text += ["", render_nodes(rows, colour=session.colour), "", next_steps(spec, rows)]
-    session.show(document, "\n".join(text))
-    return 0 if passed else 1
+    session.show(cluster_up_document(outcome, report, rows, host=session.host), "\n".join(text))
+    return 0 if report is None or report.passed else 1

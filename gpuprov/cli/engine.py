@@ -107,7 +107,9 @@ def host_gpus(session: Session, mode: str | None) -> HostGpus:
 
 def show_outcome(session: Session, outcome: Outcome) -> None:
     """One line for each change, or `unchanged`."""
+    from gpuprov.documents.outcome import outcome_document
+
     session.show(
-        {"changed": list(outcome.changed), "unchanged": outcome.unchanged},
+        outcome_document(outcome, host=session.host),
         "\n".join(outcome.changed) or "unchanged",
     )

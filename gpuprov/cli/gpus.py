@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final, cast
 
 import click
@@ -38,45 +35,36 @@ LONGEST_INTERVAL_S: Final = 7 * 86400.0
 @click.pass_obj
 def command(session: Session, interval_s: float | None, gpu_mode: str | None) -> None:
     """Show this host's GPUs and who holds them, on every engine; changes nothing."""
-    from gpuprov.cli.gpu_table import board_document, render_board
+    from gpuprov.cli.gpu_table import render_board
     from gpuprov.cluster.gpu_board import look_at_gpus
     from gpuprov.cluster.leases import host_neighbours
+    from gpuprov.documents.gpus import board_document
 
     neighbours = host_neighbours()
     host = host_gpus(session, gpu_mode)
     if interval_s is None:
         board = look_at_gpus(host, neighbours)
-        session.show(board_document(board), render_board(board, colour=session.colour))
+        session.show(board_document(board, host=session.host), render_board(board, colour=session.colour))
         return
     mode = cast("GpuMode", gpu_mode or "auto")
     _watch(session, interval_s, lambda: look_at_gpus(observe_gpus(mode), neighbours))
 
 
 def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) -> None:
-    from gpuprov.cli.gpu_table import board_document, changes_document, render_board, render_change
+    from gpuprov.cli.gpu_table import render_board, render_change
+    from gpuprov.cli.session import moment
     from gpuprov.cluster.gpu_board import watch_gpus
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
+    from gpuprov.documents.gpus import board_document, changes_document
 
     def first(board: GpuBoard) -> None:
-        if session.as_json:
-            _say(json.dumps({"version": 1, "at": _now(), **board_document(board)}, ensure_ascii=False))
-        else:
-            _say(render_board(board, colour=session.colour))
+        text = render_board(board, colour=session.colour)
+        session.show_round(board_document(board, host=session.host), text, at=moment())
 
     def tell(changes: Sequence[GpuChange]) -> None:
-        if session.as_json:
-            _say(json.dumps(changes_document(changes, _now()), ensure_ascii=False))
-        else:
-            _say("\n".join(f"{_now()} {render_change(change)}" for change in changes))
+        at = moment()
+        text = "\n".join(f"{at} {render_change(change)}" for change in changes)
+        session.show_round(changes_document(changes, host=session.host), text, at=at)
 
     watch_gpus(look, rounds=every(interval_s, SystemClock()), first=first, tell=tell)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

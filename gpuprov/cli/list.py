@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, everything: bool, engine: str | None) -> None:  # noqa: FBT001 - click's signature
     """List the nodes of every cluster, on every engine."""
+    from gpuprov.documents.nodes import nodes_document
     from gpuprov.planes.rows import list_rows
 
     rows = [row for driver in open_engines(session, engine) for row in list_rows(driver, everything=everything)]
@@ -32,4 +33,4 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
         if rows
         else "no nodes; make some with: gpuprov cluster up -n 4"
     )
-    session.show({"nodes": [vars(row) for row in rows]}, text)
+    session.show(nodes_document(rows, host=session.host), text)

@@ -31,11 +31,12 @@ _VALUES = ("limit", "tags", "vault_password_file")
 @click.pass_obj
 def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wanted: Any) -> int:  # noqa: ANN401 - click's options
     """Run an Ansible playbook on nodes, or on the hosts of any inventory. Exits with 5 when a host fails."""
+    from gpuprov.documents.play import play_document
     from gpuprov.provision.site import HostsFailed
     from gpuprov.workflows.run_playbook import run_playbook
 
     result = run_playbook(playbook, inventories=inventories, arguments=_arguments(wanted), reporter=session.reporter)
-    document, text = {"play": _document(playbook, result)}, _table(session, result)
+    document, text = play_document(playbook, result), _table(session, result)
     if result.failed:
         return fail(session, HostsFailed(result), result=document, text=text)
     session.show(document, text)
@@ -57,24 +58,3 @@ def _table(session: Session, result: SiteResult) -> str:
     ]
     headers = ("HOST", "STATUS", "OK", "CHANGED", "FAILED", "SKIPPED")
     return render_table(headers, rows, colour=session.colour) if rows else "no host was touched"
-
-
-def _document(playbook: Path, result: SiteResult) -> dict[str, Any]:
-    return {
-        "playbook": str(playbook),
-        "hosts": {
-            host.stats.host: {
-                "status": host.status,
-                "ok": host.stats.ok,
-                "changed": host.stats.changed,
-                "failed": host.stats.failed,
-                "unreachable": host.stats.unreachable,
-                "skipped": host.stats.skipped,
-                "task": host.problem.title if host.problem else None,
-                "message": host.problem.message if host.problem else None,
-            }
-            for host in result.hosts
-        },
-        "changes": [{"host": event.host, "task": event.title, "diff": event.diff or None} for event in result.changes],
-        "log": str(result.log) if result.log else None,
-    }

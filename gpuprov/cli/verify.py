@@ -150,12 +150,12 @@ def _write(files: dict[str, ReportFile], report: Report) -> None:
 
 def _show(session: Session, report: Report, files: dict[str, ReportFile]) -> int:
     from gpuprov.cli.verify_table import render_report
-    from gpuprov.verify.report import to_document
+    from gpuprov.documents.verify import verify_document
 
     _write(files, report)
     for file in files.values():
         session.reporter.note(f"written: {file.path}")
-    session.show(to_document(report), render_report(report, colour=session.colour))
+    session.show(verify_document(report, host=session.host), render_report(report, colour=session.colour))
     return 0 if report.passed else 1
 
 

@@ -13,6 +13,8 @@ from gpuprov import __version__
 from gpuprov.core.execution import run
 from gpuprov.core.reporter import Silent
 from gpuprov.core.tails import as_json, read_end
+from gpuprov.documents.doctor import doctor_document
+from gpuprov.documents.envelope import document
 from gpuprov.host.examine import examine_host
 from gpuprov.host.record import take_record
 from gpuprov.spec.models import ClusterSpec
@@ -35,7 +37,7 @@ KERNEL_LINES = re.compile(r"NVRM|nvidia|oom|out of memory|lxc|lxd|apparmor|btrfs
 _COMMAND_S = 20.0
 
 
-def host_parts(engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
+def host_parts(engines: Iterable[Engine], *, root: Path, run_logs: Path, host: str) -> dict[str, Callable[[], str]]:
     """Each part's name and how to collect it; the findings are those for these engines."""
     parts: dict[str, Callable[[], str]] = {
         "versions.json": lambda: as_json(versions(root)),
@@ -43,7 +45,7 @@ def host_parts(engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict
         "host/kernel.txt": _kernel_log,
     }
     for engine in engines:
-        parts[f"doctor-{engine}.json"] = partial(_findings, engine)
+        parts[f"doctor-{engine}.json"] = partial(_findings, engine, host)
     if (root / "run/systemd/system").is_dir():
         parts["host/journal.txt"] = _journal
     for log in (root / name for name in ENGINE_LOGS):
@@ -58,14 +60,15 @@ def versions(root: Path) -> dict[str, object]:
     """What runs here."""
     release = (root / "etc/os-release").read_text(encoding="utf-8", errors="replace")
     name = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
-    return {
-        "gpuprov": __version__,
-        "python": sys.version,
-        "packages": {package: _version(package) for package in PACKAGES},
-        "kernel": platform.release(),
-        "machine": platform.machine(),
-        "system": name[1] if name else None,
-    }
+    return document(
+        "versions",
+        gpuprov=__version__,
+        python=sys.version,
+        packages={package: _version(package) for package in PACKAGES},
+        kernel=platform.release(),
+        machine=platform.machine(),
+        system=name[1] if name else None,
+    )
 
 
 def pick_kernel_lines(text: str) -> str:
@@ -73,8 +76,8 @@ def pick_kernel_lines(text: str) -> str:
     return "".join(f"{line}\n" for line in text.splitlines() if KERNEL_LINES.search(line))
 
 
-def _findings(engine: Engine) -> str:
-    return as_json(examine_host(Silent(), spec=ClusterSpec(engine=engine)).to_json())
+def _findings(engine: Engine, host: str) -> str:
+    return as_json(doctor_document(examine_host(Silent(), spec=ClusterSpec(engine=engine)), host=host))
 
 
 def _version(package: str) -> str | None:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import GpuprovError
+from gpuprov.gpu.document import gpu_document
 from gpuprov.gpu.inventory import SIMULATED_MAX, observe
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.models import GpuMode
 
-SCHEMA = "gpuprov.gpus/v1"
+SCHEMA = "gpuprov.gpu-facts/v1"
 PASCAL_AND_VOLTA_END = (7, 5)  # CUDA 13 compiles for this compute capability and later
 CU13_DRIVER = 580
 
@@ -31,13 +32,8 @@ def gpus_document(host: HostGpus, root: Path) -> dict[str, Any]:
         "wheels": choose_wheels(host),
         "gpus": [
             {
-                "index": gpu.index,
-                "uuid": gpu.uuid,
-                "minor": gpu.minor,
-                "device": f"/dev/nvidia{gpu.minor}",
-                "pci": gpu.pci,
-                "model": gpu.model,
-                "memory_bytes": gpu.memory_bytes,
+                **gpu_document(gpu.uuid, gpu),
+                # as numbers, which roles compare
                 "compute_capability": list(gpu.compute_capability) if gpu.compute_capability else None,
             }
             for gpu in gpus

@@ -55,6 +55,7 @@ class Sources:
 
     Attributes:
         engines: Those that somebody may have nodes on.
+        host: Its name.
         open_engine: Connects to one of them; may fail, and then the parts that need it are missing.
         observe_gpus: The host's GPUs, for plans.
         root: Where the host's files are looked up.
@@ -63,6 +64,7 @@ class Sources:
     """
 
     engines: tuple[Engine, ...]
+    host: str
     open_engine: Callable[[Engine], Driver]
     observe_gpus: Callable[[GpuMode], HostGpus]
     root: Path
@@ -98,7 +100,7 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
     collected = Collected()
     secrets = [*secret_values(sources.environment), *private_keys()]
     with reporter.phase("host"):
-        collected.take(host_parts(sources.engines, root=sources.root, run_logs=sources.run_logs))
+        collected.take(host_parts(sources.engines, root=sources.root, run_logs=sources.run_logs, host=sources.host))
     for engine in sources.engines:
         with reporter.phase(engine):
             secrets += _collect_engine(collected, engine, sources)
@@ -158,7 +160,7 @@ def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> l
         return plan_up(driver, spec, sources.observe_gpus(spec.gpus.mode))
 
     for cluster in sorted(clusters):
-        collected.take(cluster_parts(driver, cluster, plan))
+        collected.take(cluster_parts(driver, cluster, plan, host=sources.host))
     collected.take({name: collect for node in ours for name, collect in node_parts(driver, node).items()})
     return [*_munge_keys(driver, ours), *_variables(nodes, networks)]
 

@@ -8,12 +8,18 @@ import click
 import pytest
 
 from gpuprov.cli import verbs
+from gpuprov.cli.main import main
+from gpuprov.core.errors import HostNotReady
+from gpuprov.drivers import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from tests.fakes.world import World
+
 MODULE = "gpuprov_test_verb"
+ENGINE_MODULE = "gpuprov_test_engine"
 
 
 @pytest.fixture(autouse=True)
@@ -35,3 +41,36 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None
         monkeypatch.setitem(verbs.VERBS, "try", verbs.Verb(MODULE, "A verb of this test."))
 
     return add
+
+
+class Typed:
+    """What is typed, and what there is."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def __call__(self, argv: Sequence[str], capsys: pytest.CaptureFixture[str], *, codes: Sequence[int] = (0,)) -> str:
+        capsys.readouterr()
+        code = main(argv)
+        said = capsys.readouterr()
+        assert code in codes, f"{argv}: {said.err}"
+        return said.out
+
+
+@pytest.fixture
+def typed(world: World, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """A machine whose one engine is the fake one, with a cluster."""
+    module = ModuleType(ENGINE_MODULE)
+
+    def connect(engine: str) -> Any:
+        if engine != "lxd":
+            raise HostNotReady(f"{engine} is not here", evidence="e", fix="f")
+        driver = world.driver
+        driver.name = engine  # which a recorded spec names
+        return driver
+
+    module.connect = connect  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, ENGINE_MODULE, module)
+    monkeypatch.setattr(registry, "_OPENERS", dict.fromkeys(registry._OPENERS, ENGINE_MODULE))
+    monkeypatch.setattr("gpuprov.host.gpus.observe_gpus", lambda _mode: world.host)
+    return Typed(world)

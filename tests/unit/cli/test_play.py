@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cli.main import main
 from gpuprov.provision.events import HostStats, TaskEvent
 from gpuprov.provision.site import HostResult, SiteResult
+from tests.schemas import validate
 
 if TYPE_CHECKING:
     import pytest
@@ -46,6 +47,7 @@ def test_the_document_has_the_hosts_and_the_error(
     give(monkeypatch, WELL, AWAY, log=Path("/tmp/log"))
     assert main(["play", "site.yml", "--json"]) == 5
     document = json.loads(capsys.readouterr().out)
+    assert validate(document) == "gpuprov.play/v1"
     assert document["play"]["hosts"]["c001"]["task"] == "base: Ask"
     assert document["error"]["what"] == "1 of 2 hosts failed: c001"
     assert document["error"]["exit_code"] == 5
@@ -55,5 +57,6 @@ def test_a_run_that_ends_well_has_no_error(monkeypatch: pytest.MonkeyPatch, caps
     give(monkeypatch, WELL)
     assert main(["play", "site.yml", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
+    assert validate(document) == "gpuprov.play/v1"
     assert document["play"]["changes"] == [{"host": "c000", "task": "Make", "diff": "+x"}]
     assert "error" not in document

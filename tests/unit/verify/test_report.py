@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.documents.verify import verify_document
 from gpuprov.verify.chain import CHAIN, HOST_CHAIN, judge_node, rules_of
 from gpuprov.verify.models import LAYERS, Report
-from gpuprov.verify.report import HEADERS, problem_lines, summary, table_rows, to_document
+from gpuprov.verify.report import HEADERS, problem_lines, summary, table_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +86,7 @@ def test_the_summary_counts(report: Report) -> None:
 
 
 def test_the_document_holds_every_check(report: Report) -> None:
-    document = json.loads(json.dumps(to_document(report)))
+    document = json.loads(json.dumps(verify_document(report, host="h")))
     assert document["schema"] == "gpuprov.verify/v1"
     assert (document["verdict"], document["passed"], document["simulated"]) == ("fail", False, True)
     for node in document["nodes"]:
@@ -106,6 +107,6 @@ def test_every_check_and_every_key_is_documented(report: Report) -> None:
         *((rule.id, rule.layer, rule.needs) for rule in CHAIN),
     ]
     assert {rule.layer for rule in CHAIN} == set(LAYERS)
-    document = to_document(report)
+    document = verify_document(report, host="h")
     for keys in (document, document["nodes"][0], document["nodes"][0]["checks"][0]):
         assert all(f"`{key}`" in text for key in keys)

@@ -39,6 +39,7 @@ def sources(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> So
     (logs / "one.log").write_text(f"gpuprov: exec c000 -- curl -H {TOKEN}\n")
     return Sources(
         engines=("lxd",),
+        host="h",
         open_engine=lambda _: world.driver,
         observe_gpus=lambda _mode: world.host,
         root=tmp_path,

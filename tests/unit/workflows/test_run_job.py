@@ -259,7 +259,7 @@ def test_a_left_job_can_be_removed_by_hand_and_others_are_left_in_peace(shop: Sh
     assert remove(shop.world.driver, ["job-left"], reporter=shop.world.reporter).changed == ("removed job-left",)
     assert len(shop.seen) == calls
     assert shop.held() == [0]
-    assert read_inventory([FakeDriver(shop.world.engine)]).hosts == {}
+    assert read_inventory([FakeDriver(shop.world.engine)], host="h").hosts == {}
     shop.end(running)
 
 

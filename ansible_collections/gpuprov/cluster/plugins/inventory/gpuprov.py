@@ -26,8 +26,10 @@ DOCUMENTATION = """
     notes:
         - Host variables are RV(ignore:ansible_host), RV(ignore:gpuprov_address), RV(ignore:gpuprov_private_address),
           RV(ignore:gpuprov_engine), RV(ignore:gpuprov_role), RV(ignore:gpuprov_cluster), RV(ignore:gpuprov_status),
-          RV(ignore:gpuprov_gpus) (a list of uuid, index, minor, model, memory_bytes, compute_capability),
-          RV(ignore:gpuprov_driver), RV(ignore:gpuprov_sharing), RV(ignore:gpuprov_simulated), RV(ignore:gpuprov_image).
+          RV(ignore:gpuprov_gpus) (a list of uuid, label, index, minor, device, pci, mig, model, memory_bytes,
+          compute_capability),
+          RV(ignore:gpuprov_driver), RV(ignore:gpuprov_sharing), RV(ignore:gpuprov_simulated), RV(ignore:gpuprov_image),
+          RV(ignore:gpuprov_host).
 """
 
 EXAMPLES = """
@@ -51,6 +53,7 @@ keyed_groups:
       key: gpuprov_status
 """
 
+import platform
 import sys
 from typing import Any
 
@@ -103,7 +106,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             drivers, errors = open_answering()
             if not drivers:
                 raise errors[DEFAULT]
-            inventory = read_inventory(list(drivers.values()))
+            inventory = read_inventory(list(drivers.values()), host=platform.node())
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         return {

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.planes.converged import Ensured
-    from gpuprov.planes.rows import NodeRow
 
     Results = dict[str, Any]
 
@@ -89,8 +88,3 @@ def present(ensured: Ensured, *, diff: bool) -> Results:
 def diff_of(changes: Sequence[str]) -> dict[str, str]:
     """The changes as Ansible's `--diff` shows them."""
     return {"prepared": "".join(f"{line}\n" for line in changes)}
-
-
-def node_document(row: NodeRow) -> Results:
-    """A node as results show it."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(row).items()}

@@ -76,6 +76,7 @@ nodes:
     elements: dict
 """
 
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,6 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     GPU_MODE,
     Listener,
     Module,
-    node_document,
     present,
     serve,
 )
@@ -105,6 +105,7 @@ ARGUMENTS: dict[str, Any] = {
 def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
     from gpuprov.cluster.order import Wishes, wanted_engine
+    from gpuprov.documents.nodes import row_document
     from gpuprov.host.gpus import observe_gpus
     from gpuprov.workflows.ensure_cluster import ensure_cluster
 
@@ -122,7 +123,7 @@ def act(module: Module) -> dict[str, Any]:
         check=module.check_mode,
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
-    return {**results, "nodes": [node_document(row) for row in ensured.after]}
+    return {**results, "nodes": [row_document(row, host=platform.node()) for row in ensured.after]}
 
 
 def main() -> None:

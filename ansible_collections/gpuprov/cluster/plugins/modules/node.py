@@ -110,8 +110,10 @@ node:
         slurm: ""
         health: ok
         image: gpuprov-image-29654a21f52c
+        host: gpu-server-1
 """
 
+import platform
 from typing import Any
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
@@ -119,7 +121,6 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     GPU_MODE,
     Listener,
     Module,
-    node_document,
     present,
     serve,
 )
@@ -146,6 +147,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.names import check_cluster_name
+    from gpuprov.documents.nodes import row_document
     from gpuprov.drivers.registry import open_driver
     from gpuprov.host.gpus import observe_gpus
     from gpuprov.spec.mounts import parse_mount
@@ -174,7 +176,7 @@ def act(module: Module) -> dict[str, Any]:
         check=module.check_mode,
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
-    return {**results, "node": node_document(ensured.after[0]) if ensured.after else None}
+    return {**results, "node": row_document(ensured.after[0], host=platform.node()) if ensured.after else None}
 
 
 def main() -> None:

@@ -61,6 +61,7 @@ passed:
     type: bool
 """
 
+import platform
 from typing import Any
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, Listener, Module, serve
@@ -78,9 +79,10 @@ def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.core.names import check_cluster_name, expand
+    from gpuprov.documents.verify import verify_document
     from gpuprov.drivers.registry import open_driver
     from gpuprov.host.gpus import observe_gpus
-    from gpuprov.verify.report import problem_lines, summary, to_document
+    from gpuprov.verify.report import problem_lines, summary
     from gpuprov.verify.request import Work
     from gpuprov.workflows.verify import HostSight, verify_cluster
 
@@ -94,7 +96,7 @@ def act(module: Module) -> dict[str, Any]:
         reporter=Listener(module),
         work=Work(level=wanted["level"], seconds=wanted["seconds"]),
     )
-    results = {"changed": False, "passed": report.passed, "report": to_document(report)}
+    results = {"changed": False, "passed": report.passed, "report": verify_document(report, host=platform.node())}
     if report.passed:
         return {**results, "msg": summary(report)}
     failed = [node for node in report.nodes if node.first_problem is not None]
