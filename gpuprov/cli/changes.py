@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpuprov.cli.session import moment
+from gpuprov.documents.watch import watch_document
 from gpuprov.verify.report import SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.workflows.watch import Change
+    from gpuprov.verify.changes import Change
 
-SCHEMA = "gpuprov.watch/v1"
 CLUSTER_WORDS = {"error": "cannot be checked", "ok": "responds again"}
 
 
 def tell_changes(session: Session, changes: Sequence[Change]) -> None:
     """Say what has changed, on stdout and in the log."""
-    at = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    at = moment()
     lines = [line for change in changes for line in render_change(change)]
-    if session.as_json:
-        document = {"version": 1, "schema": SCHEMA, "at": at, "changes": [to_document(change) for change in changes]}
-        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
-    else:
-        sys.stdout.write("".join(f"{at} {line}\n" for line in lines))
-    sys.stdout.flush()
+    text = "\n".join(f"{at} {line}" for line in lines)
+    session.show_round(watch_document(changes, host=session.host.name), text, at=at)
     for line in lines:
         session.log.note(line)
 
@@ -44,19 +38,3 @@ def render_change(change: Change) -> list[str]:
         lines.append(f"{change.node}:   {check.id}: {check.status}: {check.evidence}")
         lines += [f"{change.node}:     fix: {check.fix}"] if check.fix else []
     return lines + [f"{change.node}:   {name}: pass" for name in change.well]
-
-
-def to_document(change: Change) -> dict[str, Any]:
-    """A change, for programs."""
-    return {
-        "node": change.node or None,
-        "before": change.before,
-        "after": change.after,
-        "simulated": change.simulated,
-        "problems": [
-            {"id": check.id, "status": check.status, "evidence": check.evidence, "fix": check.fix or None}
-            for check in change.problems
-        ],
-        "well": list(change.well),
-        "error": change.error or None,
-    }

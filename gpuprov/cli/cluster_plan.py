@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, /, **wanted: object) -> None:
     """Show what `cluster up` with the same options would change; changes nothing."""
+    from gpuprov.documents.outcome import plan_document
     from gpuprov.workflows.cluster_up import plan_up
 
     driver, spec = wanted_spec(session.host, wanted)
     lines = plan_up(driver, spec, session.host, reporter=session.reporter)
-    session.show({"plan": list(lines)}, "\n".join(lines) or "nothing to do: the cluster matches its spec")
+    text = "\n".join(lines) or "nothing to do: the cluster matches its spec"
+    session.show(plan_document(lines, host=session.host.name), text)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def command(session: Session, name: str, engine: str | None) -> None:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.documents.nodes import status_document
     from gpuprov.planes.rows import cluster_rows
 
     rows = cluster_rows(open_engine_of_cluster(session.host, engine, name), name)
@@ -27,4 +28,4 @@ def command(session: Session, name: str, engine: str | None) -> None:
         if rows
         else f"cluster {name} has no nodes; create them: gpuprov cluster up -n 4"
     )
-    session.show({"cluster": name, "nodes": [vars(row) for row in rows]}, text)
+    session.show(status_document(name, rows, host=session.host.name), text)

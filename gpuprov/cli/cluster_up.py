@@ -24,6 +24,7 @@ def command(session: Session, /, **wanted: object) -> int:
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.documents.outcome import cluster_up_document
     from gpuprov.planes.rows import cluster_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
@@ -31,15 +32,11 @@ def command(session: Session, /, **wanted: object) -> int:
     order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
     result = cluster_up(driver, order, session.host, reporter=session.reporter)
     rows = cluster_rows(driver, spec.name)
-    document: dict[str, object] = {"changed": list(result.changed), "unchanged": result.unchanged}
     text = ["\n".join(result.changed) or "unchanged"]
     if result.report is not None:
         from gpuprov.cli.verify_table import render_report
-        from gpuprov.verify.report import to_document
 
-        document["verify"] = to_document(result.report)
         text += ["", render_report(result.report, colour=session.colour)]
-    document["nodes"] = [vars(row) for row in rows]
     text += ["", render_nodes(rows, colour=session.colour), "", next_steps(spec, rows)]
-    session.show(document, "\n".join(text))
+    session.show(cluster_up_document(result, result.report, rows, host=session.host.name), "\n".join(text))
     return 0 if result.passed else 1

@@ -20,9 +20,10 @@ def command(session: Session, shell: str) -> None:
     For bash, for all sessions: gpuprov completion bash > /etc/bash_completion.d/gpuprov
     """
     from gpuprov.cli.root import root
+    from gpuprov.documents.envelope import document
 
     kind = get_completion_class(shell)
     if kind is None:  # click.Choice lets only shells through that click knows
         raise click.UsageError(f"no completion for {shell}")
     script = kind(root(), {}, "gpuprov", "_GPUPROV_COMPLETE").source()
-    session.show({"shell": shell, "script": script}, script)
+    session.show(document("completion", shell=shell, script=script), script)

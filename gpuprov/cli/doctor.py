@@ -32,6 +32,7 @@ def command(session: Session, engine: Engine) -> int:
     Exits with 3 if a requirement for nodes is missing.
     """
     from gpuprov.core.errors import HostNotReady
+    from gpuprov.documents.doctor import doctor_document
     from gpuprov.host.examine import examine_host
     from gpuprov.spec.models import ClusterSpec
 
@@ -43,7 +44,7 @@ def command(session: Session, engine: Engine) -> int:
     fixes = [f"{finding.id}: {finding.fix}" for finding in seen.findings if finding.fix]
     if fixes:
         parts += ["", "fixes:", *fixes]
-    session.show(seen.to_json(), "\n".join(parts))
+    session.show(doctor_document(seen, host=session.host.name), "\n".join(parts))
     return 0 if seen.passed else HostNotReady.exit_code
 
 

@@ -94,7 +94,9 @@ def ask_engines(session: Session, engine: str | None, question: Callable[[Driver
 
 def show_outcome(session: Session, outcome: Outcome) -> None:
     """One line for each change, or `unchanged`."""
+    from gpuprov.documents.outcome import outcome_document
+
     session.show(
-        {"changed": list(outcome.changed), "unchanged": outcome.unchanged},
+        outcome_document(outcome, host=session.host.name),
         "\n".join(outcome.changed) or "unchanged",
     )

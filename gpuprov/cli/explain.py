@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import click
@@ -30,15 +29,11 @@ def command(session: Session, text: tuple[str, ...]) -> None:
     TEXT is any log line (of the driver, NVML, CUDA, Slurm, munge, LXD, Docker or gpuprov), preferably in quotes.
     CHECK-ID is an id that `verify` or `doctor` prints. Needs neither an engine nor a network.
     """
+    from gpuprov.documents.explain import explain_document
     from gpuprov.workflows.explain import explain
 
     entries = explain(" ".join(text))
-    session.show({"entries": [_to_document(entry) for entry in entries]}, "\n\n".join(map(_render, entries)))
-
-
-def _to_document(entry: Entry) -> dict[str, object]:
-    advice = {"fix": entry.advise(), "fixes": {situation: entry.advise(situation) for situation in entry.fixes}}
-    return {**asdict(replace(entry, fixes={})), **advice}
+    session.show(explain_document(entries), "\n\n".join(map(_render, entries)))
 
 
 def _render(entry: Entry) -> str:

@@ -1,21 +1,17 @@
-"""What `gpus` says: a table for people, documents of a fixed form (docs/gpus.schema.json) for programs."""
+"""What `gpus` says to people: a table, and a line for each change."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import render_table
 from gpuprov.gpu.allocate import fold_leases
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import Gpu
 
-SCHEMA: Final = "gpuprov.gpus/v1"
-WATCH_SCHEMA: Final = "gpuprov.gpus-watch/v1"
 _HEADERS = ("GPU", "MODEL", "MEMORY", "MINOR", "PCI", "MIG", "DRIVER", "UUID", "SHARING", "HELD BY")
 _GIB = 1024**3
 _WORDS = {
@@ -65,60 +61,6 @@ def _where(lease: Lease) -> str:
     return " ".join(part for part in said if part)
 
 
-def board_document(board: GpuBoard) -> dict[str, Any]:
-    """For programs."""
-    host = board.host
-    return {
-        "schema": SCHEMA,
-        "simulated": host.simulated,
-        "reason": host.reason,
-        "driver": host.driver_version,
-        "gpus": [_row_document(row, host.driver_version, simulated=host.simulated) for row in board.rows],
-        "waiting": list(board.waiting),
-        "silent": [
-            {"engine": engine, "what": error.what, "evidence": error.evidence, "fix": error.fix}
-            for engine, error in board.silent.items()
-        ],
-    }
-
-
-def _row_document(row: GpuRow, driver: str, *, simulated: bool) -> dict[str, Any]:
-    gpu = row.gpu
-    part = gpu.mig[0] if gpu and gpu.is_mig_instance else None
-    capability = gpu.compute_capability if gpu else None
-    return {
-        "uuid": row.uuid,
-        "present": gpu is not None,
-        "label": gpu.label if gpu else None,
-        "index": gpu.index if gpu else None,
-        "minor": gpu.minor if gpu else None,
-        "pci": gpu.pci if gpu else None,
-        "mig": {
-            "enabled": gpu.mig_enabled if gpu else None,
-            "index": part.index if part else None,
-            "gpu_instance": part.gpu_instance if part else None,
-            "compute_instance": part.compute_instance if part else None,
-        },
-        "model": gpu.model if gpu else None,
-        "memory_bytes": gpu.memory_bytes if gpu else None,
-        "compute_capability": ".".join(map(str, capability)) if capability else None,
-        "driver": driver if gpu else None,
-        "simulated": simulated if gpu else None,
-        "sharing": row.sharing or None,
-        "holders": [_holder_document(lease) for lease in row.holders],
-    }
-
-
-def _holder_document(lease: Lease) -> dict[str, str]:
-    return {
-        "node": lease.node,
-        "cluster": lease.cluster,
-        "engine": lease.engine,
-        "status": lease.status,
-        "sharing": lease.sharing,
-    }
-
-
 def render_change(change: GpuChange) -> str:
     """A line for people."""
     if change.holder is not None:
@@ -136,22 +78,3 @@ def render_change(change: GpuChange) -> str:
 
 def _name(change: GpuChange) -> str:
     return f"GPU {change.label} {change.uuid}" if change.label else f"GPU {change.uuid}"
-
-
-def changes_document(changes: Sequence[GpuChange], at: str) -> dict[str, Any]:
-    """For programs, a document a line."""
-    return {
-        "version": 1,
-        "schema": WATCH_SCHEMA,
-        "at": at,
-        "changes": [
-            {
-                "kind": change.kind,
-                "uuid": change.uuid or None,
-                "label": change.label or None,
-                "holder": _holder_document(change.holder) if change.holder else None,
-                "text": change.text or None,
-            }
-            for change in changes
-        ],
-    }

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final, cast
 
 import click
@@ -13,7 +10,7 @@ from gpuprov.cli.engine import gpu_mode_option
 from gpuprov.cli.parameters import seconds_up_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange
@@ -38,46 +35,37 @@ LONGEST_INTERVAL_S: Final = 7 * 86400.0
 @click.pass_obj
 def command(session: Session, interval_s: float | None, gpu_mode: str | None) -> None:
     """Show this host's GPUs and their holders on all engines; changes nothing."""
-    from gpuprov.cli.gpu_table import board_document, render_board
+    from gpuprov.cli.gpu_table import render_board
     from gpuprov.cluster.gpu_board import look_at_gpus
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.cluster.leases import Neighbours
+    from gpuprov.documents.gpus import board_document
 
     neighbours = Neighbours(session.host)
     mode = cast("GpuMode", gpu_mode or "auto")
     gpus = find_gpus(session.host, mode, reporter=session.reporter)
     if interval_s is None:
         board = look_at_gpus(gpus, neighbours)
-        session.show(board_document(board), render_board(board, colour=session.colour))
+        session.show(board_document(board, host=session.host.name), render_board(board, colour=session.colour))
         return
     _watch(session, interval_s, lambda: look_at_gpus(session.host.gpus(mode), neighbours))
 
 
 def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) -> None:
-    from gpuprov.cli.gpu_table import board_document, changes_document, render_board, render_change
+    from gpuprov.cli.gpu_table import render_board, render_change
+    from gpuprov.cli.session import moment
     from gpuprov.cluster.gpu_board import watch_gpus
+    from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.watch import every
+    from gpuprov.documents.gpus import board_document, changes_document
 
     def first(board: GpuBoard) -> None:
-        if session.as_json:
-            _say(json.dumps({"version": 1, "at": _now(), **board_document(board)}, ensure_ascii=False))
-        else:
-            _say(render_board(board, colour=session.colour))
+        text = render_board(board, colour=session.colour)
+        session.show_round(board_document(board, host=session.host.name), text, at=moment())
 
-    def tell(changes: tuple[GpuChange, ...]) -> None:
-        if session.as_json:
-            _say(json.dumps(changes_document(changes, _now()), ensure_ascii=False))
-        else:
-            _say("\n".join(f"{_now()} {render_change(change)}" for change in changes))
+    def tell(changes: Sequence[GpuChange]) -> None:
+        at = moment()
+        text = "\n".join(f"{at} {render_change(change)}" for change in changes)
+        session.show_round(changes_document(changes, host=session.host.name), text, at=at)
 
     watch_gpus(look, rounds=every(interval_s, SystemClock()), first=first, tell=tell)
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def _now() -> str:
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -21,6 +21,7 @@ MIB = 1 << 20
 def command(session: Session, engine: str | None) -> None:
     """List the node images on all engines."""
     from gpuprov.cluster.build_image import list_images
+    from gpuprov.documents.images import images_document
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
 
     answers = ask_engines(session, engine, lambda driver: (driver.name, list_images(driver)))
@@ -36,15 +37,5 @@ def command(session: Session, engine: str | None) -> None:
         )
         for name, image in found
     ]
-    documents = [
-        {
-            "name": image.name,
-            "engine": name,
-            "size_bytes": image.size_bytes,
-            "created": image.created,
-            "labels": dict(image.labels),
-        }
-        for name, image in found
-    ]
     table = render_table(("IMAGE", "ENGINE", "BASE", "SIZE", "CREATED", "GPUPROV"), rows, colour=session.colour)
-    session.show({"images": documents}, table)
+    session.show(images_document(found, host=session.host.name), table)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, wanted: str, host: str | None) -> None:
     """Print the nodes of all engines as an Ansible inventory; also works as an inventory script."""
+    from gpuprov.documents.envelope import document
     from gpuprov.documents.inventory import read_inventory, render_graph, render_script
 
     inventory = read_inventory(session.host)
@@ -30,13 +31,13 @@ def command(session: Session, wanted: str, host: str | None) -> None:
         session.reporter.warn(warning)
     if host is not None:
         variables = dict(_host(inventory, host))
-        session.show({"host": variables}, json.dumps(variables, indent=2))
+        session.show(document("inventory", host=variables), json.dumps(variables, indent=2))
     elif wanted == "graph":
-        document = {"groups": {group: list(names) for group, names in inventory.groups.items()}}
-        session.show(document, render_graph(inventory))
+        groups = {group: list(names) for group, names in inventory.groups.items()}
+        session.show(document("inventory", groups=groups), render_graph(inventory))
     else:
         script = render_script(inventory)
-        session.show({"inventory": script}, json.dumps(script, indent=2))
+        session.show(document("inventory", inventory=script), json.dumps(script, indent=2))
 
 
 def _host(inventory: Inventory, name: str) -> dict[str, object]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, everything: bool, engine: str | None) -> None:  # noqa: FBT001 - click's signature
     """List the nodes of all clusters on all engines."""
+    from gpuprov.documents.nodes import nodes_document
     from gpuprov.planes.rows import list_rows
 
     rows = [*chain.from_iterable(ask_engines(session, engine, partial(list_rows, everything=everything)))]
@@ -34,4 +35,4 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
         if rows
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
-    session.show({"nodes": [vars(row) for row in rows]}, text)
+    session.show(nodes_document(rows, host=session.host.name), text)

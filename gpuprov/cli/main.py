@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import signal
 import sys
-import tempfile
 from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli.failure import fail, fail_unexpectedly
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session, tell
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.core.exhaustion import explain_exhaustion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.host.base import Host
 
-EXIT_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h: none of the codes that mean something here
 EXIT_INTERRUPTED = 130
 _MOMENT_S = 0.01
 
@@ -50,15 +48,15 @@ def _run(given: Sequence[str], host: Host | None) -> int:
         error.show()
         return UsageError.exit_code
     except click.ClickException as error:
-        return _fail(session, _usage_error(error))
+        return fail(session, _usage_error(error))
     except (click.Abort, KeyboardInterrupt):
         tell("interrupted\n")
         session.log.note("interrupted")
         return EXIT_INTERRUPTED
     except GpuprovError as error:
-        return _fail(session, error)
+        return fail(session, error)
     except Exception as error:  # noqa: BLE001 - the last resort: an unexpected error becomes one line and a log
-        return _fail_unexpectedly(session, error)
+        return fail_unexpectedly(session, error)
     return int(code or 0)
 
 
@@ -79,36 +77,3 @@ def _usage_error(error: click.ClickException) -> UsageError:
         evidence=context.get_usage().removeprefix("Usage: ") if context else "",
         fix=f"{path} --help",
     )
-
-
-def _fail(session: Session, error: GpuprovError) -> int:
-    session.log.error(error)
-    tell(f"error: {error}\n")
-    if session.as_json:
-        parts = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
-        session.show({"error": parts}, "")
-    return error.exit_code
-
-
-def _fail_unexpectedly(session: Session, error: Exception) -> int:
-    exhausted = explain_exhaustion(error, temporary=tempfile.gettempdir()) if isinstance(error, OSError) else None
-    if exhausted is not None:
-        return _fail(session, exhausted)
-    session.log.error(error)
-    line = str(error).strip().split("\n", maxsplit=1)[0]
-    what = f"unexpected {type(error).__name__}: {line}"
-    where = (
-        f"traceback: {session.log.path}"
-        if session.log.path
-        else "no log could be written; run the command again with sudo"
-    )
-    tell(f"error: {what}\n{where}\n")
-    if session.as_json:
-        parts = {
-            "what": what,
-            "evidence": where,
-            "fix": "report the error and attach that file",
-            "exit_code": EXIT_UNEXPECTED,
-        }
-        session.show({"error": parts}, "")
-    return EXIT_UNEXPECTED

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprov.cli.failure import fail
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -36,25 +36,16 @@ _VALUES = ("limit", "tags", "vault_password_file")
 @click.pass_obj
 def command(session: Session, /, playbook: Path, inventories: tuple[str, ...], **wanted: Any) -> int:  # noqa: ANN401 - click's options
     """Run an Ansible playbook on nodes, or on the hosts of any inventory. Exits with 5 when a host fails."""
+    from gpuprov.documents.play import play_document
     from gpuprov.provision.site import HostsFailed
     from gpuprov.workflows.run_playbook import run_playbook
 
     result = run_playbook(playbook, inventories=inventories, arguments=_arguments(wanted), reporter=session.reporter)
-    document: dict[str, Any] = {"play": _document(playbook, result)}
-    if not result.failed:
-        session.show(document, _table(session, result))
-        return 0
-    error = HostsFailed(result)
-    document["error"] = {
-        "what": error.what,
-        "evidence": error.evidence,
-        "fix": error.fix,
-        "exit_code": error.exit_code,
-    }
-    session.show(document, _table(session, result))
-    session.log.error(error)
-    sys.stderr.write(f"error: {error}\n")
-    return error.exit_code
+    document, text = play_document(playbook, result), _table(session, result)
+    if result.failed:
+        return fail(session, HostsFailed(result), result=document, text=text)
+    session.show(document, text)
+    return 0
 
 
 def _arguments(wanted: dict[str, Any]) -> tuple[str, ...]:
@@ -72,24 +63,3 @@ def _table(session: Session, result: SiteResult) -> str:
     ]
     headers = ("HOST", "STATUS", "OK", "CHANGED", "FAILED", "SKIPPED")
     return render_table(headers, rows, colour=session.colour) if rows else "no host was changed"
-
-
-def _document(playbook: Path, result: SiteResult) -> dict[str, Any]:
-    return {
-        "playbook": str(playbook),
-        "hosts": {
-            host.stats.host: {
-                "status": host.status,
-                "ok": host.stats.ok,
-                "changed": host.stats.changed,
-                "failed": host.stats.failed,
-                "unreachable": host.stats.unreachable,
-                "skipped": host.stats.skipped,
-                "task": host.problem.title if host.problem else None,
-                "message": host.problem.message if host.problem else None,
-            }
-            for host in result.hosts
-        },
-        "changes": [{"host": event.host, "task": event.title, "diff": event.diff or None} for event in result.changes],
-        "log": str(result.log) if result.log else None,
-    }

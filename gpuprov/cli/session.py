@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from datetime import datetime, timezone
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,12 @@ from gpuprov.cli.live import Live, can_show
 from gpuprov.cli.plain import Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
 from gpuprov.core.reporter import Stopwatch
+from gpuprov.documents.envelope import of_round, with_durations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.host.base import Host
-
-DOCUMENT_VERSION = 1
 
 
 class Session:
@@ -73,10 +73,25 @@ class Session:
             parts = [f"{phase.name} {phase.seconds:.1f} s" for phase in phases]
             tell(f"durations: {', '.join(parts)}\n")
 
+    def show_round(self, document: Mapping[str, object], text: str, *, at: str) -> None:
+        """Print what one round of a watch has to tell: the document on a line of its own with `--json`, else the text.
+
+        Args:
+            document: For programs.
+            text: For people.
+            at: When that was seen.
+        """
+        said = json.dumps(of_round(document, at), ensure_ascii=False) if self.as_json else text.rstrip()
+        sys.stdout.write(f"{said}\n")
+        sys.stdout.flush()
+
     def _as_json(self, document: Mapping[str, object]) -> str:
-        phases = {phase.name: round(phase.seconds, 3) for phase in self.reporter.phases}
-        whole = {"version": DOCUMENT_VERSION, **document, "seconds": phases}
-        return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(with_durations(document, self.reporter.phases), indent=2, ensure_ascii=False) + "\n"
+
+
+def moment() -> str:
+    """Now, as documents and lines of a watch say it."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def tell(text: str) -> None:

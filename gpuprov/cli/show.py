@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, engine: str | None) -> None:
     """Show all details of a node: labels, addresses, devices, mounts, ports, snapshots."""
+    from gpuprov.documents.node import show_document
     from gpuprov.workflows.node_verbs import get_node
 
     state = get_node(open_engine_of_nodes(session.host, engine, node), node)
@@ -30,4 +30,4 @@ def command(session: Session, node: str, engine: str | None) -> None:
     lines += [f"  port      {port.listen}:{port.host_port} to {port.node_port}" for port in state.exposed]
     lines += [f"  snapshot  {name}" for name in state.snapshots]
     lines += [f"  label     {key}={value}" for key, value in sorted(state.labels.items())]
-    session.show({"node": asdict(state)}, "\n".join(lines))
+    session.show(show_document(state, host=session.host.name), "\n".join(lines))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.verify.smoke_result import Kernel, SmokeResult
-
-SCHEMA = "gpuprov.smoke-run/v1"
 
 
 @click.command()
@@ -38,6 +35,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     With --local, run it on this machine with gpuprov's Python, which needs numba-cuda.
     """
     from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.documents.smoke_run import smoke_run_document
     from gpuprov.verify.smoke_result import Wanted
     from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 
@@ -53,16 +51,10 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         nodes = expand(",".join(given["nodes"])) if given["nodes"] else None
         driver = open_engine_of_cluster(session.host, given["engine"], given["cluster"])
         results = smoke_nodes(driver, given["cluster"], wanted, nodes=nodes, reporter=session.reporter)
-    passed = all(result.verdict == "pass" for result in results)
-    document = {
-        "schema": SCHEMA,
-        "kernel": kernel,
-        "passed": passed,
-        "simulated": any(result.simulated for result in results),
-        "results": [asdict(result) for result in results],
-    }
-    session.show(document, render_results(results, colour=session.colour))
-    return 0 if passed else 1
+    session.show(
+        smoke_run_document(kernel, results, host=session.host.name), render_results(results, colour=session.colour)
+    )
+    return 0 if all(result.passed for result in results) else 1
 
 
 def render_results(results: Sequence[SmokeResult], *, colour: bool) -> str:

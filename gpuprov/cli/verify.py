@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.verify.changes import Change
     from gpuprov.verify.models import Report
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.watch import Change
 
 LONGEST_WATCH_S = 7 * 86400.0
 LONGEST_WORK_S = 3600.0
@@ -89,8 +89,9 @@ def _watch(
 ) -> None:
     from gpuprov.cli.changes import tell_changes
     from gpuprov.core.reporter import Silent
+    from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.watch import every, watch
+    from gpuprov.workflows.watch import watch
 
     refused = ""
 
@@ -150,12 +151,12 @@ def _write(files: dict[str, ReportFile], report: Report) -> None:
 
 def _show(session: Session, report: Report, files: dict[str, ReportFile]) -> int:
     from gpuprov.cli.verify_table import render_report
-    from gpuprov.verify.report import to_document
+    from gpuprov.documents.verify import verify_document
 
     _write(files, report)
     for file in files.values():
         session.reporter.note(f"written: {file.path}")
-    session.show(to_document(report), render_report(report, colour=session.colour))
+    session.show(verify_document(report), render_report(report, colour=session.colour))
     return 0 if report.passed else 1
 
 

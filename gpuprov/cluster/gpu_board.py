@@ -6,12 +6,13 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.rounds import watch_rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.cluster.leases import Neighbours
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import Gpu, HostGpus
 
@@ -101,62 +102,47 @@ class GpuChange:
     text: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sight:
-    """What is kept of a round."""
-
-    board: GpuBoard
-    error: str = ""
-
-
 def watch_gpus(
     look: Callable[[], GpuBoard],
     *,
     rounds: Iterable[None],
     first: Callable[[GpuBoard], object],
-    tell: Callable[[tuple[GpuChange, ...]], object],
+    tell: Callable[[Sequence[GpuChange]], object],
 ) -> None:
     """Look once in each round; the first one is shown whole, later ones only where something has changed.
 
     Raises:
         GpuprovError: The first round could not be done.
     """
-    seen: Sight | None = None
-    for _ in rounds:
-        if seen is None:
-            seen = Sight(board=look())
-            first(seen.board)
-            continue
-        try:
-            now = Sight(board=_remember(seen.board, look()))
-        except GpuprovError as error:
-            now = Sight(board=seen.board, error=" ".join(str(error).split()))
-        changes = compare_sights(seen, now)
-        seen = now
-        if changes:
-            tell(changes)
+    watch_rounds(
+        lambda before: _remember(before, look()),
+        compare_boards,
+        rounds=rounds,
+        first=first,
+        tell=tell,
+        trouble=lambda error: GpuChange(kind="error" if error else "recovered", text=error),
+    )
 
 
-def _remember(before: GpuBoard, now: GpuBoard) -> GpuBoard:
+def _remember(before: GpuBoard | None, now: GpuBoard) -> GpuBoard:
     """Who does not answer has neither taken nor released anything, as far as anybody knows."""
-    return replace(now, leases=(*now.leases, *(lease for lease in before.leases if lease.engine in now.silent)))
+    kept = [lease for lease in before.leases if lease.engine in now.silent] if before else []
+    return replace(now, leases=(*now.leases, *kept))
 
 
-def compare_sights(before: Sight, now: Sight) -> tuple[GpuChange, ...]:
+def compare_boards(before: GpuBoard, now: GpuBoard) -> tuple[GpuChange, ...]:
     """What has changed, the host first."""
     changes: list[GpuChange] = []
-    if bool(before.error) != bool(now.error):
-        changes.append(GpuChange(kind="error" if now.error else "recovered", text=now.error))
-    if before.board.host.driver_version != now.board.host.driver_version:
-        changes.append(GpuChange(kind="driver", text=now.board.host.driver_version))
-    was_silent, is_silent = before.board.silent, now.board.silent
+    if before.host.driver_version != now.host.driver_version:
+        changes.append(GpuChange(kind="driver", text=now.host.driver_version))
+    was_silent, is_silent = before.silent, now.silent
     changes += [
         GpuChange(kind="silent", text=f"{engine}: {error.what}: {error.evidence}")
         for engine, error in is_silent.items()
         if engine not in was_silent
     ]
     changes += [GpuChange(kind="answers", text=engine) for engine in was_silent if engine not in is_silent]
-    return (*changes, *_compare_rows(before.board, now.board))
+    return (*changes, *_compare_rows(before, now))
 
 
 def _compare_rows(before: GpuBoard, now: GpuBoard) -> list[GpuChange]:

@@ -13,6 +13,8 @@ from gpuprov import __version__
 from gpuprov.core.execution import run
 from gpuprov.core.reporter import Silent
 from gpuprov.core.tails import as_json, read_end
+from gpuprov.documents.doctor import doctor_document
+from gpuprov.documents.envelope import document
 from gpuprov.host.examine import examine_host
 from gpuprov.host.record import take_record
 from gpuprov.spec.models import ClusterSpec
@@ -59,14 +61,15 @@ def versions(root: Path) -> dict[str, object]:
     """What runs here."""
     release = (root / "etc/os-release").read_text(encoding="utf-8", errors="replace")
     name = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
-    return {
-        "gpuprov": __version__,
-        "python": sys.version,
-        "packages": {package: _version(package) for package in PACKAGES},
-        "kernel": platform.release(),
-        "machine": platform.machine(),
-        "system": name[1] if name else None,
-    }
+    return document(
+        "versions",
+        gpuprov=__version__,
+        python=sys.version,
+        packages={package: _version(package) for package in PACKAGES},
+        kernel=platform.release(),
+        machine=platform.machine(),
+        system=name[1] if name else None,
+    )
 
 
 def pick_kernel_lines(text: str) -> str:
@@ -75,7 +78,7 @@ def pick_kernel_lines(text: str) -> str:
 
 
 def _findings(host: Host, engine: Engine) -> str:
-    return as_json(examine_host(host, Silent(), spec=ClusterSpec(engine=engine)).to_json())
+    return as_json(doctor_document(examine_host(host, Silent(), spec=ClusterSpec(engine=engine)), host=host.name))
 
 
 def _version(package: str) -> str | None:

@@ -10,6 +10,7 @@ from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
 from gpuprov.core.tails import as_json
+from gpuprov.documents.nodes import status_document
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.registry import planes_of
 from gpuprov.planes.rows import cluster_rows
@@ -51,7 +52,7 @@ def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[
     }
 
 
-def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec], Sequence[str]]) -> Parts:
+def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec], Sequence[str]], *, host: str) -> Parts:
     """A cluster's spec and status, and what `cluster up` would change in it, which `plan_up` tells."""
 
     def plan() -> str:
@@ -75,7 +76,7 @@ def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec],
             _spec_document(observe_cluster(driver, cluster))
         ),
         f"{driver.name}/clusters/{cluster}/status.json": lambda: as_json(
-            [asdict(row) for row in cluster_rows(driver, cluster)]
+            status_document(cluster, cluster_rows(driver, cluster), host=host)
         ),
         f"{driver.name}/clusters/{cluster}/plan.txt": plan,
         **{

@@ -12,6 +12,7 @@ from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.secrets import key_folder
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER, LABEL_ROLE, ROLE_JOB
+from gpuprov.gpu.document import gpu_document
 from gpuprov.host.survey import survey
 from gpuprov.planes.rows import describe
 
@@ -52,7 +53,7 @@ def read_inventory(host: Host) -> Inventory:
     """
     seen = survey(host.engines, lambda driver: [(driver.name, node) for node in driver.list_nodes() if _is_host(node)])
     seen.require_answer()
-    inventory = build_inventory([*chain.from_iterable(seen.answers.values())], host.all_gpus)
+    inventory = build_inventory([*chain.from_iterable(seen.answers.values())], host.all_gpus, host=host.name)
     return replace(inventory, warnings=(*starmap(_without, seen.errors.items()), *inventory.warnings))
 
 
@@ -64,7 +65,7 @@ def _without(engine: str, error: GpuprovError) -> str:
     return f"the inventory is without the nodes of {engine}: {error.what}\nevidence: {error.evidence}\nfix: {error.fix}"
 
 
-def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observe) -> Inventory:
+def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observe, *, host: str) -> Inventory:
     """Put nodes, each with the name of its engine, into an inventory.
 
     A name that two engines have is left out: what one play did to the one node, it might do to the other.
@@ -74,11 +75,11 @@ def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observ
     warnings = [_twice(name, [engine for engine, node in found if node.name == name]) for name in double]
     nodes = sorted((pair for pair in found if pair[1].name not in double), key=lambda pair: pair[1].name)
     gpus, unknown = _known_gpus([node for _, node in nodes], observe_gpus)
-    hosts = {node.name: host_variables(node, engine, gpus) for engine, node in nodes}
+    hosts = {node.name: host_variables(node, engine, gpus, host=host) for engine, node in nodes}
     return Inventory(hosts=hosts, groups=_groups(hosts), warnings=(*warnings, *unknown))
 
 
-def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu]) -> dict[str, Any]:
+def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu], *, host: str) -> dict[str, Any]:
     """What Ansible knows of a node; an address is empty where the node is not on that network."""
     row = describe(node, "", engine=engine)
     keys = key_folder(row.cluster)
@@ -96,28 +97,14 @@ def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu]) -> dic
         "gpuprov_cluster": row.cluster,
         "gpuprov_driver": node.labels.get(LABEL_DRIVER, ""),
         "gpuprov_engine": engine,
-        "gpuprov_gpus": [_gpu(uuid, gpus.get(uuid)) for uuid in row.gpus],
+        "gpuprov_gpus": [gpu_document(uuid, gpus.get(uuid)) for uuid in row.gpus],
+        "gpuprov_host": host,
         "gpuprov_image": row.image,
         "gpuprov_private_address": row.private_address,
         "gpuprov_role": row.role,
         "gpuprov_sharing": row.sharing,
         "gpuprov_simulated": row.simulated,
         "gpuprov_status": row.status,
-    }
-
-
-def _gpu(uuid: str, gpu: Gpu | None) -> dict[str, Any]:
-    if gpu is None:  # the host does not have it any more, or cannot be asked
-        unknown = ("index", "minor", "model", "memory_bytes", "compute_capability")
-        return {"uuid": uuid, **dict.fromkeys(unknown)}
-    capability = gpu.compute_capability
-    return {
-        "uuid": uuid,
-        "index": gpu.index,
-        "minor": gpu.minor,
-        "model": gpu.model,
-        "memory_bytes": gpu.memory_bytes,
-        "compute_capability": ".".join(map(str, capability)) if capability else None,
     }
 
 

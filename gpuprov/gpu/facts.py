@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import GpuprovError
+from gpuprov.gpu.document import gpu_document
 from gpuprov.gpu.inventory import SIMULATED_MAX, observe, read_seed
 from gpuprov.gpu.wheels import explain_unserved, find_wheels
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
 
-SCHEMA = "gpuprov.gpus/v1"
+SCHEMA = "gpuprov.gpu-facts/v1"
 
 
 def gpus_document(host: HostGpus, root: Path) -> dict[str, Any]:
@@ -31,13 +33,8 @@ def gpus_document(host: HostGpus, root: Path) -> dict[str, Any]:
         "unserved": explain_unserved(host),
         "gpus": [
             {
-                "index": gpu.index,
-                "uuid": gpu.uuid,
-                "minor": gpu.minor,
-                "device": f"/dev/nvidia{gpu.minor}",
-                "pci": gpu.pci,
-                "model": gpu.model,
-                "memory_bytes": gpu.memory_bytes,
+                **gpu_document(gpu.uuid, gpu),
+                # as numbers, which roles compare
                 "compute_capability": list(gpu.compute_capability) if gpu.compute_capability else None,
             }
             for gpu in gpus
@@ -59,7 +56,7 @@ def main(arguments: list[str], root: Path = Path("/")) -> int:
             seed=read_seed(root, name=platform.node()),
         )
     except GpuprovError as error:
-        sys.stdout.write(json.dumps({"error": {"what": error.what, "evidence": error.evidence, "fix": error.fix}}))
+        sys.stdout.write(json.dumps(error_document(error_parts(error))))
         return 3
     sys.stdout.write(json.dumps(gpus_document(host, root)))
     return 0

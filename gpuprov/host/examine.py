@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.host.facts import gather_facts
 from gpuprov.host.findings import judge_host
@@ -29,13 +29,6 @@ class Examination:
     def passed(self) -> bool:
         """Whether nodes can be made."""
         return all(finding.status != "fail" for finding in self.findings)
-
-    def to_json(self) -> dict[str, list[dict[str, Any]]]:
-        """As the document of `gpuprov doctor --json`."""
-        return {
-            "findings": [finding.to_json() for finding in self.findings],
-            "roles": [need.to_json() for need in self.needs],
-        }
 
 
 def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = None) -> Examination:

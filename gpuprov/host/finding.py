@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 Status = Literal["ok", "info", "warn", "fail"]
@@ -16,7 +16,3 @@ class Finding:
     status: Status
     evidence: str
     fix: str = ""
-
-    def to_json(self) -> dict[str, str]:
-        """As in the document of `gpuprov doctor --json`."""
-        return asdict(self)

@@ -12,6 +12,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from gpuprov import __version__
+from gpuprov.gpu.document import gpu_document
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml
@@ -100,11 +101,12 @@ def _ask(read: Callable[[], NvmlReading]) -> dict[str, Any] | None:
 
 
 def _gpu(gpu: Gpu) -> dict[str, Any]:
-    known = {"uuid": gpu.uuid, "index": gpu.index, "minor": gpu.minor, "pci": gpu.pci, "model": gpu.model}
+    told = gpu_document(gpu.uuid, gpu)
+    known = {key: told[key] for key in ("uuid", "index", "minor", "pci", "model")}
     if gpu.memory_bytes is not None:
         known["memory_bytes"] = gpu.memory_bytes
     if gpu.compute_capability is not None:
-        return {**known, "compute_capability": list(gpu.compute_capability), **_mig(gpu)}
+        known["compute_capability"] = list(gpu.compute_capability)
     return {**known, **_mig(gpu)}
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
@@ -43,10 +43,6 @@ class Need:
     least: str
     has: str | None
     met: Met
-
-    def to_json(self) -> dict[str, Any]:
-        """As in the document of `gpuprov doctor --json`."""
-        return asdict(self)
 
 
 def compare_roles(facts: HostFacts) -> tuple[Need, ...]:

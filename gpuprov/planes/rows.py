@@ -22,6 +22,7 @@ class NodeRow:
     """One node, as tables and JSON show it.
 
     Attributes:
+        host: Name of the host that it is on.
         gpus: UUIDs of the leased GPUs.
         devices: Paths of the leased GPUs in the node.
         simulated: Whether these GPUs are simulated.
@@ -30,6 +31,7 @@ class NodeRow:
     """
 
     name: str
+    host: str
     cluster: str
     engine: str
     role: str
@@ -65,6 +67,7 @@ def describe(node: NodeState, work: str, *, engine: str) -> NodeRow:
     """A node as tables and JSON show it."""
     return NodeRow(
         name=node.name,
+        host=node.host,
         cluster=node.labels.get(LABEL_CLUSTER, "(foreign)"),
         engine=engine,
         role=node.labels.get(LABEL_ROLE, ""),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 Series = tuple[tuple[float, float], ...]
 
@@ -73,12 +72,3 @@ class Measured:
     rates: tuple[Rate, ...] = ()
     gpus: tuple[GpuSamples, ...] = ()
     problem: str = field(default="")
-
-    def to_document(self) -> dict[str, Any]:
-        """As the JSON document shows it."""
-        return {
-            "runs": [asdict(run) for run in self.runs],
-            "rates": [asdict(rate) for rate in self.rates],
-            "gpus": [asdict(gpu) | {"samples": [asdict(sample) for sample in gpu.samples]} for gpu in self.gpus],
-            "problem": self.problem or None,
-        }

@@ -1,16 +1,15 @@
-"""A report as the rows of a table, as lines for what is wrong, and as the JSON document `gpuprov.verify/v1`."""
+"""A report as the rows of a table, and as lines for what is wrong."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpuprov.core.names import fold
 
 if TYPE_CHECKING:
     from gpuprov.verify.models import Check, NodeReport, Report, Status
 
-SCHEMA = "gpuprov.verify/v1"
 SIMULATED = "SIMULATED"
 PROBLEMS: tuple[Status, ...] = ("fail", "unknown", "warn")
 _WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass", "skip")
@@ -90,48 +89,6 @@ def summary(report: Report) -> str:
     nodes = f"{len(report.nodes)} node{'s' if len(report.nodes) != 1 else ''}: {counts or 'none checked'}"
     host = f"; host: {report.host.verdict}" if report.host else ""
     return f"{nodes}{host}{mark}"
-
-
-def to_document(report: Report) -> dict[str, Any]:
-    """The report for programs; docs/verify.md describes it."""
-    return {
-        "schema": SCHEMA,
-        "cluster": report.cluster,
-        "level": report.level,
-        "verdict": report.verdict,
-        "passed": report.passed,
-        "simulated": report.simulated,
-        "duration_s": round(report.seconds, 3),
-        "host": _node_document(report.host) if report.host else None,
-        "nodes": [_node_document(node) for node in report.nodes],
-    }
-
-
-def _node_document(node: NodeReport) -> dict[str, Any]:
-    return {
-        "node": node.node,
-        "verdict": node.verdict,
-        "simulated": node.simulated,
-        "access": node.access,
-        "gpus": list(node.gpus),
-        "duration_s": round(node.seconds, 3),
-        "counts": {status: node.counts.get(status, 0) for status in ("pass", "warn", "fail", "skip", "unknown")},
-        "first_problem": node.first_problem.id if node.first_problem else None,
-        "checks": [_check_document(check) for check in node.checks],
-        "measured": node.measured.to_document() if node.measured else None,
-    }
-
-
-def _check_document(check: Check) -> dict[str, Any]:
-    return {
-        "id": check.id,
-        "layer": check.layer,
-        "status": check.status,
-        "severity": check.severity,
-        "evidence": check.evidence,
-        "fix": check.fix or None,
-        "cause": check.cause or None,
-    }
 
 
 def _describe(problem: Check | None) -> str:

@@ -82,6 +82,11 @@ class SmokeResult:
     fix: str = ""
     document: Mapping[str, Any] | None = None
 
+    @property
+    def passed(self) -> bool:
+        """Whether it did, without any doubt."""
+        return self.verdict == "pass"
+
 
 def judge(place: Expectation, wanted: Wanted, answer: Answer) -> SmokeResult:
     """What an answer says; whatever lacks the shape of one is no pass.

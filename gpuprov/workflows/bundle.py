@@ -158,7 +158,7 @@ def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> l
         return plan_up(driver, spec, sources.host, reporter=Silent())
 
     for cluster in sorted(clusters):
-        collected.take(cluster_parts(driver, cluster, plan))
+        collected.take(cluster_parts(driver, cluster, plan, host=sources.host.name))
     collected.take({name: collect for node in ours for name, collect in node_parts(driver, node).items()})
     return [*_plane_secrets(driver, ours), *_variables(nodes, networks)]
 

@@ -82,7 +82,8 @@ def judge(done: dict[str, Any]) -> dict[str, Any]:
         evidence = said[-1] if said else f"exit status {done['rc']} and no output"
         return _failed("the GPUs of this host could not be asked for", evidence, "python3 --version  # 3.10 or newer")
     if "error" in document:
-        return _failed(**document["error"])
+        error = document["error"]
+        return _failed(error["what"], error["evidence"], error["fix"])
     return {"changed": False, "ansible_facts": {"gpu_facts": document}}
 
 

@@ -8,10 +8,15 @@ import click
 import pytest
 
 from gpuprov.cli import verbs
+from gpuprov.cli.main import main
+from gpuprov.core.errors import HostNotReady
+from gpuprov.host.survey import EngineDoor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from tests.fakes.world import World
 
 MODULE = "gpuprov_test_verb"
 
@@ -35,3 +40,32 @@ def verb(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., Any]], None
         monkeypatch.setitem(verbs.VERBS, "try", verbs.Verb(MODULE, "A verb of this test."))
 
     return add
+
+
+class Typed:
+    """What is typed, and what there is."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def __call__(self, argv: Sequence[str], capsys: pytest.CaptureFixture[str], *, codes: Sequence[int] = (0,)) -> str:
+        capsys.readouterr()
+        code = main(argv, host=self.world.host)
+        said = capsys.readouterr()
+        assert code in codes, f"{argv}: {said.err}"
+        return said.out
+
+
+@pytest.fixture
+def typed(world: World) -> Typed:
+    """A machine whose one engine is the fake one, with a cluster."""
+
+    def connect(engine: str) -> Any:
+        if engine != "lxd":
+            raise HostNotReady(f"{engine} is not here", evidence="e", fix="f")
+        driver = world.driver
+        driver.name = engine  # which a recorded spec names
+        return driver
+
+    world.host.engines = (EngineDoor(name="lxd", open=lambda: connect("lxd"), installed=lambda: True),)
+    return Typed(world)

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 import pytest
 
-from gpuprov.cli.main import EXIT_INTERRUPTED, EXIT_UNEXPECTED
+from gpuprov.cli.failure import EXIT_UNEXPECTED
+from gpuprov.cli.main import EXIT_INTERRUPTED
 from gpuprov.cli.root import root
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.errors import GpuprovError

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import pytest
@@ -65,7 +66,7 @@ def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert main(["doctor", "--json"]) == 3
     document = json.loads(capsys.readouterr().out)
     assert document["version"] == 1
-    assert document["findings"] == [BAD.to_json()]
+    assert document["findings"] == [asdict(BAD)]
     assert document["roles"] == []
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import pytest
@@ -14,51 +12,16 @@ from gpuprov.cli.main import main
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session
 from gpuprov.cli.verbs import VERBS
-from gpuprov.core.errors import HostNotReady
 from gpuprov.core.lock import LOCK_NAME
-from gpuprov.host.survey import EngineDoor
 from tests.twice import TWICE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.fakes.world import World
     from tests.twice import Argv
+    from tests.unit.cli.conftest import Typed
 
-MODULE = "gpuprov_test_engine"
 NAMES = {"cluster": "lab", "p": "c"}
-
-
-@pytest.fixture
-def typed(world: World, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """A machine whose one engine is the fake one, with a cluster."""
-    module = ModuleType(MODULE)
-
-    def connect(engine: str) -> Any:
-        if engine != "lxd":
-            raise HostNotReady(f"{engine} is not here", evidence="e", fix="f")
-        driver = world.driver
-        driver.name = engine  # which a recorded spec names
-        return driver
-
-    module.connect = connect  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, MODULE, module)
-    world.host.engines = (EngineDoor(name="lxd", open=lambda: connect("lxd"), installed=lambda: True),)
-    return Typed(world)
-
-
-class Typed:
-    """What is typed, and what there is."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-
-    def __call__(self, argv: Argv, capsys: pytest.CaptureFixture[str]) -> str:
-        capsys.readouterr()
-        code = main(argv, host=self.world.host)
-        said = capsys.readouterr()
-        assert code == 0, f"{argv}: {said.err}"
-        return said.out
 
 
 def test_every_verb_is_in_the_table() -> None:

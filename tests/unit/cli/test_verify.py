@@ -11,6 +11,7 @@ from gpuprov.cli.main import EXIT_INTERRUPTED, main
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.core.report_file import ReportFile
 from gpuprov.verify.models import Check, NodeReport, Report
+from tests.schemas import validate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,6 +182,17 @@ def test_watch_as_json_is_a_document_a_line(workflow: Workflow, capsys: pytest.C
     workflow.answers = [report("pass"), report("fail"), KeyboardInterrupt()]
     assert main(["verify", "--watch", "0.01", "--json"]) == EXIT_INTERRUPTED
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (first["schema"], first["version"]) == ("gpuprov.watch/v1", 1)
+    assert (validate(first), validate(second)) == ("gpuprov.watch/v1", "gpuprov.watch/v1")
+    assert first["host"]
     assert (second["changes"][0]["before"], second["changes"][0]["after"]) == ("pass", "fail")
     assert second["changes"][0]["problems"] == [{"id": "device-open", "status": "fail", "evidence": "e", "fix": "f"}]
+
+
+def test_an_engine_that_goes_away_is_a_line_of_the_watch(
+    workflow: Workflow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workflow.answers = [report("pass"), EngineError("LXD is away", evidence="e"), KeyboardInterrupt()]
+    assert main(["verify", "--watch", "0.01", "--json"]) == EXIT_INTERRUPTED
+    _, away = map(json.loads, capsys.readouterr().out.splitlines())
+    assert validate(away) == "gpuprov.watch/v1"
+    assert (away["changes"][0]["node"], away["changes"][0]["after"]) == (None, "error")

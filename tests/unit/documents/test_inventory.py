@@ -43,13 +43,18 @@ def test_a_node_is_a_host_with_its_addresses_gpus_and_groups(world: World) -> No
     (gpu,) = host["gpuprov_gpus"]
     assert gpu == {
         "uuid": world.gpus.gpus[1].uuid,
+        "label": "1",
         "index": 1,
         "minor": 1,
+        "device": "/dev/nvidia1",
+        "pci": world.gpus.gpus[1].pci,
+        "mig": {"enabled": False, "index": None, "gpu_instance": None, "compute_instance": None},
         "model": "SIMULATED NVIDIA H100 80GB HBM3",
         "memory_bytes": world.gpus.gpus[1].memory_bytes,
         "compute_capability": "9.0",
     }
     assert host["gpuprov_driver"] == world.gpus.driver_version
+    assert host["gpuprov_host"] == "here"
     both = ("c000", "c001")
     assert inventory.groups == {
         "cluster_lab": both,
@@ -83,7 +88,7 @@ def test_what_is_foreign_or_unfinished_is_no_host(world: World) -> None:
 def test_a_name_that_two_engines_have_is_left_out_and_the_others_stay(world: World) -> None:
     world.up(2)
     first, second = sorted(world.driver.list_nodes(), key=lambda node: node.name)
-    inventory = build_inventory([("lxd", first), ("lxd", second), ("docker", first)], simulate)
+    inventory = build_inventory([("lxd", first), ("lxd", second), ("docker", first)], simulate, host="h")
     assert list(inventory.hosts) == ["c001"]
     (warning,) = inventory.warnings
     assert warning == (
@@ -100,7 +105,7 @@ def test_a_host_whose_driver_is_broken_still_has_an_inventory(world: World) -> N
     world.up(1)
     (node,) = world.driver.list_nodes()
     real = replace(node, labels={**node.labels, LABEL_ACCESS: "raw"})
-    inventory = build_inventory([("lxd", real)], broken)
+    inventory = build_inventory([("lxd", real)], broken, host="h")
     (gpu,) = inventory.hosts["c000"]["gpuprov_gpus"]
     assert gpu["uuid"] == world.gpus.gpus[0].uuid
     assert gpu["model"] is None

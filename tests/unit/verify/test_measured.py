@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.documents.verify import measured_document
 from gpuprov.verify.measure import measure_node
 from gpuprov.verify.measured import GpuSamples, Sample
 from gpuprov.verify.models import Observation
@@ -60,7 +61,7 @@ def test_samples_by_gpu(build_case: Build) -> None:
     assert [sample.at_s for sample in gpu.samples] == [0.25, 0.5]
     assert gpu.series("throttle") == ((0.5, 4),)
     assert gpu.series("memory_clock_mhz") == ()
-    document = json.loads(json.dumps(measured.to_document()))
+    document = json.loads(json.dumps(measured_document(measured)))
     assert document["gpus"][0]["samples"][1] == ROW
     assert document["problem"] is None
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.documents.verify import verify_document
 from gpuprov.planes.registry import CHECKS
 from gpuprov.verify.chain import HOST_CHAIN
 from gpuprov.verify.models import LAYERS, Report
-from gpuprov.verify.report import problem_lines, summary, table_headers, table_rows, to_document
+from gpuprov.verify.report import problem_lines, summary, table_headers, table_rows
 from tests.fakes.chain import CHAIN, judge_node, rules_of
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def test_the_summary_counts(report: Report) -> None:
 
 
 def test_the_document_holds_every_check(report: Report) -> None:
-    document = json.loads(json.dumps(to_document(report)))
+    document = json.loads(json.dumps(verify_document(report)))
     assert document["schema"] == "gpuprov.verify/v1"
     assert (document["verdict"], document["passed"], document["simulated"]) == ("fail", False, True)
     for node in document["nodes"]:
@@ -108,6 +109,6 @@ def test_every_check_and_every_key_is_documented(report: Report) -> None:
         *((rule.id, rule.layer, rule.needs) for rule in CHAIN),
     ]
     assert {rule.layer for rule in CHAIN} == {*LAYERS, *(check.layer for check in CHECKS)}
-    document = to_document(report)
+    document = verify_document(report)
     for keys in (document, document["nodes"][0], document["nodes"][0]["checks"][0]):
         assert all(f"`{key}`" in text for key in keys)

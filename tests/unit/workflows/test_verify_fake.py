@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import GpuMode
+    from gpuprov.verify.changes import Change
     from gpuprov.verify.models import Report
-    from gpuprov.workflows.watch import Change
     from tests.fakes.engine import Command
 
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"

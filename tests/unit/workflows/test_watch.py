@@ -9,8 +9,9 @@ import pytest
 
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import NodeState
+from gpuprov.verify.changes import Change, Seen, compare
 from gpuprov.verify.models import Check, NodeReport, Report
-from gpuprov.workflows.watch import Change, Seen, compare, every, watch
+from gpuprov.workflows.watch import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -256,28 +257,3 @@ def test_rounds_leave_nothing_behind() -> None:
     finally:
         tracemalloc.stop()
     assert sizes[1] - sizes[0] < 20_000  # what 300 rounds say is 2.4 MB
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time_s = 0.0
-        self.slept: list[float] = []
-
-    def now_s(self) -> float:
-        return self.time_s
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.time_s += seconds
-
-
-def test_rounds_begin_at_the_interval_and_a_late_one_at_once() -> None:
-    clock = Clock()
-    rounds = every(60.0, clock)
-    began = []
-    for takes_s in (5.0, 100.0, 0.0):
-        next(rounds)
-        began.append(clock.time_s)
-        clock.time_s += takes_s
-    assert began == [0.0, 60.0, 160.0]
-    assert clock.slept == [55.0, 0.0]

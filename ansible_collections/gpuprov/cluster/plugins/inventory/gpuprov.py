@@ -27,8 +27,10 @@ DOCUMENTATION = """
     notes:
         - Host variables are RV(ignore:ansible_host), RV(ignore:gpuprov_address), RV(ignore:gpuprov_private_address),
           RV(ignore:gpuprov_engine), RV(ignore:gpuprov_role), RV(ignore:gpuprov_cluster), RV(ignore:gpuprov_status),
-          RV(ignore:gpuprov_gpus) (a list of uuid, index, minor, model, memory_bytes, compute_capability),
-          RV(ignore:gpuprov_driver), RV(ignore:gpuprov_sharing), RV(ignore:gpuprov_simulated), RV(ignore:gpuprov_image).
+          RV(ignore:gpuprov_gpus) (a list of uuid, label, index, minor, device, pci, mig, model, memory_bytes,
+          compute_capability),
+          RV(ignore:gpuprov_driver), RV(ignore:gpuprov_sharing), RV(ignore:gpuprov_simulated), RV(ignore:gpuprov_image),
+          RV(ignore:gpuprov_host).
 """
 
 EXAMPLES = """

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.planes.converged import Ensured
-    from gpuprov.planes.rows import NodeRow
     from gpuprov.verify.models import Report
 
     Results = dict[str, Any]
@@ -66,6 +65,7 @@ class Module(AnsibleModule):  # type: ignore[misc]  # Ansible has no type inform
 def serve(module: Module, act: Callable[[], Results]) -> None:
     """Run the module's work and end the process with its results, or with gpuprov's error."""
     try:
+        from gpuprov.core.error_document import error_parts
         from gpuprov.core.errors import GpuprovError
     except ImportError as error:
         module.fail_json(msg=NO_GPUPROV.format(python=sys.executable, error=error))
@@ -73,8 +73,7 @@ def serve(module: Module, act: Callable[[], Results]) -> None:
     try:
         results = act()
     except GpuprovError as error:
-        parts = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
-        module.fail_json(msg=str(error), **parts)
+        module.fail_json(msg=str(error), **error_parts(error))
     except KeyboardInterrupt:
         module.fail_json(msg="interrupted; the changes of this run were undone")
     module.exit_json(**results)
@@ -105,8 +104,3 @@ def failed_verification(report: Report) -> Results:
     }
     words = f"{parts['what']}\nevidence: {parts['evidence']}\nfix: {parts['fix']}"
     return {"failed": True, "msg": words, **parts}
-
-
-def node_document(row: NodeRow) -> Results:
-    """A node as results show it."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in vars(row).items()}

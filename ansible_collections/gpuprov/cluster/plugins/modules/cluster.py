@@ -97,7 +97,6 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     Listener,
     Module,
     failed_verification,
-    node_document,
     present,
     serve,
 )
@@ -118,6 +117,7 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
+    from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.cluster_order import Wishes, wanted_engine
     from gpuprov.workflows.ensure_cluster import ensure_cluster
@@ -137,11 +137,11 @@ def act(module: Module) -> dict[str, Any]:
         check=module.check_mode,
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
-    results["nodes"] = [node_document(row) for row in ensured.after]
+    results["nodes"] = [row_document(row) for row in ensured.after]
     if ensured.report is not None:
-        from gpuprov.verify.report import to_document
+        from gpuprov.documents.verify import verify_document
 
-        results["verify"] = to_document(ensured.report)
+        results["verify"] = verify_document(ensured.report)
         if not ensured.report.passed:
             results |= failed_verification(ensured.report)
     return results

@@ -44,9 +44,12 @@ gpus:
     elements: dict
     sample:
         - uuid: GPU-51515151-5151-4151-8151-000000000000
+          label: "0"
           index: 0
           minor: 0
+          device: /dev/nvidia0
           pci: "0000:51:00.0"
+          mig: {enabled: false, index: null, gpu_instance: null, compute_instance: null}
           model: NVIDIA GeForce GTX 1080
           memory_bytes: 8589934592
           compute_capability: "6.1"
@@ -70,6 +73,10 @@ reason:
     description: Source of these facts.
     returned: success
     type: str
+host:
+    description: Name of the host.
+    returned: success
+    type: str
 """
 
 from typing import Any
@@ -84,6 +91,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.gpu_board import look_at_gpus
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.cluster.leases import Neighbours
+    from gpuprov.gpu.document import gpu_document
     from gpuprov.host.local import LocalHost
 
     here = LocalHost()
@@ -102,21 +110,10 @@ def act(module: Module) -> dict[str, Any]:
         if gpu is None or gpu.uuid not in can_be_leased:
             continue
         held = [lease for lease in row.holders if engine in (None, lease.engine)]
-        capability = gpu.compute_capability
-        gpus.append(
-            {
-                "uuid": gpu.uuid,
-                "index": gpu.index,
-                "minor": gpu.minor,
-                "pci": gpu.pci,
-                "model": gpu.model,
-                "memory_bytes": gpu.memory_bytes,
-                "compute_capability": ".".join(map(str, capability)) if capability else None,
-                "nodes": sorted(lease.node for lease in held),
-                "exclusive": any(lease.sharing == "exclusive" for lease in held),
-            }
-        )
-    about = {"simulated": host.simulated, "driver": host.driver_version, "reason": host.reason}
+        nodes = sorted(lease.node for lease in held)
+        exclusive = any(lease.sharing == "exclusive" for lease in held)
+        gpus.append({**gpu_document(gpu.uuid, gpu), "nodes": nodes, "exclusive": exclusive})
+    about = {"simulated": host.simulated, "driver": host.driver_version, "reason": host.reason, "host": here.name}
     return {"changed": False, "gpus": gpus, "silent": list(silent), **about}
 
 

@@ -111,6 +111,7 @@ node:
         slurm: ""
         health: ok
         image: gpuprov-image-29654a21f52c
+        host: gpu-server-1
 """
 
 from typing import Any
@@ -121,7 +122,6 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ROLE,
     Listener,
     Module,
-    node_document,
     present,
     serve,
 )
@@ -148,6 +148,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.core.names import check_cluster_name
+    from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure_node import ensure_node
@@ -177,7 +178,7 @@ def act(module: Module) -> dict[str, Any]:
         check=module.check_mode,
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
-    return {**results, "node": node_document(ensured.after[0]) if ensured.after else None}
+    return {**results, "node": row_document(ensured.after[0]) if ensured.after else None}
 
 
 def main() -> None:

@@ -84,8 +84,9 @@ def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.core.names import check_cluster_name, expand
+    from gpuprov.documents.verify import verify_document
     from gpuprov.host.local import LocalHost
-    from gpuprov.verify.report import summary, to_document
+    from gpuprov.verify.report import summary
     from gpuprov.verify.request import Work
     from gpuprov.workflows.verify import verify_cluster
 
@@ -100,7 +101,7 @@ def act(module: Module) -> dict[str, Any]:
         reporter=Listener(module),
         work=Work(level=wanted["level"], seconds=wanted["seconds"]),
     )
-    results = {"changed": False, "passed": report.passed, "report": to_document(report)}
+    results = {"changed": False, "passed": report.passed, "report": verify_document(report)}
     if report.passed:
         return {**results, "msg": summary(report)}
     return {**results, **failed_verification(report)}

@@ -1,0 +1,65 @@
+"""How every verb ends with an error: the log, the words on stderr, the document on stdout, the exit code."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.cli.session import tell
+from gpuprov.core.error_document import error_document, error_parts
+from gpuprov.core.exhaustion import explain_exhaustion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.cli.session import Session
+    from gpuprov.core.errors import GpuprovError
+
+EXIT_UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h: none of the codes that mean something here
+
+
+def fail(session: Session, error: GpuprovError, *, result: Mapping[str, object] | None = None, text: str = "") -> int:
+    """Say what failed and return the exit code.
+
+    Args:
+        session: Where it is said.
+        error: What failed.
+        result: The verb's own document, where there is one in spite of the error, which is put into it.
+        text: The same result for people.
+    """
+    if text and not session.as_json:
+        session.show({}, text)
+    return _end(session, error, error_parts(error), words=str(error), result=result)
+
+
+def fail_unexpectedly(session: Session, error: Exception) -> int:
+    """What nobody foresaw: one line, and the path of the log with the traceback; or what the host has run out of."""
+    exhausted = explain_exhaustion(error, temporary=tempfile.gettempdir()) if isinstance(error, OSError) else None
+    if exhausted is not None:
+        return fail(session, exhausted)
+    line = str(error).strip().split("\n", maxsplit=1)[0]
+    what = f"unexpected {type(error).__name__}: {line}"
+    none = "no log could be written; run the command again with sudo"
+    where = f"traceback: {session.log.path}" if session.log.path else none
+    parts = {
+        "what": what,
+        "evidence": where,
+        "fix": "report the error and attach that file",
+        "exit_code": EXIT_UNEXPECTED,
+    }
+    return _end(session, error, parts, words=f"{what}\n{where}")
+
+
+def _end(
+    session: Session,
+    error: Exception,
+    parts: dict[str, Any],
+    *,
+    words: str,
+    result: Mapping[str, object] | None = None,
+) -> int:
+    session.log.error(error)
+    tell(f"error: {words}\n")
+    if session.as_json:
+        session.show(error_document(parts) if result is None else {**result, "error": parts}, "")
+    return int(parts["exit_code"])

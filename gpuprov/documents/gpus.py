@@ -1,0 +1,71 @@
+"""`gpus`: every GPU of a host and who holds it, and what of that changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.error_document import error_parts
+from gpuprov.documents.envelope import document
+from gpuprov.gpu.document import gpu_document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
+    from gpuprov.gpu.allocate import Lease
+    from gpuprov.gpu.models import HostGpus
+
+
+def board_document(board: GpuBoard, *, host: str) -> dict[str, Any]:
+    """All GPUs at one moment."""
+    return document(
+        "gpus",
+        host=host,
+        simulated=board.host.simulated,
+        reason=board.host.reason,
+        driver=board.host.driver_version,
+        gpus=[held_gpu_document(row, board.host) for row in board.rows],
+        waiting=list(board.waiting),
+        silent=[{"engine": engine, **error_parts(error)} for engine, error in board.silent.items()],
+    )
+
+
+def held_gpu_document(row: GpuRow, host: HostGpus) -> dict[str, Any]:
+    """A GPU with its holders."""
+    present = row.gpu is not None
+    return {
+        **gpu_document(row.uuid, row.gpu),
+        "present": present,
+        "driver": host.driver_version if present else None,
+        "simulated": host.simulated if present else None,
+        "sharing": row.sharing or None,
+        "holders": [_holder_document(lease) for lease in row.holders],
+    }
+
+
+def changes_document(changes: Sequence[GpuChange], *, host: str) -> dict[str, Any]:
+    """What is other than in the round before."""
+    return document(
+        "gpus-watch",
+        host=host,
+        changes=[
+            {
+                "kind": change.kind,
+                "uuid": change.uuid or None,
+                "label": change.label or None,
+                "holder": _holder_document(change.holder) if change.holder else None,
+                "text": change.text or None,
+            }
+            for change in changes
+        ],
+    )
+
+
+def _holder_document(lease: Lease) -> dict[str, str]:
+    return {
+        "node": lease.node,
+        "cluster": lease.cluster,
+        "engine": lease.engine,
+        "status": lease.status,
+        "sharing": lease.sharing,
+    }

@@ -1,0 +1,40 @@
+"""What a verb changed, what `cluster up` did besides, and what it would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.documents.envelope import document
+from gpuprov.documents.nodes import row_document
+from gpuprov.documents.verify import verify_document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.planes.rows import NodeRow
+    from gpuprov.verify.models import Report
+
+
+def outcome_document(outcome: Outcome, *, host: str) -> dict[str, Any]:
+    """Of every verb that changes something."""
+    return document("outcome", host=host, changed=list(outcome.changed), unchanged=outcome.unchanged)
+
+
+def cluster_up_document(
+    outcome: Outcome, report: Report | None, rows: Iterable[NodeRow], *, host: str
+) -> dict[str, Any]:
+    """Of `cluster up`; `verify` is in it where the nodes were proven."""
+    return document(
+        "cluster-up",
+        host=host,
+        changed=list(outcome.changed),
+        unchanged=outcome.unchanged,
+        **({"verify": verify_document(report)} if report else {}),
+        nodes=[row_document(row) for row in rows],
+    )
+
+
+def plan_document(lines: Iterable[str], *, host: str) -> dict[str, Any]:
+    """Of `cluster plan`: a line for each change that there would be."""
+    return document("plan", host=host, plan=list(lines))

@@ -1,0 +1,28 @@
+"""The schemas of docs/, and how a document is held to its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+from referencing import Registry, Resource
+
+DOCS = Path(__file__).parents[1] / "docs"
+SCHEMAS: dict[str, dict[str, Any]] = {
+    f"gpuprov.{path.name.removesuffix('.schema.json')}/v1": json.loads(path.read_text())
+    for path in sorted(DOCS.glob("*.schema.json"))
+}
+_REGISTRY: Registry[Any] = Registry().with_resources(
+    (f"{name.removeprefix('gpuprov.').removesuffix('/v1')}.schema.json", Resource.from_contents(schema))
+    for name, schema in SCHEMAS.items()
+)
+
+
+def validate(document: dict[str, Any]) -> str:
+    """The id of a document that is as its schema says; raises where it is not, or has none."""
+    name: str = document["schema"]
+    as_read = json.loads(json.dumps(document, allow_nan=False))
+    jsonschema.Draft202012Validator(SCHEMAS[name], registry=_REGISTRY).validate(as_read)
+    return name

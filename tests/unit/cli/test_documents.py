@@ -1,0 +1,213 @@
+"""Every verb is typed with --json, and what it prints is held to the schema that docs/documents.md names for it."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.cli.verbs import VERBS
+from gpuprov.core.outcome import Outcome
+from gpuprov.provision.events import HostStats
+from gpuprov.provision.site import HostResult, SiteResult
+from tests.schemas import DOCS, SCHEMAS, validate
+from tests.twice import TWICE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.twice import Argv
+    from tests.unit.cli.conftest import Typed
+
+PAGE = (DOCS / "documents.md").read_text()
+ROW = re.compile(r"^\| `(gpuprov\.[a-z-]+/v1)` \| ([^|]*) \| \[[a-z-]+\]\(([a-z-]+)\.schema\.json\)", re.MULTILINE)
+PRINTED, _, OTHERS = PAGE.partition("These documents are not printed by a verb:")
+STREAMS = {"exec", "run", "shell", "ssh"}
+# More than what tests/twice.py has for a verb that can be typed on the fake engine.
+MORE: tuple[tuple[str, Argv], ...] = (
+    ("cluster up", ("cluster", "up", "-n", "3")),
+    ("verify", ("verify",)),
+    ("verify", ("verify", "--watch", "1")),
+    ("gpus", ("gpus", "--watch", "1")),
+    ("smoke", ("smoke", "matmul", "c000")),
+    ("inventory", ("inventory", "--graph")),
+    ("inventory", ("inventory", "--host", "c000")),
+    ("host prepare", ("host", "prepare")),
+    ("host undo", ("host", "undo")),
+    ("play", ("play", "site.yml")),
+    ("doctor", ("doctor",)),
+    ("explain", ("explain", "NVRM: Xid 79")),
+    ("record", ("record",)),
+    ("bundle", ("bundle", "{folder}/bundle.tar.gz")),
+)
+CASES = (*((verb, twice.argv) for verb, twice in TWICE.items() if "fake" in twice.where), *MORE)
+LAST = {"verify": {0, 1}, "cluster up": {0, 1}, "smoke": {1}, "doctor": {0, 3}}  # exit codes where not 0 alone
+
+
+def documented() -> dict[str, set[str]]:
+    """Verb to the ids that its row, or rows, name."""
+    ids: dict[str, set[str]] = {}
+    for name, verbs, _ in ROW.findall(PRINTED):
+        for verb in re.findall(r"`([a-z -]+)`", re.split(r",|;| with ", verbs)[0]):
+            ids.setdefault(verb, set()).add(name)
+    return ids
+
+
+def test_every_verb_has_a_document_or_is_known_to_print_none() -> None:
+    leaves = {verb for verb, about in VERBS.items() if about.module}
+    assert set(documented()) == leaves - STREAMS
+    assert {verb for verb, _ in CASES} == leaves - STREAMS
+    sentence = next(line for line in PRINTED.splitlines() if "print what their command prints" in line)
+    assert set(re.findall(r"`([a-z]+)`", sentence.partition("print")[0])) == STREAMS
+
+
+def test_every_schema_is_one_is_listed_and_is_strict() -> None:
+    rows = ROW.findall(PAGE)
+    assert {name: f"gpuprov.{file}/v1" for name, _, file in rows} == {name: name for name in SCHEMAS}
+    for name, schema in SCHEMAS.items():
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert schema["title"] == schema["properties"]["schema"]["const"] == name
+        assert schema["additionalProperties"] is False
+        assert [where for where in objects_of(schema) if "additionalProperties" not in where] == []
+
+
+def objects_of(schema: Any) -> Iterator[dict[str, Any]]:
+    """The parts that describe an object by its keys; conditions only say more of one that is described elsewhere."""
+    parts = schema if isinstance(schema, list) else []
+    if isinstance(schema, dict):
+        parts = [part for key, part in schema.items() if key not in ("if", "then", "else", "allOf", "contains")]
+    for part in parts:
+        yield from objects_of(part)
+    if isinstance(schema, dict) and "properties" in schema and "type" in schema:
+        yield schema
+
+
+@pytest.fixture
+def cluster(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Two nodes, and what stands for names in the cases."""
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
+    typed(("cluster", "up", "-f", str(spec), "--no-verify"), capsys)
+    return {"cluster": "lab", "p": "c", "spec": str(spec), "play": "", "folder": str(tmp_path)}
+
+
+@pytest.fixture(autouse=True)
+def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """What needs root or Ansible is made up; a watch has three rounds, and other GPUs in the third."""
+    monkeypatch.setattr("platform.node", lambda: "gpu-server-1")
+    for name in ("prepare_host", "undo_host"):
+        outcome = Outcome(changed=("installed lxd",))
+        monkeypatch.setattr(f"gpuprov.workflows.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
+    stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
+    result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
+    monkeypatch.setattr("gpuprov.workflows.run_playbook.run_playbook", lambda *_, **__: result)
+
+    def rounds(_interval_s: float, _clock: object) -> Iterator[None]:
+        world = request.getfixturevalue("world")
+        yield
+        yield
+        world.host = replace(world.host, driver_version="590.1")
+        del world.engine.nodes["c001"]
+        yield
+
+    monkeypatch.setattr("gpuprov.core.rounds.every", rounds)
+
+
+@pytest.fixture
+def printed(
+    typed: Typed, cluster: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> Callable[[str, Argv], list[dict[str, Any]]]:
+    """Types a verb with --json; returns its document, or those of a watch."""
+
+    def type_it(verb: str, argv: Argv) -> list[dict[str, Any]]:
+        if argv == TWICE[verb].argv:
+            for earlier in TWICE[verb].with_names(cluster).before:
+                typed(earlier, capsys)
+        filled = [part.format_map(cluster) for part in argv]
+        out = typed((*filled, "--json"), capsys, codes=tuple(LAST.get(verb, {0})))
+        lines = out.splitlines() if "--watch" in argv else [out]
+        return [json.loads(line) for line in lines]
+
+    return type_it
+
+
+@pytest.mark.parametrize(("verb", "argv"), CASES, ids=lambda value: value if isinstance(value, str) else "")
+def test_what_a_verb_prints_is_as_its_schema_says(
+    verb: str, argv: Argv, printed: Callable[[str, Argv], list[dict[str, Any]]]
+) -> None:
+    documents = printed(verb, argv)
+    ids = [validate(document) for document in documents]
+    assert set(ids) <= documented()[verb]
+    if "--watch" in argv:
+        assert len(ids) == 2, "the first round, and the one that differs"
+    for document in documents:
+        assert document["version"] == 1
+        for key, value in (("surprise", 1), ("version", 2), ("schema", "gpuprov.error/v1")):
+            with pytest.raises(jsonschema.ValidationError):
+                validate({**copy.deepcopy(document), key: value})
+
+
+@pytest.mark.parametrize(
+    "verb", ["list", "cluster status", "cluster up", "gpus", "doctor", "show", "image list", "stop"]
+)
+def test_documents_about_nodes_and_gpus_name_their_host(
+    verb: str, printed: Callable[[str, Argv], list[dict[str, Any]]]
+) -> None:
+    (document,) = printed(verb, TWICE[verb].argv)
+    assert document["host"] == "gpu-server-1"
+    if verb in ("list", "cluster status", "cluster up"):
+        assert {row["host"] for row in document["nodes"]} == {"gpu-server-1"}
+
+
+def test_the_parts_of_a_bundle_that_are_documents_are_as_their_schemas_say(
+    printed: Callable[[str, Argv], list[dict[str, Any]]],
+) -> None:
+    (document,) = printed("bundle", ("bundle", "{folder}/b.tar.gz", "--engine", "lxd"))
+    found = set()
+    with tarfile.open(document["bundle"]) as archive:
+        for member in archive.getmembers():
+            content = archive.extractfile(member)
+            assert content is not None
+            part = json.loads(content.read()) if member.name.endswith(".json") else None
+            if isinstance(part, dict) and "schema" in part:
+                found.add((Path(member.name).name, validate(part)))
+    assert found == {
+        ("doctor-lxd.json", "gpuprov.doctor/v1"),
+        ("record.json", "gpuprov.record/v1"),
+        ("status.json", "gpuprov.cluster-status/v1"),
+        ("versions.json", "gpuprov.versions/v1"),
+    }
+
+
+@pytest.mark.usefixtures("typed")
+@pytest.mark.parametrize(
+    ("argv", "code"),
+    [
+        (("show", "c009"), 2),
+        (("nosuch",), 2),
+        (("run", "--engine", "docker", "--", "true"), 3),
+        (("logs", "c000", "--bogus"), 2),
+    ],
+)
+def test_an_error_is_a_document(argv: Argv, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main(["--json", *argv]) == code
+    assert validate(json.loads(capsys.readouterr().out)) == "gpuprov.error/v1"
+
+
+@pytest.mark.usefixtures("typed")
+def test_what_nobody_foresaw_is_a_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def break_it(*_: object, **__: object) -> None:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("gpuprov.planes.rows.list_rows", break_it)
+    assert main(["list", "--json"]) == 70
+    assert validate(json.loads(capsys.readouterr().out)) == "gpuprov.error/v1"
