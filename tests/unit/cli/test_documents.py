@@ -24,6 +24,7 @@ from tests.twice import TWICE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.fakes.world import World
     from tests.twice import Argv
     from tests.unit.cli.conftest import Typed
 
@@ -102,7 +103,6 @@ def cluster(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """What needs root or Ansible is made up; a watch has three rounds, and other GPUs in the third."""
-    monkeypatch.setattr("platform.node", lambda: "gpu-server-1")
     for name in ("prepare_host", "undo_host"):
         outcome = Outcome(changed=("installed lxd",))
         monkeypatch.setattr(f"gpuprov.workflows.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
@@ -114,7 +114,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         world = request.getfixturevalue("world")
         yield
         yield
-        world.host = replace(world.host, driver_version="590.1")
+        world.gpus = replace(world.gpus, driver_version="590.1")
         del world.engine.nodes["c001"]
         yield
 
@@ -162,14 +162,15 @@ def test_documents_about_nodes_and_gpus_name_their_host(
     verb: str, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:
     (document,) = printed(verb, TWICE[verb].argv)
-    assert document["host"] == "gpu-server-1"
+    assert document["host"] == "here"
     if verb in ("list", "cluster status", "cluster up"):
-        assert {row["host"] for row in document["nodes"]} == {"gpu-server-1"}
+        assert {row["host"] for row in document["nodes"]} == {"here"}
 
 
 def test_the_parts_of_a_bundle_that_are_documents_are_as_their_schemas_say(
-    printed: Callable[[str, Argv], list[dict[str, Any]]],
+    world: World, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:
+    world.host.root = Path("/")
     (document,) = printed("bundle", ("bundle", "{folder}/b.tar.gz", "--engine", "lxd"))
     found = set()
     with tarfile.open(document["bundle"]) as archive:
@@ -197,17 +198,19 @@ def test_the_parts_of_a_bundle_that_are_documents_are_as_their_schemas_say(
         (("logs", "c000", "--bogus"), 2),
     ],
 )
-def test_an_error_is_a_document(argv: Argv, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_a_document(argv: Argv, code: int, world: World, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
-    assert main(["--json", *argv]) == code
+    assert main(["--json", *argv], host=world.host) == code
     assert validate(json.loads(capsys.readouterr().out)) == "gpuprov.error/v1"
 
 
 @pytest.mark.usefixtures("typed")
-def test_what_nobody_foresaw_is_a_document(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_nobody_foresaw_is_a_document(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     def break_it(*_: object, **__: object) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr("gpuprov.planes.rows.list_rows", break_it)
-    assert main(["list", "--json"]) == 70
+    monkeypatch.setattr("gpuprov.documents.nodes.nodes_document", break_it)
+    assert main(["list", "--json"], host=world.host) == 70
     assert validate(json.loads(capsys.readouterr().out)) == "gpuprov.error/v1"

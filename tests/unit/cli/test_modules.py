@@ -17,8 +17,9 @@ MODULES = "ansible_collections.gpuprov.cluster.plugins.modules"
 
 
 @pytest.fixture(autouse=True)
-def host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("platform.node", lambda: "gpu-server-1")
+def host(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules run on the fake engine's host."""
+    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: typed.world.host)
 
 
 def act(module_name: str, **given: Any) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def act(module_name: str, **given: Any) -> dict[str, Any]:
 
 def as_list(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Rows as `gpuprov list` would print them."""
-    return {"version": 1, "schema": "gpuprov.nodes/v1", "host": "gpu-server-1", "nodes": rows}
+    return {"version": 1, "schema": "gpuprov.nodes/v1", "host": "here", "nodes": rows}
 
 
 def test_nodes_are_those_of_list(typed: Typed) -> None:
@@ -40,7 +41,7 @@ def test_nodes_are_those_of_list(typed: Typed) -> None:
     assert validate(as_list(act("cluster", gpu_mode="simulated")["nodes"])) == "gpuprov.nodes/v1"
     node = act("node", name="c000")["node"]
     assert validate(as_list([node])) == "gpuprov.nodes/v1"
-    assert (node["name"], node["host"]) == ("c000", "gpu-server-1")
+    assert (node["name"], node["host"]) == ("c000", "here")
 
 
 def test_a_report_is_that_of_verify(typed: Typed) -> None:
@@ -53,7 +54,7 @@ def test_a_gpu_has_the_keys_of_every_gpu_and_who_holds_it() -> None:
     from gpuprov.gpu.document import gpu_document
 
     results = act("gpus")
-    assert results["host"] == "gpu-server-1"
+    assert results["host"] == "here"
     assert len(results["gpus"]) == 4
     for gpu in results["gpus"]:
         assert set(gpu) == {*gpu_document("", None), "nodes", "exclusive"}

@@ -53,7 +53,7 @@ def test_the_host_is_in_the_form_of_a_node(build_case: Build) -> None:
     from tests.unit.host.hosts import GATEWAY, see_host, see_real_host
 
     node = judge_node(*build_case({"base": "real"}))
-    expected = models.Expectation(node="host", status="running", access="raw", gateway=GATEWAY)
+    expected = models.Expectation(node="host", status="running", access="raw", gateway=GATEWAY, host="h")
     for seen in (see_real_host(), see_real_host(addresses={}), see_host(None)):
         host = judge_host(expected, seen)
         document = verify_document(Report(cluster="lab", nodes=(node,), seconds=1.0, host=host))
