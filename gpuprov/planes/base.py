@@ -65,6 +65,7 @@ class Plane:
     Attributes:
         name: As `nodes.role` and the label write it.
         title: As people call it, in tables and phases.
+        has_services: Whether services of its own run in nodes, which have to read files and get ready.
         recipe: What it adds to the image of its nodes.
         checks: What `verify` asks of its nodes; on nodes of other planes each is skipped.
         secret_paths: Files in its nodes that no bundle may show.
@@ -73,6 +74,7 @@ class Plane:
 
     name: ClassVar[str]
     title: ClassVar[str]
+    has_services: ClassVar[bool] = False
     recipe: ClassVar[PlaneRecipe] = PlaneRecipe()
     checks: ClassVar[tuple[Rule, ...]] = ()
     secret_paths: ClassVar[tuple[str, ...]] = ()

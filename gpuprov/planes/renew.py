@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def renew_nodes(
     known = [plane.name for plane in files.planes]
     for plane in files.planes:
         mine = {member.name for member in crew.of(plane.name)}
-        with reporter.phase(plane.name):
+        with reporter.phase(plane.name) if plane.has_services else nullcontext():
             plane.apply(driver, crew, {name: lacking for name, lacking in stale.items() if name in mine}, files.of)
             plane.wait_ready(driver, crew, reporter)
     others = {member.name for member in crew.members if member.role not in known}

@@ -37,6 +37,7 @@ class SlurmPlane(Plane):
 
     name = NAME
     title = "Slurm"
+    has_services = True
     recipe = PlaneRecipe(
         roles=("slurm",),
         variables=lambda init: {"slurm": {"slurm_init": init}},
