@@ -13,6 +13,7 @@ import pytest
 
 from gpuprov.gpu.simulate import SEED
 from gpuprov.host.local import SEED_VARIABLE
+from tests.forwarding import bridges_let_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +75,13 @@ class Ledger:
 def ledger(request: pytest.FixtureRequest) -> Ledger:
     """Where a test enters what a table shall show."""
     return Ledger(request.config.getoption("--ledger"))
+
+
+@pytest.fixture(scope="session")
+def bridges() -> Iterator[None]:
+    """The bridges that tests make on real engines lead to the outside, whichever engine was started first."""
+    with bridges_let_through():
+        yield
 
 
 class Recording:
