@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -41,6 +42,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         leave_out(config, items, "long")
     if not DRIVER.exists():
         config.stash[WITHOUT_GPU] = leave_out(config, items, "gpu")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # some hundred thousand objects that stay: no collection during a test need look at them
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> int:
