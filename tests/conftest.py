@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 
 from gpuprov.gpu.simulate import SEED
 from gpuprov.host.local import SEED_VARIABLE
+from tests.forwarding import bridges_let_through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +42,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         leave_out(config, items, "long")
     if not DRIVER.exists():
         config.stash[WITHOUT_GPU] = leave_out(config, items, "gpu")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()  # some hundred thousand objects that stay: no collection during a test need look at them
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> int:
@@ -74,6 +80,13 @@ class Ledger:
 def ledger(request: pytest.FixtureRequest) -> Ledger:
     """Where a test enters what a table shall show."""
     return Ledger(request.config.getoption("--ledger"))
+
+
+@pytest.fixture(scope="session")
+def bridges() -> Iterator[None]:
+    """The bridges that tests make on real engines lead to the outside, whichever engine was started first."""
+    with bridges_let_through():
+        yield
 
 
 class Recording:

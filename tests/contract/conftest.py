@@ -29,6 +29,8 @@ def open_site(engine: str) -> Site:
 @pytest.fixture(scope="session", params=ENGINES)
 def whole_bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     site = open_site(cast("str", request.param))
+    if site.real:
+        request.getfixturevalue("bridges")
     site.sweep()  # what a killed run left
     try:
         yield Bench(site)

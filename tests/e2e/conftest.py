@@ -122,7 +122,7 @@ class World:
             "profiles": lxd("profiles?recursion=1"),
             "pools": [(item["name"], item["config"]) for item in lxd("storage-pools?recursion=1")],
             "links": sorted(link["ifname"] for link in json.loads(output("ip", "-j", "link")) if "gpte" in str(link)),
-            "rules": [line for line in output("nft", "list", "ruleset").splitlines() if "gpte" in line],
+            "rules": [line for line in output("nft", "--stateless", "list", "ruleset").splitlines() if "gpte" in line],
             "keys": sorted(str(path) for path in self._keys.rglob("*") if path.is_file()),
         }
 
@@ -166,13 +166,14 @@ def _missing() -> str:
 
 
 @pytest.fixture(scope="session")
-def gpuprov(tmp_path_factory: pytest.TempPathFactory) -> Gpuprov:
+def gpuprov(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Gpuprov:
     """The command that is installed with this Python, and keys in a folder of the tests' own."""
     missing = _missing()
     if missing and os.environ.get("CI"):
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
+    request.getfixturevalue("bridges")
     program = Path(sys.executable).parent / "gpuprov"
     assert program.exists(), f"{program} is not installed: pip install -e ."
     folder = tmp_path_factory.mktemp("e2e")

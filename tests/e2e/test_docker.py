@@ -71,7 +71,7 @@ class DockerWorld:
             "volumes": self.client.volumes()["Volumes"],
             "images": sorted(tag for tag in images if not tag.startswith(IMAGES)),
             "links": sorted(item["ifname"] for item in json.loads(output("ip", "-j", "link")) if "gpte" in str(item)),
-            "rules": [line for line in output("nft", "list", "ruleset").splitlines() if "gpte" in line],
+            "rules": [line for line in output("nft", "--stateless", "list", "ruleset").splitlines() if "gpte" in line],
             "iptables": [line for line in output("iptables-save").splitlines() if "gpte" in line or "10.78." in line],
             "keys": sorted(str(path) for path in self._keys.rglob("*") if path.is_file()),
         }

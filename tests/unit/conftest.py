@@ -1,15 +1,34 @@
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.provision import recipe
 from tests.fakes.world import World
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tests.conftest import Recording
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def folders_hashed_once() -> Iterator[None]:
+    """The checkout's roles and kernels do not change during a run; thousands of commands ask for their hashes."""
+    hash_folder = recipe.hash_folder
+    hash_once = cache(hash_folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            recipe,
+            "hash_folder",
+            lambda folder: hash_once(folder) if folder.is_relative_to(ROOT) else hash_folder(folder),
+        )
+        yield
 
 
 @pytest.fixture(autouse=True)
