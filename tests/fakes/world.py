@@ -24,6 +24,8 @@ from tests.fakes.host import FakeHost
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pytest
+
     from gpuprov.core.outcome import Outcome
     from gpuprov.spec.models import Sharing
     from gpuprov.workflows.cluster_up import UpResult
@@ -152,3 +154,13 @@ class World:
     def steps(self) -> list[tuple[str, str]]:
         """The changes that were begun since the last `faults.clear()`."""
         return [step for step in self.engine.faults.passed if step[0].partition(":")[0] not in READS]
+
+
+def make_world(folder: Path, monkeypatch: pytest.MonkeyPatch, reporter: Recording) -> World:
+    """A world whose cluster `lab` has an ssh key already, below the folder."""
+    keys = folder / "data" / "gpuprov" / "lab"
+    keys.mkdir(parents=True)
+    (keys / "id_ed25519").write_text("private\n")
+    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
+    monkeypatch.setenv("XDG_DATA_HOME", str(folder / "data"))
+    return World(folder, reporter)

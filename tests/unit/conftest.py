@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.provision import recipe
-from tests.fakes.world import World
+from tests.fakes.world import make_world
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.conftest import Recording
+    from tests.fakes.world import World
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,9 +40,4 @@ def lock_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording) -> World:
-    keys = tmp_path / "data" / "gpuprov" / "lab"
-    keys.mkdir(parents=True)
-    (keys / "id_ed25519").write_text("private\n")
-    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    return World(tmp_path, recording)
+    return make_world(tmp_path, monkeypatch, recording)

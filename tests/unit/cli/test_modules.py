@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.drivers.base import ExecResult
 from tests.schemas import validate
+from tests.unit.host.hosts import see_host
 
 if TYPE_CHECKING:
+    from tests.fakes.engine import Command
+    from tests.fakes.world import World
     from tests.unit.cli.conftest import Typed
 
 MODULES = "ansible_collections.gpuprov.cluster.plugins.modules"
+FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"  # of a healthy node c001
+STRANGER = {"path": "/dev/nvidia1", "kind": "char", "major": 195, "minor": 1, "open": "ENXIO"}
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +67,66 @@ def test_a_gpu_has_the_keys_of_every_gpu_and_who_holds_it() -> None:
     for gpu in results["gpus"]:
         assert set(gpu) == {*gpu_document("", None), "nodes", "exclusive"}
         assert gpu["model"].startswith("SIMULATED")
+
+
+def let_answer(world: World, **changes: Any) -> None:
+    """Have the one node, and the host, answer `verify` as healthy ones do, but for these facts."""
+
+    def answer(command: Command) -> ExecResult:
+        if command.argv[0] != "python3":
+            return world.slurm(command)
+        asked = json.loads(command.argv[-1])
+        facts = json.loads(FACTS.read_text().replace("c001", command.node.name))
+        facts["mknod"] = [
+            {"minor": minor, "folder": "/dev", "mknod": "EPERM", "open": None} for minor in asked["denied"]
+        ]
+        facts["network"] = {nic: {"reached": to, "missing": []} for nic, to in asked["network"].items()}
+        return ExecResult(exit_code=0, stdout=json.dumps(facts | changes), stderr="")
+
+    world.engine.answer = answer
+    world.host.looks = see_host
+
+
+def test_a_cluster_that_is_proved_and_changes_nothing_the_second_time(typed: Typed) -> None:
+    let_answer(typed.world)
+    results = act("cluster", count=1, gpu_mode="simulated", verify=True)
+    assert validated_report(results)["passed"]
+    assert "failed" not in results
+    assert results["changed"]
+    again = act("cluster", count=1, gpu_mode="simulated", verify=True)
+    assert (again["changed"], "verify" in again) == (False, False)
+
+
+def prove_badly() -> dict[str, Any]:
+    """The results of a module that ends because a check failed; its message is its three parts."""
+    results = act("cluster", count=1, gpu_mode="simulated", verify=True)
+    assert results["failed"]
+    assert not validated_report(results)["passed"]
+    assert results["msg"] == f"{results['what']}\nevidence: {results['evidence']}\nfix: {results['fix']}"
+    return results
+
+
+def validated_report(results: dict[str, Any]) -> dict[str, Any]:
+    report: dict[str, Any] = results["verify"]
+    assert validate(report) == "gpuprov.verify/v1"
+    return report
+
+
+def test_a_check_that_fails_ends_the_module_in_three_parts_and_the_nodes_stay(typed: Typed) -> None:
+    let_answer(typed.world, strangers=[STRANGER])
+    results = prove_badly()
+    assert results["what"].startswith("1 node: 1 fail")
+    assert STRANGER["path"] in results["evidence"]
+    problems = [check for check in results["verify"]["nodes"][0]["checks"] if check["status"] == "fail"]
+    assert results["fix"] == problems[0]["fix"]
+    assert results["fix"]
+    assert [node["name"] for node in results["nodes"]] == typed.world.names == ["c000"]
+
+
+def test_a_check_of_the_host_that_fails_says_its_own_fix(typed: Typed) -> None:
+    let_answer(typed.world)
+    typed.world.host.looks = lambda document: see_host(document, addresses={})
+    results = prove_badly()
+    assert results["evidence"].startswith("host: ")
+    problems = [check for check in results["verify"]["host"]["checks"] if check["status"] == "fail"]
+    assert results["fix"] == problems[0]["fix"]

@@ -96,7 +96,7 @@ def failed_verification(report: Report) -> Results:
     """The results of a module that ends because a check failed, in three parts."""
     from gpuprov.verify.report import problem_lines, summary
 
-    problems = [node.first_problem for node in report.nodes if node.first_problem is not None]
+    problems = [node.first_problem for node in report.places if node.first_problem is not None]
     parts = {
         "what": summary(report),
         "evidence": "\n".join(line for line in problem_lines(report) if not line.startswith("  fix")),
