@@ -24,7 +24,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
 from gpuprov.gpu.allocate import allocate
-from gpuprov.gpu.ask_spec import ask_of_node
+from gpuprov.gpu.spec_order import request_of_node
 from gpuprov.planes.base import Crew
 from gpuprov.planes.files import gather_files
 from gpuprov.planes.registry import check_spec, plane_of
@@ -227,7 +227,7 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
 
 
 def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, place: Place) -> NodeDesign:
-    request = ask_of_node(order.wish, state.spec or ClusterSpec(), place.gpus).request(order.name)
+    request = request_of_node(order.gpu_order, state.spec or ClusterSpec(), place.gpus, node=order.name)
     gpus = allocate(place.gpus, place.leases, [request], claims=place.claims)[order.name]
     attachments = attach(spec, order.name, _addresses(order, spec, state))
     return design_node(spec, order.name, attachments=attachments, gpus=gpus, sharing=request.sharing, place=place)

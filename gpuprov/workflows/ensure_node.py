@@ -9,7 +9,7 @@ from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.visible import parse_selection
-from gpuprov.planes.converged import Ensured
+from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.rows import describe
 from gpuprov.workflows import node_verbs
 from gpuprov.workflows.create_node import create_node, plan_node
@@ -32,7 +32,7 @@ def ensure_node(
     *,
     reporter: Reporter,
     check: bool = False,
-) -> Ensured:
+) -> BeforeAfter:
     """Bring a node to its goal.
 
     Args:
@@ -56,9 +56,11 @@ def ensure_node(
         changed = _provide(driver, node, order, host, reporter, check=check)
         changed += _run_or_stop(driver, node, order, goal, host, reporter, check=check)
     if check or not changed:
-        return Ensured(changed=changed, before=before, after=before)
+        return BeforeAfter(changed=changed, before=before, after=before)
     found = driver.find_node(order.name)
-    return Ensured(changed=changed, before=before, after=(describe(found, "", engine=driver.name),) if found else ())
+    return BeforeAfter(
+        changed=changed, before=before, after=(describe(found, "", engine=driver.name),) if found else ()
+    )
 
 
 def _find(driver: Driver, name: str) -> NodeState | None:
