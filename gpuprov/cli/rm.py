@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
     """Remove nodes, running or not, with all their data. Nodes with a running Slurm job are refused."""
-    from gpuprov.workflows.node_verbs import remove
+    from gpuprov.workflows.remove_nodes import remove
 
     show_outcome(
         session,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
     """Stop nodes, such as c000 or c[000-003]."""
-    from gpuprov.workflows.node_verbs import stop
+    from gpuprov.workflows.start_stop import stop
 
     show_outcome(
         session,

@@ -26,11 +26,11 @@ from gpuprov.drivers.base import (
     File,
     NodeRequest,
 )
-from gpuprov.provision.inventory import Target
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.provision.targets import Target
 from gpuprov.provision.wheels import ensure_wheels
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABE
 from gpuprov.gpu.visible import parse_selection
 from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.rows import describe
-from gpuprov.workflows import node_verbs
+from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.create_node import create_node, plan_node
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _remove(driver: Driver, node: NodeState | None, host: Host, reporter: Report
         return ()
     if check:
         return (f"removed {node.name}",)
-    return node_verbs.remove(driver, [node.name], host, reporter=reporter).changed
+    return remove_nodes.remove(driver, [node.name], host, reporter=reporter).changed
 
 
 def _provide(
@@ -121,9 +121,9 @@ def _run_or_stop(  # noqa: PLR0913 - a step of the story above, with all that it
     name = order.name
     made = node is None or not node.complete  # a new node runs
     if goal == "stopped" and (made or (node and node.status != "stopped")):
-        return (f"stopped {name}",) if check else node_verbs.stop(driver, [name], host, reporter=reporter).changed
+        return (f"stopped {name}",) if check else start_stop.stop(driver, [name], host, reporter=reporter).changed
     if goal == "present" and not made and node and node.status != "running":
-        return (f"started {name}",) if check else node_verbs.start(driver, [name], host, reporter=reporter).changed
+        return (f"started {name}",) if check else start_stop.start(driver, [name], host, reporter=reporter).changed
     return ()
 
 

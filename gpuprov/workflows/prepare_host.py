@@ -13,8 +13,8 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.drivers.registry import REGISTRY
-from gpuprov.provision.inventory import Target
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
+from gpuprov.provision.targets import Target
 from gpuprov.spec.models import DEFAULT_ENGINE
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.planes.registry import PLAIN, check_spec
 from gpuprov.spec.models import ClusterSpec, MountSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.variables import read_variables
-from gpuprov.workflows.image_verbs import build_image
+from gpuprov.workflows.standalone_image import build_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

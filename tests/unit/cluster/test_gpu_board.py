@@ -17,8 +17,8 @@ from gpuprov.documents.envelope import of_round
 from gpuprov.documents.gpus import board_document, changes_document
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import Lease, LeaseRequest
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
+from gpuprov.gpu.observe import observe
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode

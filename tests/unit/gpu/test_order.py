@@ -7,8 +7,8 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import MigInstance
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.order import GpuDefault, GpuOrder, inner_environment, parse_memory, resolve_order
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import EngineFacts
 from gpuprov.gpu.driver_files import find_nvidia_cards
-from gpuprov.gpu.host_nodes import NodeStat
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.host_device_nodes import NodeStat
 from gpuprov.gpu.nvml import read_nvml
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.gpu_findings import judge_gpus

@@ -7,7 +7,7 @@ import pytest
 
 from gpuprov.core.requirements import load_requirements
 from gpuprov.drivers.base import EngineFacts
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.role_needs import compare_roles, judge_roles
 from gpuprov.planes.registry import ROLES

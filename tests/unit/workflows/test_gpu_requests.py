@@ -16,11 +16,11 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOu
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.host import survey
 from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows.create_node import create_node
-from gpuprov.workflows.node_verbs import remove
+from gpuprov.workflows.remove_nodes import remove
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
 from tests.fakes.faults import Killed

@@ -17,9 +17,9 @@ from gpuprov.core.queue import Queue
 from gpuprov.documents.inventory import read_inventory
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING, NotCapable
 from gpuprov.gpu.allocate import GpusTaken
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.workflows import run_job as job_workflow
-from gpuprov.workflows.node_verbs import remove
+from gpuprov.workflows.remove_nodes import remove
 from gpuprov.workflows.run_job import JobOrder, run_job
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver

@@ -10,7 +10,7 @@ import pytest
 
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, UsageError
 from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.verify.smoke_result import Kernel, SmokeOrder
 from gpuprov.workflows import smoke
 from gpuprov.workflows.smoke import smoke_local, smoke_nodes
