@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import UsageError
-from gpuprov.verify.checks.kernels import judge_kernel, judge_run
+from gpuprov.verify.checks.kernels import judge_run, judge_smoke_kernel
 from gpuprov.verify.models import Observation
 from gpuprov.verify.smoke_document import read_document
 
@@ -105,7 +105,7 @@ def judge(place: Expectation, order: SmokeOrder, answer: Answer) -> SmokeResult:
             raise UsageError(str(error["what"]), evidence=str(error["evidence"]), fix=fix)
         check, finding = "kernels-run", judge_run(place, seen)
         if finding.status == "pass":
-            check, finding = f"kernel-{order.kernel}", judge_kernel(order.kernel, place, seen)
+            check, finding = f"kernel-{order.kernel}", judge_smoke_kernel(order.kernel, place, seen)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         evidence = f"the answer is malformed ({type(error).__name__}: {error}): {answer.stdout[:200]}"
         return no_result(place, evidence, again)

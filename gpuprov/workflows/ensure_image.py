@@ -47,4 +47,4 @@ def ensure_image_absent(
         return ()
     if check and len(found) == 1:
         return (f"removed image {found[0].name}",)
-    return standalone_image.remove(driver, name, host, reporter=reporter).changed
+    return standalone_image.remove_image(driver, name, host, reporter=reporter).changed

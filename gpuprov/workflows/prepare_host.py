@@ -100,11 +100,11 @@ def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Rep
         with host.lock(reporter), watch.phase(f"host {verb}"):
             result = run(play, reporter=watch)
     except TaskFailed as failed:
-        raise explain(failed) from failed
+        raise translate_failure(failed) from failed
     return Outcome(changed=tuple(line.removeprefix("host: ") for line in result.changed), phases=watch.phases)
 
 
-def explain(failed: TaskFailed) -> HostNotReady | TaskFailed:
+def translate_failure(failed: TaskFailed) -> HostNotReady | TaskFailed:
     """A precondition of the role that does not hold is a fact about the host and not a fault of the play."""
     if not failed.event.task.startswith(PRECONDITION):
         return failed

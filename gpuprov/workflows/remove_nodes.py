@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
 
 
-def remove(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
+def remove_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Remove nodes for good; one that is not there (any more) is no error, and is said.
 
     Raises:

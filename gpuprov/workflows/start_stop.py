@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
-from gpuprov.cluster.nodes import start_nodes
+from gpuprov.cluster.nodes import boot_nodes
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
 
 
-def start(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
+def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Start nodes; files that changed while they were away are renewed."""
     with host.lock(reporter):
         nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
         stopped = [node.name for node in nodes if node.status != "running"]
         if stopped:
             with reporter.phase("start"):
-                start_nodes(driver, stopped, reporter=reporter)
+                boot_nodes(driver, stopped, reporter=reporter)
         renewed = renew_clusters(driver, {node.labels[LABEL_CLUSTER] for node in nodes}, reporter=reporter)
     return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
 
 
-def stop(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
+def stop_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Stop nodes."""
     with host.lock(reporter):
         nodes = [get_node(driver, name) for name in dict.fromkeys(names)]

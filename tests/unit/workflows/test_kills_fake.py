@@ -52,13 +52,13 @@ def plain_source(world: World) -> None:
     """A stopped node, to be copied."""
     world.up(1)
     world.create("web", role="plain")
-    start_stop.stop(world.driver, ["web"], world.host, reporter=world.reporter)
+    start_stop.stop_nodes(world.driver, ["web"], world.host, reporter=world.reporter)
 
 
 def stopped(world: World) -> None:
     """A node that was away while another came."""
     world.up(2)
-    start_stop.stop(world.driver, ["c001"], world.host, reporter=world.reporter)
+    start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")
 
 
@@ -75,10 +75,11 @@ STORIES = {
     ),
     "rm": Story(
         before=lambda world: world.up(2),
-        verb=lambda world: remove_nodes.remove(world.driver, ["c001"], world.host, reporter=world.reporter),
+        verb=lambda world: remove_nodes.remove_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "start": Story(
-        before=stopped, verb=lambda world: start_stop.start(world.driver, ["c001"], world.host, reporter=world.reporter)
+        before=stopped,
+        verb=lambda world: start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "cluster down": Story(before=lambda world: world.up(2), verb=lambda world: world.down()),
 }

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 REFUSED: dict[str, Callable[[World], object]] = {
-    "start of nothing": lambda w: start_stop.start(w.driver, ["c009"], w.host, reporter=w.reporter),
-    "stop of nothing": lambda w: start_stop.stop(w.driver, ["c000", "c009"], w.host, reporter=w.reporter),
-    "start of a foreign one": lambda w: start_stop.start(w.driver, ["foreign"], w.host, reporter=w.reporter),
-    "stop of a foreign one": lambda w: start_stop.stop(w.driver, ["foreign"], w.host, reporter=w.reporter),
-    "rm of a foreign one": lambda w: remove_nodes.remove(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "start of nothing": lambda w: start_stop.start_nodes(w.driver, ["c009"], w.host, reporter=w.reporter),
+    "stop of nothing": lambda w: start_stop.stop_nodes(w.driver, ["c000", "c009"], w.host, reporter=w.reporter),
+    "start of a foreign one": lambda w: start_stop.start_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "stop of a foreign one": lambda w: start_stop.stop_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "rm of a foreign one": lambda w: remove_nodes.remove_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
     "snapshot of a foreign one": lambda w: snapshots.snapshot(w.driver, "foreign", "s", w.host, reporter=w.reporter),
-    "rm of the controller": lambda w: remove_nodes.remove(w.driver, ["c000"], w.host, reporter=w.reporter),
-    "rm of controller and one more": lambda w: remove_nodes.remove(
+    "rm of the controller": lambda w: remove_nodes.remove_nodes(w.driver, ["c000"], w.host, reporter=w.reporter),
+    "rm of controller and one more": lambda w: remove_nodes.remove_nodes(
         w.driver, ["c000", "c001"], w.host, reporter=w.reporter
     ),
-    "rm under a job": lambda w: remove_nodes.remove(w.driver, ["c002"], w.host, reporter=w.reporter),
+    "rm under a job": lambda w: remove_nodes.remove_nodes(w.driver, ["c002"], w.host, reporter=w.reporter),
     "restore of nothing": lambda w: snapshots.restore(w.driver, "c000", "s", w.host, reporter=w.reporter),
     "a port that is none": lambda w: forward(w, "c000", 0, 80),
     "a port of the node that is none": lambda w: forward(w, "c000", 7000, 65536),
@@ -59,28 +59,28 @@ def test_what_cannot_be_is_refused_and_nothing_is_changed(world: World, case: st
 
 def test_stop_and_start(world: World) -> None:
     world.up(3)
-    outcome = start_stop.stop(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
+    outcome = start_stop.stop_nodes(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed == ("stopped c001", "stopped c002")
     assert world.engine.nodes["c001"].state().status == "stopped"
-    assert start_stop.stop(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
-    outcome = start_stop.start(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
+    assert start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
+    outcome = start_stop.start_nodes(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed == ("started c001", "started c002")
     assert world.engine.nodes["c001"].state().status == "running"
-    assert start_stop.start(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
+    assert start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
 
 
 def test_a_node_that_was_away_gets_the_files_it_missed(world: World) -> None:
     world.up(2)
-    start_stop.stop(world.driver, ["c001"], world.host, reporter=world.reporter)
+    start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")
     assert "web" not in world.file("c001", "/etc/hosts")
-    start_stop.start(world.driver, ["c001"], world.host, reporter=world.reporter)
+    start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     assert "web" in world.file("c001", "/etc/hosts")
 
 
 def test_remove_tells_the_others(world: World) -> None:
     world.up(3)
-    outcome = remove_nodes.remove(world.driver, ["c002", "c002"], world.host, reporter=world.reporter)
+    outcome = remove_nodes.remove_nodes(world.driver, ["c002", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed[0] == "removed c002"
     assert world.names == ["c000", "c001"]
     assert "c002" not in world.file("c000", "/etc/slurm/slurm.conf")
@@ -89,7 +89,7 @@ def test_remove_tells_the_others(world: World) -> None:
 
 def test_the_whole_cluster_can_be_removed_node_by_node(world: World) -> None:
     world.up(2)
-    remove_nodes.remove(world.driver, ["c000", "c001"], world.host, reporter=world.reporter)
+    remove_nodes.remove_nodes(world.driver, ["c000", "c001"], world.host, reporter=world.reporter)
     assert world.names == []
 
 
