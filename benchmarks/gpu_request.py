@@ -26,7 +26,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING, NodeRequest
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.drivers.docker.driver import DockerDriver
-from gpuprov.gpu.inventory import SIMULATED_MAX
+from gpuprov.gpu.observe import SIMULATED_MAX
 from gpuprov.host.local import COUNT_VARIABLE, LocalHost
 from gpuprov.workflows.run_job import JobOrder, run_job
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say what is wanted."""
+    """The options that say what is ordered."""
     for option in reversed(
         (
             click.option(
@@ -51,18 +51,18 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def wanted_spec(host: Host, wanted: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
+def spec_of_options(host: Host, options: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
     """The spec that these options ask for, and its engine."""
     from gpuprov.planes import cluster_order as workflow
 
-    wishes = workflow.Wishes(
-        file=cast("Path | None", wanted["file"]),
-        name=cast("str | None", wanted["name"]),
-        count=cast("int | None", wanted["count"]),
-        role=cast("Role | None", wanted["role"]),
-        gpus_per_node=cast("int | None", wanted["gpus_per_node"]),
-        sharing=cast("Sharing | None", wanted["sharing"]),
-        gpu_mode=cast("GpuMode | None", wanted["gpu_mode"]),
+    order = workflow.ClusterOrder(
+        file=cast("Path | None", options["file"]),
+        name=cast("str | None", options["name"]),
+        count=cast("int | None", options["count"]),
+        role=cast("Role | None", options["role"]),
+        gpus_per_node=cast("int | None", options["gpus_per_node"]),
+        sharing=cast("Sharing | None", options["sharing"]),
+        gpu_mode=cast("GpuMode | None", options["gpu_mode"]),
     )
-    driver = workflow.wanted_engine(host, cast("str | None", wanted["engine"]), wishes)
-    return driver, workflow.wanted_spec(driver, wishes)
+    driver = workflow.resolve_engine(host, cast("str | None", options["engine"]), order)
+    return driver, workflow.resolve_spec(driver, order)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.cluster_spec import spec_options, wanted_spec
+from gpuprov.cli.cluster_spec import spec_of_options, spec_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -28,7 +28,7 @@ def command(session: Session, /, **wanted: object) -> int:
     from gpuprov.planes.rows import cluster_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
-    driver, spec = wanted_spec(session.host, wanted)
+    driver, spec = spec_of_options(session.host, wanted)
     order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
     result = cluster_up(driver, order, session.host, reporter=session.reporter)
     rows = cluster_rows(driver, spec.name)

@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Forward a port of the host to a port of a node, until `unexpose` or until the node is removed."""
     from gpuprov.drivers.base import EVERYWHERE, Exposure
-    from gpuprov.workflows.node_verbs import expose
+    from gpuprov.workflows.expose import expose
 
     exposure = Exposure(host_port=node_port if port is None else port, node_port=node_port, listen=listen or EVERYWHERE)
     show_outcome(

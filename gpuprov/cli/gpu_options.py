@@ -75,7 +75,7 @@ def _duration(_context: click.Context, _parameter: click.Parameter, text: str | 
 
 def memory_bytes(text: str | None) -> int | None:
     """What `--gpu-memory` says."""
-    from gpuprov.gpu.ask import parse_memory
+    from gpuprov.gpu.order import parse_memory
 
     return None if text is None else parse_memory(text)
 

@@ -61,7 +61,7 @@ def _where(lease: Lease) -> str:
     return " ".join(part for part in said if part)
 
 
-def render_change(change: GpuChange) -> str:
+def render_gpu_change(change: GpuChange) -> str:
     """A line for people."""
     if change.holder is not None:
         verb = "taken by" if change.kind == "held" else "released by"

@@ -52,7 +52,7 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
 
 
 def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) -> None:
-    from gpuprov.cli.gpu_table import render_board, render_change
+    from gpuprov.cli.gpu_table import render_board, render_gpu_change
     from gpuprov.cli.session import moment
     from gpuprov.cluster.gpu_board import watch_gpus
     from gpuprov.core.rounds import every
@@ -65,7 +65,7 @@ def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) ->
 
     def tell(changes: Sequence[GpuChange]) -> None:
         at = moment()
-        text = "\n".join(f"{at} {render_change(change)}" for change in changes)
+        text = "\n".join(f"{at} {render_gpu_change(change)}" for change in changes)
         session.show_round(changes_document(changes, host=session.host.name), text, at=at)
 
     watch_gpus(look, rounds=every(interval_s, SystemClock()), first=first, tell=tell)

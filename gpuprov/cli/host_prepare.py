@@ -32,12 +32,12 @@ def command(session: Session, engine: Engine, pool_size: int) -> None:
     storage. LXD and Docker can be used side by side: prepare the machine for each, in any order.
     """
     from gpuprov.assets import find_asset
-    from gpuprov.workflows.prepare_host import HostRequest, prepare_host, variables_for
+    from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
 
-    request = HostRequest(
+    order = HostOrder(
         roles_path=find_asset("roles"),
         engine=engine,
         pool_size_gib=pool_size,
         variables=variables_for(engine, os.environ),
     )
-    show_outcome(session, prepare_host(request, session.host, reporter=session.reporter))
+    show_outcome(session, prepare_host(order, session.host, reporter=session.reporter))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def command(session: Session, engine: Engine) -> None:
     """Revert what `host prepare` created, and nothing else; packages are kept. Needs root."""
     from gpuprov.assets import find_asset
-    from gpuprov.workflows.prepare_host import HostRequest, undo_host, variables_for
+    from gpuprov.workflows.prepare_host import HostOrder, undo_host, variables_for
 
-    request = HostRequest(roles_path=find_asset("roles"), engine=engine, variables=variables_for(engine, os.environ))
-    show_outcome(session, undo_host(request, session.host, reporter=session.reporter))
+    order = HostOrder(roles_path=find_asset("roles"), engine=engine, variables=variables_for(engine, os.environ))
+    show_outcome(session, undo_host(order, session.host, reporter=session.reporter))

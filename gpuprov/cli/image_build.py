@@ -29,7 +29,7 @@ def command(
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.core.outcome import Outcome
     from gpuprov.spec.models import ClusterSpec, ImageSpec
-    from gpuprov.workflows.image_verbs import build_image
+    from gpuprov.workflows.standalone_image import build_image
 
     spec = ClusterSpec(image=ImageSpec(base=base, packages=packages), nodes=NodesSpec(role=role))
     gpus = find_gpus(session.host, cast("GpuMode", gpu_mode or "auto"), reporter=session.reporter)

@@ -20,11 +20,11 @@ MIB = 1 << 20
 @click.pass_obj
 def command(session: Session, engine: str | None) -> None:
     """List the node images on all engines."""
-    from gpuprov.cluster.build_image import list_images
+    from gpuprov.cluster.build_image import list_built
     from gpuprov.documents.images import images_document
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
 
-    answers = ask_engines(session, engine, lambda driver: (driver.name, list_images(driver)))
+    answers = ask_engines(session, engine, lambda driver: (driver.name, list_built(driver)))
     found = [(name, image) for name, images in answers for image in images]
     rows = [
         (

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a node image, by name or by the first digits of its fingerprint. Nodes created from it are kept."""
-    from gpuprov.workflows.image_verbs import remove
+    from gpuprov.workflows.standalone_image import remove_image
 
     show_outcome(
-        session, remove(open_engine_of_image(session.host, engine, name), name, session.host, reporter=session.reporter)
+        session,
+        remove_image(open_engine_of_image(session.host, engine, name), name, session.host, reporter=session.reporter),
     )

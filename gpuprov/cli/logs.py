@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, engine: str | None) -> None:
     """Show a node's console output, such as its boot messages."""
+    from gpuprov.cluster.find_node import get_node
     from gpuprov.documents.node import logs_document
-    from gpuprov.workflows.node_verbs import get_node
 
     driver = open_engine_of_nodes(session.host, engine, node)
     get_node(driver, node)

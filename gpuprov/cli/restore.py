@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, label: str, engine: str | None) -> None:
     """Restore a node to a snapshot; later changes are lost."""
-    from gpuprov.workflows.node_verbs import restore
+    from gpuprov.workflows.snapshots import restore
 
     show_outcome(
         session,

@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
     """Remove nodes, running or not, with all their data. Nodes with a running Slurm job are refused."""
-    from gpuprov.workflows.node_verbs import remove
+    from gpuprov.workflows.remove_nodes import remove_nodes
 
     show_outcome(
         session,
-        remove(open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter),
+        remove_nodes(
+            open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter
+        ),
     )

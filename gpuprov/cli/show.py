@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, engine: str | None) -> None:
     """Show all details of a node: labels, addresses, devices, mounts, ports, snapshots."""
+    from gpuprov.cluster.find_node import get_node
     from gpuprov.documents.node import show_document
-    from gpuprov.workflows.node_verbs import get_node
 
     state = get_node(open_engine_of_nodes(session.host, engine, node), node)
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]

@@ -36,21 +36,19 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     """
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.documents.smoke_run import smoke_run_document
-    from gpuprov.verify.smoke_result import Wanted
+    from gpuprov.verify.smoke_result import SmokeOrder
     from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 
     kernel = cast("Kernel", given["kernel"])
     _refuse_mixture(kernel, given)
-    wanted = Wanted(kernel=kernel, size=given["size"], seconds=given["seconds"])
+    order = SmokeOrder(kernel=kernel, size=given["size"], seconds=given["seconds"])
     results: tuple[SmokeResult, ...]
     if given["local"]:
-        results = (
-            smoke_local(wanted, find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),
-        )
+        results = (smoke_local(order, find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),)
     else:
         nodes = expand(",".join(given["nodes"])) if given["nodes"] else None
         driver = open_engine_of_cluster(session.host, given["engine"], given["cluster"])
-        results = smoke_nodes(driver, given["cluster"], wanted, nodes=nodes, reporter=session.reporter)
+        results = smoke_nodes(driver, given["cluster"], order, nodes=nodes, reporter=session.reporter)
     session.show(
         smoke_run_document(kernel, results, host=session.host.name), render_results(results, colour=session.colour)
     )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, label: str, engine: str | None) -> None:
     """Take a snapshot of a node's state."""
-    from gpuprov.workflows.node_verbs import snapshot
+    from gpuprov.workflows.snapshots import snapshot
 
     show_outcome(
         session,

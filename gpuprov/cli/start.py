@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
     """Start nodes, such as c000 or c[000-003]."""
-    from gpuprov.workflows.node_verbs import start
+    from gpuprov.workflows.start_stop import start_nodes
 
     show_outcome(
         session,
-        start(open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter),
+        start_nodes(open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter),
     )

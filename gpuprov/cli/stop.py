@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
     """Stop nodes, such as c000 or c[000-003]."""
-    from gpuprov.workflows.node_verbs import stop
+    from gpuprov.workflows.start_stop import stop_nodes
 
     show_outcome(
         session,
-        stop(open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter),
+        stop_nodes(open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter),
     )

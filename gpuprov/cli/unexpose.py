@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, port: int, engine: str | None) -> None:
     """Stop forwarding a port of the host to a node."""
-    from gpuprov.workflows.node_verbs import unexpose
+    from gpuprov.workflows.expose import unexpose
 
     show_outcome(
         session,

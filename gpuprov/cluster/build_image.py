@@ -26,11 +26,11 @@ from gpuprov.drivers.base import (
     File,
     NodeRequest,
 )
-from gpuprov.provision.inventory import Target
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.provision.targets import Target
 from gpuprov.provision.wheels import ensure_wheels
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def ensure_image(
     return EnsuredImage(image=image, built=True)
 
 
-def list_images(driver: Driver) -> list[ImageState]:
+def list_built(driver: Driver) -> list[ImageState]:
     """The images that gpuprov made."""
     return driver.list_images()
 
@@ -145,7 +145,7 @@ def match_images(driver: Driver, name: str) -> list[ImageState]:
     ]
 
 
-def remove_image(driver: Driver, name: str) -> ImageState:
+def delete_built(driver: Driver, name: str) -> ImageState:
     """Remove an image of ours, by name or by the first digits of its fingerprint; nodes made from it stay.
 
     Raises:

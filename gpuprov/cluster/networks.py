@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec
 
 
-def wanted_networks(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
+def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
     """The two networks of a cluster."""
     labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version}
     return (
@@ -43,7 +43,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
         NotOurs: A bridge of that name exists and gpuprov did not make it.
         UsageError: It belongs to another cluster, or another subnet is asked for than it was made with.
     """
-    wanted = wanted_networks(spec, version=version)
+    wanted = network_requests(spec, version=version)
     present = {network.name: network for network in state.networks}
     as_recorded = state.spec is not None and state.spec.network == spec.network  # then it was changed outside gpuprov
     for request in wanted:
@@ -87,7 +87,7 @@ def plan_repairs(
     present = {network.name: network for network in state.own_networks}
     found = [
         (request, "; ".join(changed_settings(present[request.name].settings, expect(request)).values()))
-        for request in wanted_networks(spec, version=version)
+        for request in network_requests(spec, version=version)
         if request.name in present
     ]
     return tuple((request, words) for request, words in found if words)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.drivers.base import LABEL_ORDER
-from gpuprov.gpu.ask import GpuWish
+from gpuprov.gpu.order import GpuOrder
 from gpuprov.spec.models import MountSpec
 from gpuprov.spec.variables import read_variables
 
@@ -51,9 +51,9 @@ class NodeOrder:
     gpu_mode: GpuMode = "auto"
 
     @property
-    def wish(self) -> GpuWish:
+    def gpu_order(self) -> GpuOrder:
         """What it says about GPUs."""
-        return GpuWish(
+        return GpuOrder(
             gpus=self.gpus,
             sharing=self.sharing,
             memory_bytes=self.memory_bytes,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class NodeRun:
     """What the steps of one run share."""
 
     driver: Driver
@@ -44,7 +44,7 @@ class Copied:
     forget: str
 
 
-def ensure_seed(run: Run, spec: ClusterSpec) -> tuple[File, ...]:
+def ensure_seed(run: NodeRun, spec: ClusterSpec) -> tuple[File, ...]:
     """What new nodes need before they boot; ssh keys are made if need be, and new ones are undone on failure."""
     undo_new_keys(spec.name, run.rollback)
     nameserver = run.driver.nameserver or str(gateway(spec.network).ip)
@@ -52,7 +52,7 @@ def ensure_seed(run: Run, spec: ClusterSpec) -> tuple[File, ...]:
 
 
 def create_nodes(
-    run: Run,
+    run: NodeRun,
     designs: Sequence[NodeDesign],
     image: ImageState,
     files: Callable[[str], tuple[File, ...]],
@@ -139,7 +139,7 @@ def repair_nodes(
     each(repair, designs)
 
 
-def start_nodes(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> None:
+def boot_nodes(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> None:
     """Start stopped nodes in parallel."""
 
     def start(name: str) -> None:

@@ -15,7 +15,7 @@ from gpuprov.cluster.placement import place
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.allocate import LeaseRequest, allocate
-from gpuprov.gpu.ask_spec import ask_of_spec
+from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
 from gpuprov.spec.variables import overlay_variables
 
@@ -171,8 +171,8 @@ def _design(
     names: list[str], spec: ClusterSpec, state: ClusterState, places: Sequence[Place]
 ) -> tuple[NodeDesign, ...]:
     """Lease GPUs on the host of each node, and design the nodes around them."""
-    ask = ask_of_spec(spec, places[0].gpus)
-    requests = [_kept_lease(name, spec, state.node(name)) or ask.request(name) for name in names]
+    common = request_of_spec(spec, places[0].gpus, node=spec.name)
+    requests = [_kept_lease(name, spec, state.node(name)) or replace(common, node=name) for name in names]
     placed = place(requests, places)
     leases: dict[str, tuple[Gpu, ...]] = {}
     for one in places:

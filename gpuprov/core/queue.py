@@ -40,7 +40,7 @@ class Queue:
         self._path = (folder or default_folder()) / QUEUE_NAME
 
     @contextlib.contextmanager
-    def join(self, text: str) -> Iterator[Place]:
+    def join(self, text: str) -> Iterator[QueuePlace]:
         """Wait at the end of the queue for the block, or until `Place.leave`.
 
         Raises:
@@ -65,7 +65,7 @@ class Queue:
             return tuple(ticket for name in sorted(self._names()) if (ticket := self._read(folder, name)))
         return ()
 
-    def _join(self, text: str) -> Place:
+    def _join(self, text: str) -> QueuePlace:
         self._make()
         with self._held() as folder:
             numbers = [int(name) for name in self._names()]
@@ -75,7 +75,7 @@ class Queue:
             fcntl.flock(descriptor, fcntl.LOCK_EX)  # no one reads before the folder's lock is free
             os.fchmod(descriptor, _READABLE)
             os.write(descriptor, text.encode())
-        return Place(path=self._path / name, descriptor=descriptor)
+        return QueuePlace(path=self._path / name, descriptor=descriptor)
 
     def _make(self) -> None:
         with contextlib.suppress(FileExistsError):
@@ -111,7 +111,7 @@ class Queue:
         return None
 
 
-class Place:
+class QueuePlace:
     """One's own place in the queue."""
 
     def __init__(self, *, path: Path, descriptor: int) -> None:

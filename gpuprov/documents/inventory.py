@@ -14,7 +14,7 @@ from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER, LABEL_ROLE, ROLE_JOB
 from gpuprov.gpu.document import gpu_document
 from gpuprov.host.survey import survey
-from gpuprov.planes.rows import describe
+from gpuprov.planes.rows import node_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +81,7 @@ def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observ
 
 def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu], *, host: str) -> dict[str, Any]:
     """What Ansible knows of a node; an address is empty where the node is not on that network."""
-    row = describe(node, "", engine=engine)
+    row = node_row(node, "", engine=engine)
     keys = key_folder(row.cluster)
     return {
         "ansible_connection": CONNECTION,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.device_nodes import plan_device_nodes, plan_simulated_nodes
 from gpuprov.gpu.libraries import plan_library_mounts
-from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from gpuprov.core.error_document import error_document, error_parts
 from gpuprov.core.errors import GpuprovError
 from gpuprov.gpu.document import gpu_document
-from gpuprov.gpu.inventory import SIMULATED_MAX, observe, read_seed
+from gpuprov.gpu.observe import SIMULATED_MAX, observe, read_seed
 from gpuprov.gpu.wheels import explain_unserved, find_wheels
 
 if TYPE_CHECKING:

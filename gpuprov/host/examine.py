@@ -7,14 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.host.facts import gather_facts
-from gpuprov.host.findings import judge_host
+from gpuprov.host.findings import judge_facts
 from gpuprov.host.role_needs import compare_roles, judge_roles
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.base import Host
-    from gpuprov.host.finding import Finding
+    from gpuprov.host.finding import HostFinding
     from gpuprov.host.role_needs import Need
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Examination:
     """What was found on the host, and what each role needs of it."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[HostFinding, ...]
     needs: tuple[Need, ...] = ()
 
     @property
@@ -37,4 +37,4 @@ def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = N
     with reporter.phase("examine the host"):
         facts = gather_facts(partial(host.open, wanted.engine), gpu_mode=wanted.gpus.mode)
         needs = compare_roles(facts)
-        return Examination(findings=(*judge_host(facts, wanted), judge_roles(needs, wanted.nodes.role)), needs=needs)
+        return Examination(findings=(*judge_facts(facts, wanted), judge_roles(needs, wanted.nodes.role)), needs=needs)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import CommandMissing, run
 from gpuprov.gpu.cdi_files import find_cdi_versions
+from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
-from gpuprov.gpu.host_nodes import find_missing_links, stat_nodes
-from gpuprov.gpu.inventory import observe
-from gpuprov.gpu.nodes import plan_device_nodes
+from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
+from gpuprov.gpu.observe import observe
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.links import COMMAND_TIMEOUT_S, find_links
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.drivers.base import Driver, EngineFacts
-    from gpuprov.gpu.host_nodes import NodeStat
+    from gpuprov.gpu.host_device_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.links import Link
     from gpuprov.spec.devices import CharDevice

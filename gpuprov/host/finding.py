@@ -9,7 +9,7 @@ Status = Literal["ok", "info", "warn", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class HostFinding:
     """One thing seen; `fail` means that nodes cannot be made until it is fixed."""
 
     id: str

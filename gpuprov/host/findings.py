@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
-from gpuprov.host.finding import Finding
-from gpuprov.host.gpu_findings import judge_gpus
+from gpuprov.host.finding import HostFinding
+from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.host.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ ROOM_FOR_IMAGE_BYTES = 4 * GIB
 SUBUID_LEAST = 65536
 
 
-def judge_host(facts: HostFacts, spec: ClusterSpec) -> tuple[Finding, ...]:
+def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
     """Every finding, in the order in which things build on each other."""
     return (
-        judge_kernel(facts.kernel),
+        judge_kernel_release(facts.kernel),
         judge_cgroup(facts),
         judge_programs(facts.missing_packages),
         *judge_engine(facts),
@@ -40,14 +40,14 @@ def judge_host(facts: HostFacts, spec: ClusterSpec) -> tuple[Finding, ...]:
         judge_subnet(facts, "subnet", spec.network.bridge, spec.network.subnet),
         judge_subnet(facts, "private-subnet", spec.network.private_bridge, spec.network.private_subnet),
         judge_forward(facts.forward_rules, spec.network.bridge),
-        *judge_gpus(facts),
+        *judge_host_gpus(facts),
     )
 
 
-def judge_kernel(release: str) -> Finding:
+def judge_kernel_release(release: str) -> HostFinding:
     """Old kernels lack what unprivileged nodes need."""
     old = older(release, load_requirements()["plain"].kernel or "")
-    return Finding(
+    return HostFinding(
         id="kernel",
         status="fail" if old else "ok",
         evidence=f"Linux {release}",
@@ -55,36 +55,36 @@ def judge_kernel(release: str) -> Finding:
     )
 
 
-def judge_cgroup(facts: HostFacts) -> Finding:
+def judge_cgroup(facts: HostFacts) -> HostFinding:
     """Nodes need some cgroup hierarchy; both versions will do."""
     if facts.cgroup == "none":
         evidence = "no cgroup file system is mounted"
-        return Finding(id="cgroup", status="fail", evidence=evidence, fix=find_fix("", "cgroup"))
-    return Finding(id="cgroup", status="ok", evidence=f"cgroup {facts.cgroup}")
+        return HostFinding(id="cgroup", status="fail", evidence=evidence, fix=find_fix("", "cgroup"))
+    return HostFinding(id="cgroup", status="ok", evidence=f"cgroup {facts.cgroup}")
 
 
-def judge_programs(missing: tuple[str, ...]) -> Finding:
+def judge_programs(missing: tuple[str, ...]) -> HostFinding:
     """The programs that gpuprov runs on the host."""
     if missing:
         evidence = f"packages that are not installed: {', '.join(missing)}"
-        return Finding(id="programs", status="fail", evidence=evidence, fix=find_fix("", "programs"))
-    return Finding(id="programs", status="ok", evidence="every program that gpuprov needs is installed")
+        return HostFinding(id="programs", status="fail", evidence=evidence, fix=find_fix("", "programs"))
+    return HostFinding(id="programs", status="ok", evidence="every program that gpuprov needs is installed")
 
 
-def judge_engine(facts: HostFacts) -> Iterator[Finding]:
+def judge_engine(facts: HostFacts) -> Iterator[HostFinding]:
     """The engine answers this user and has storage."""
     seen = facts.engine
     if seen.error is not None:
         evidence = f"{seen.error.what}: {seen.error.evidence}".rstrip(": ")
         fix = find_fix("given", "engine", given=seen.error.fix)
-        yield Finding(id="engine", status="fail", evidence=evidence, fix=fix)
+        yield HostFinding(id="engine", status="fail", evidence=evidence, fix=fix)
     if seen.facts is None:
         return
     engine = seen.facts
-    yield Finding(id="engine", status="ok", evidence=f"{engine.name} {engine.version}, API {engine.api}")
+    yield HostFinding(id="engine", status="ok", evidence=f"{engine.name} {engine.version}, API {engine.api}")
     who = "root" if facts.uid == 0 else f"uid {facts.uid}, by its group"
-    yield Finding(id="permission", status="ok", evidence=f"{who} has access to the engine's socket")
-    yield Finding(
+    yield HostFinding(id="permission", status="ok", evidence=f"{who} has access to the engine's socket")
+    yield HostFinding(
         id="storage",
         status="ok" if engine.copy_on_write else "warn",
         evidence=f"{engine.storage}, {'copy on write' if engine.copy_on_write else 'every node is a full copy'}",
@@ -94,21 +94,21 @@ def judge_engine(facts: HostFacts) -> Iterator[Finding]:
         yield _judge_room("storage-room", engine.free_bytes, "the engine's storage")
 
 
-def judge_disk(free_bytes: int) -> Finding:
+def judge_disk(free_bytes: int) -> HostFinding:
     """Room for what images are built from."""
     return _judge_room("disk-room", free_bytes, "/var")
 
 
-def judge_subuid(lines: tuple[str, ...] | None) -> Finding:
+def judge_subuid(lines: tuple[str, ...] | None) -> HostFinding:
     """Unprivileged nodes need a range of user ids that belongs to root, who runs the engine."""
     if lines is None:
-        return Finding(id="subuid", status="ok", evidence="no /etc/subuid: the engine uses its own default range")
+        return HostFinding(id="subuid", status="ok", evidence="no /etc/subuid: the engine uses its own default range")
     for line in lines:
         user, _, rest = line.partition(":")
         count = rest.rpartition(":")[2]
         if user in {"root", "0", "lxd", "_lxd"} and count.isdigit() and int(count) >= SUBUID_LEAST:
-            return Finding(id="subuid", status="ok", evidence=line)
-    return Finding(
+            return HostFinding(id="subuid", status="ok", evidence=line)
+    return HostFinding(
         id="subuid",
         status="fail",
         evidence=f"/etc/subuid gives root no {SUBUID_LEAST} ids: {', '.join(lines) or 'empty'}",
@@ -116,13 +116,13 @@ def judge_subuid(lines: tuple[str, ...] | None) -> Finding:
     )
 
 
-def judge_limit(facts: HostFacts, check: str) -> Finding:
+def judge_limit(facts: HostFacts, check: str) -> HostFinding:
     """The kernel's defaults of what all nodes share are used up by some twenty or thirty of them."""
     limit, present = LIMITS[check], facts.limits.get(check)
     if present is None:
-        return Finding(id=check, status="info", evidence=f"{limit.key} cannot be read")
+        return HostFinding(id=check, status="info", evidence=f"{limit.key} cannot be read")
     enough = present >= limit.least
-    return Finding(
+    return HostFinding(
         id=check,
         status="ok" if enough else "warn",
         evidence=f"{limit.key} = {present}, shared by all nodes",
@@ -130,20 +130,22 @@ def judge_limit(facts: HostFacts, check: str) -> Finding:
     )
 
 
-def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Finding:
+def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> HostFinding:
     """Nothing else on the host may use the subnet, nor the bridge's name."""
     wanted = IPv4Network(subnet)
     if facts.links is None:
         fix = find_fix("no-ip", check)
-        return Finding(id=check, status="fail", evidence="cannot check: the command `ip` is missing or failed", fix=fix)
+        return HostFinding(
+            id=check, status="fail", evidence="cannot check: the command `ip` is missing or failed", fix=fix
+        )
     ours = bridge in facts.engine.own_networks
     links = [link for link in facts.links if not (ours and link.interface == bridge)]
     clashes = sorted((link for link in links if link.network.overlaps(wanted)), key=lambda link: link.address is None)
     if not clashes:
         state = f"{subnet} is {bridge}'s" if ours else f"{subnet} is free"
-        return Finding(id=check, status="ok", evidence=state)
+        return HostFinding(id=check, status="ok", evidence=state)
     worst = min(clashes, key=lambda link: not takes(link, wanted))
-    return Finding(
+    return HostFinding(
         id=check,
         status="fail" if takes(worst, wanted) else "warn",
         evidence=f"{subnet} overlaps {worst.address or worst.network} on {worst.interface}",
@@ -151,21 +153,21 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Find
     )
 
 
-def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> Finding:
+def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> HostFinding:
     """Docker sets the policy of FORWARD to DROP, and then nodes lose the outside."""
     if rules is None:
         evidence = "only root can read the FORWARD policy"
-        return Finding(id="forward", status="info", evidence=evidence, fix=find_fix("not-root", "forward"))
+        return HostFinding(id="forward", status="info", evidence=evidence, fix=find_fix("not-root", "forward"))
     if not any(rule.split() == ["-P", "FORWARD", "DROP"] for rule in rules):
-        return Finding(id="forward", status="ok", evidence="the FORWARD policy allows traffic from nodes")
+        return HostFinding(id="forward", status="ok", evidence="the FORWARD policy allows traffic from nodes")
     if all(any(f"{way} {bridge}" in rule and "-j ACCEPT" in rule for rule in rules) for way in ("-i", "-o")):
-        return Finding(
+        return HostFinding(
             id="forward", status="ok", evidence=f"the FORWARD policy is DROP, with rules that accept {bridge}"
         )
     chain = "DOCKER-USER" if any("DOCKER-USER" in rule for rule in rules) else "FORWARD"
     evidence = "the FORWARD policy is DROP (Docker sets it): nodes cannot reach the outside"
     fix = find_fix("", "forward", chain=chain, bridge=bridge)
-    return Finding(id="forward", status="warn", evidence=evidence, fix=fix)
+    return HostFinding(id="forward", status="warn", evidence=evidence, fix=fix)
 
 
 def takes(link: Link, wanted: IPv4Network) -> bool:
@@ -175,11 +177,11 @@ def takes(link: Link, wanted: IPv4Network) -> bool:
     return link.network.subnet_of(wanted)
 
 
-def _judge_room(check: str, free_bytes: int, where: str) -> Finding:
+def _judge_room(check: str, free_bytes: int, where: str) -> HostFinding:
     status: Status = "ok"
     if free_bytes < ROOM_FOR_IMAGE_BYTES:
         status = "fail" if free_bytes < ROOM_LEAST_BYTES else "warn"
-    return Finding(
+    return HostFinding(
         id=check,
         status=status,
         evidence=f"{free_bytes / GIB:.1f} GiB free in {where}",

@@ -70,13 +70,13 @@ class LocalHost:
 
     def gpus(self, mode: GpuMode) -> HostGpus:
         """As this user asks for them: GPUPROV_SIMULATED_GPUS says how many, where they are simulated."""
-        from gpuprov.gpu.inventory import observe
+        from gpuprov.gpu.observe import observe
 
         return observe(root=self.root, mode=mode, simulated_count=self._simulated_count(), seed=self._seed())
 
     def all_gpus(self, mode: GpuMode) -> HostGpus:
         """With every simulated GPU there can be."""
-        from gpuprov.gpu.inventory import SIMULATED_MAX, observe
+        from gpuprov.gpu.observe import SIMULATED_MAX, observe
 
         return observe(root=self.root, mode=mode, simulated_count=SIMULATED_MAX, seed=self._seed())
 
@@ -125,6 +125,6 @@ class LocalHost:
                     fix=f"unset {SEED_VARIABLE}",
                 )
             return given
-        from gpuprov.gpu.inventory import read_seed
+        from gpuprov.gpu.observe import read_seed
 
         return read_seed(self.root, name=self.name)

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.execution import run
+from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_card_drivers, read_driver_files
-from gpuprov.gpu.host_nodes import find_wrong_nodes, stat_nodes
+from gpuprov.gpu.host_device_nodes import find_wrong_nodes, stat_nodes
 from gpuprov.gpu.kernel_log import read_kernel_log
 from gpuprov.gpu.libraries import plan_library_mounts
 from gpuprov.gpu.models import Gpu
-from gpuprov.gpu.nodes import plan_device_nodes
 from gpuprov.host.links import find_links
 from gpuprov.verify.models import Observation
 from gpuprov.verify.request import host_probe_argv

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
-from gpuprov.host.finding import Finding
+from gpuprov.host.finding import HostFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ def compare_roles(facts: HostFacts) -> tuple[Need, ...]:
     return tuple(need for line in load_requirements().values() for need in _compare(line, facts))
 
 
-def judge_roles(needs: Sequence[Need], wanted: str) -> Finding:
+def judge_roles(needs: Sequence[Need], wanted: str) -> HostFinding:
     """The wanted role's needs are met; another role's are only worth a warning."""
     unmet = [need for need in needs if need.met == "no"]
     if unmet:
@@ -60,13 +60,13 @@ def judge_roles(needs: Sequence[Need], wanted: str) -> Finding:
             lacks.setdefault(f"{WORDS[need.part]} {need.has}, {need.least} required", []).append(need.role)
         evidence = "; ".join(f"{lack} for {', '.join(roles)}" for lack, roles in lacks.items())
         first, *_ = unmet
-        return Finding(id="roles", status=status, evidence=evidence, fix=find_fix(first.part, "roles"))
+        return HostFinding(id="roles", status=status, evidence=evidence, fix=find_fix(first.part, "roles"))
     met = _names(need.role for need in needs)
     mark = "; there are no requirements for SIMULATED GPUs" if any(need.met == "SIMULATED" for need in needs) else ""
     if any(need.met == "unknown" for need in needs):
         untold = _names(WORDS[need.part] for need in needs if need.met == "unknown")
-        return Finding(id="roles", status="info", evidence=f"cannot be determined: {untold}{mark}")
-    return Finding(id="roles", status="ok", evidence=f"this host meets the requirements of {met}{mark}")
+        return HostFinding(id="roles", status="info", evidence=f"cannot be determined: {untold}{mark}")
+    return HostFinding(id="roles", status="ok", evidence=f"this host meets the requirements of {met}{mark}")
 
 
 def _names(words: Iterable[str]) -> str:

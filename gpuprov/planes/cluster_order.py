@@ -1,4 +1,4 @@
-"""The spec that is asked for: a file, else what is recorded with the cluster, changed by what else is said."""
+"""The cluster that a person orders: a file, else what is recorded with the cluster, changed by what else is said."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ DEFAULT_CLUSTER = "lab"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wishes:
-    """What is said of a cluster; None leaves it as the file or the recorded spec has it.
+class ClusterOrder:
+    """A cluster as a person ordered it; None leaves it as the file or the recorded spec has it.
 
     Attributes:
         verify: Whether its nodes are to be proven once they are up; no part of the spec.
@@ -39,7 +39,7 @@ class Wishes:
     verify: bool = False
 
 
-def wanted_engine(host: Host, engine: str | None, wishes: Wishes) -> Driver:
+def resolve_engine(host: Host, engine: str | None, order: ClusterOrder) -> Driver:
     """The engine of that name, else the file's, else the one that has the cluster, else the default one.
 
     Raises:
@@ -48,43 +48,43 @@ def wanted_engine(host: Host, engine: str | None, wishes: Wishes) -> Driver:
     """
     if engine is not None:
         return host.open(engine)
-    if wishes.file is not None:
-        return host.open(load_spec(wishes.file).engine)
-    return engine_of_cluster(wanted_name(wishes), host.engines, creates=True)
+    if order.file is not None:
+        return host.open(load_spec(order.file).engine)
+    return engine_of_cluster(resolve_name(order), host.engines, creates=True)
 
 
-def wanted_name(wishes: Wishes) -> str:
+def resolve_name(order: ClusterOrder) -> str:
     """The cluster that is meant: the one said, else the file's, else the default one.
 
     Raises:
         UsageError: It is no cluster's name, such as an empty one.
         SpecError: The file is no spec.
     """
-    if wishes.name is not None:
-        return check_cluster_name(wishes.name)
-    return DEFAULT_CLUSTER if wishes.file is None else load_spec(wishes.file).name
+    if order.name is not None:
+        return check_cluster_name(order.name)
+    return DEFAULT_CLUSTER if order.file is None else load_spec(order.file).name
 
 
-def wanted_spec(driver: Driver, wishes: Wishes) -> ClusterSpec:
-    """The file's spec, or the one recorded with the cluster, or the default one; then the wishes.
+def resolve_spec(driver: Driver, order: ClusterOrder) -> ClusterSpec:
+    """The file's spec, or the one recorded with the cluster, or the default one; then what else is ordered.
 
     Raises:
         SpecError: The file is no spec.
     """
-    if wishes.file is not None:
-        spec = replace(load_spec(wishes.file), name=wanted_name(wishes))
+    if order.file is not None:
+        spec = replace(load_spec(order.file), name=resolve_name(order))
     else:
-        name = wanted_name(wishes)
+        name = resolve_name(order)
         spec = observe_cluster(driver, name).spec or ClusterSpec(name=name)
     nodes, gpus = spec.nodes, spec.gpus
-    if wishes.count is not None:
-        nodes = replace(nodes, count=wishes.count)
-    if wishes.role is not None:
-        nodes = replace(nodes, role=wishes.role)
-    if wishes.gpus_per_node is not None:
-        gpus = replace(gpus, per_node=wishes.gpus_per_node)
-    if wishes.sharing is not None:
-        gpus = replace(gpus, sharing=wishes.sharing)
-    if wishes.gpu_mode is not None:
-        gpus = replace(gpus, mode=wishes.gpu_mode)
+    if order.count is not None:
+        nodes = replace(nodes, count=order.count)
+    if order.role is not None:
+        nodes = replace(nodes, role=order.role)
+    if order.gpus_per_node is not None:
+        gpus = replace(gpus, per_node=order.gpus_per_node)
+    if order.sharing is not None:
+        gpus = replace(gpus, sharing=order.sharing)
+    if order.gpu_mode is not None:
+        gpus = replace(gpus, mode=order.gpu_mode)
     return replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus)

@@ -54,16 +54,16 @@ def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
     for plane in planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
         with suppress(GpuprovError):  # a plane that does not answer shows as nodes of which it says nothing
             states |= plane.states(driver, state)
-    return tuple(describe(node, states.get(node.name, ""), engine=driver.name) for node in state.nodes)
+    return tuple(node_row(node, states.get(node.name, ""), engine=driver.name) for node in state.nodes)
 
 
 def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:
     """Nodes of all clusters; with `everything`, foreign instances too."""
     found = sorted(driver.list_nodes(), key=lambda node: node.name)
-    return tuple(describe(node, "", engine=driver.name) for node in found if node.ours or everything)
+    return tuple(node_row(node, "", engine=driver.name) for node in found if node.ours or everything)
 
 
-def describe(node: NodeState, work: str, *, engine: str) -> NodeRow:
+def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
     """A node as tables and JSON show it."""
     return NodeRow(
         name=node.name,

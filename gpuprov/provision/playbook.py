@@ -14,8 +14,8 @@ import gpuprov
 from gpuprov.core.errors import PlaybookError, TimedOut
 from gpuprov.provision.events import parse_event
 from gpuprov.provision.folder import play_folder
-from gpuprov.provision.inventory import render_inventory
-from gpuprov.provision.run import LOG, Run, run_ansible
+from gpuprov.provision.run import LOG, PlaybookRun, run_ansible
+from gpuprov.provision.targets import render_inventory
 from gpuprov.provision.transport import ENTRY_VARIABLE, OWNER_VARIABLE
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.provision.events import TaskEvent
-    from gpuprov.provision.inventory import Target
+    from gpuprov.provision.targets import Target
 
 COLLECTIONS = Path(gpuprov.__file__).parent.parent  # in a checkout and in site-packages alike
 PLAYBOOK, HOSTS = "play.json", "hosts.json"
@@ -154,7 +154,7 @@ def _run(play: Play, folder: Path, hear: Callable[[dict[str, Any]], bool]) -> st
     (folder / CONFIG).touch()
     (folder / PLAYBOOK).write_text(json.dumps(render_playbook(play)), encoding="utf-8")
     (folder / HOSTS).write_text(json.dumps(render_inventory(play.targets)), encoding="utf-8")
-    run = Run(
+    run = PlaybookRun(
         playbook=str(folder / PLAYBOOK),
         cwd=folder,
         arguments=("-i", str(folder / HOSTS)),

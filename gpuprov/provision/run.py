@@ -23,7 +23,7 @@ _STEP_S = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class PlaybookRun:
     """What ansible-playbook is started with.
 
     Attributes:
@@ -41,7 +41,7 @@ class Run:
     timeout_s: int | None = None
 
 
-def run_ansible(run: Run, folder: Path, hear: Callable[[dict[str, Any]], bool]) -> str:
+def run_ansible(run: PlaybookRun, folder: Path, hear: Callable[[dict[str, Any]], bool]) -> str:
     """Run a playbook and hand each event on; nothing is written to this process's stdout or stderr.
 
     Ctrl-C, or SIGTERM, ends Ansible and its forks: first as a user would, after GRACE_S by force.

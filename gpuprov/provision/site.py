@@ -14,7 +14,7 @@ from gpuprov.core.catalogue import find_entries, load_catalogue
 from gpuprov.core.errors import PlaybookError
 from gpuprov.provision.events import parse_event, parse_play, parse_stats, parse_warning
 from gpuprov.provision.folder import play_folder
-from gpuprov.provision.run import LOG, Run, run_ansible
+from gpuprov.provision.run import LOG, PlaybookRun, run_ansible
 from gpuprov.provision.transport import OWNER_VARIABLE
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def run_site(site: Site, *, reporter: Reporter) -> SiteResult:
         folder = private.path
         told = _Told(reporter, shlex.join(["ansible-playbook", *_arguments(site, folder), str(site.playbook)]))
         (folder / INVENTORY).write_text(DYNAMIC, encoding="utf-8")
-        run = Run(
+        run = PlaybookRun(
             playbook=str(site.playbook),
             cwd=Path.cwd(),
             arguments=_arguments(site, folder),

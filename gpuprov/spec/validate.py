@@ -34,7 +34,7 @@ Found = Iterator[tuple[str, str, str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class SpecRule:
     """One rule; it is asked only where none of the values it reads is already broken.
 
     Attributes:
@@ -79,29 +79,29 @@ def _touches(broken: str, read: str) -> bool:
     )
 
 
-def _pattern(path: str, pattern: re.Pattern[str], allowed: str, get: Callable[[ClusterSpec], str]) -> Rule:
+def _pattern(path: str, pattern: re.Pattern[str], allowed: str, get: Callable[[ClusterSpec], str]) -> SpecRule:
     def find(spec: ClusterSpec, _root: Path) -> Found:
         if not pattern.fullmatch(get(spec)):
             yield path, f"{get(spec)[:80]!r} is not valid", allowed
 
-    return Rule(reads=(path,), find=find)
+    return SpecRule(reads=(path,), find=find)
 
 
-def _one_of(path: str, allowed: Collection[str], get: Callable[[ClusterSpec], str]) -> Rule:
+def _one_of(path: str, allowed: Collection[str], get: Callable[[ClusterSpec], str]) -> SpecRule:
     def find(spec: ClusterSpec, _root: Path) -> Found:
         if get(spec) not in allowed:
             yield path, f"is {get(spec)[:60]!r}", ", ".join(allowed)
 
-    return Rule(reads=(path,), find=find)
+    return SpecRule(reads=(path,), find=find)
 
 
-def _at_least(path: str, least: int, get: Callable[[ClusterSpec], int | None]) -> Rule:
+def _at_least(path: str, least: int, get: Callable[[ClusterSpec], int | None]) -> SpecRule:
     def find(spec: ClusterSpec, _root: Path) -> Found:
         value = get(spec)
         if value is not None and value < least:
             yield path, f"is {value}", f"{least} or more"
 
-    return Rule(reads=(path,), find=find)
+    return SpecRule(reads=(path,), find=find)
 
 
 def _count(spec: ClusterSpec, _root: Path) -> Found:
@@ -109,17 +109,17 @@ def _count(spec: ClusterSpec, _root: Path) -> Found:
         yield "nodes.count", f"is {spec.nodes.count}", f"1 to {NODES_MAX}"
 
 
-def _fits_subnet(key: str, get: Callable[[ClusterSpec], str]) -> Rule:
+def _fits_subnet(key: str, get: Callable[[ClusterSpec], str]) -> SpecRule:
     def find(spec: ClusterSpec, _root: Path) -> Found:
         network = _parse_subnet(get(spec))
         if network is not None and 1 <= spec.nodes.count <= NODES_MAX and spec.nodes.count > capacity(network):
             room = capacity(network)
             yield "nodes.count", f"{spec.nodes.count} nodes do not fit in network.{key} {network}", f"1 to {room}"
 
-    return Rule(reads=("nodes.count", f"network.{key}"), find=find)
+    return SpecRule(reads=("nodes.count", f"network.{key}"), find=find)
 
 
-def _subnet(key: str, get: Callable[[ClusterSpec], str]) -> Rule:
+def _subnet(key: str, get: Callable[[ClusterSpec], str]) -> SpecRule:
     path = f"network.{key}"
 
     def find(spec: ClusterSpec, _root: Path) -> Found:
@@ -136,7 +136,7 @@ def _subnet(key: str, get: Callable[[ClusterSpec], str]) -> Rule:
         elif network.prefixlen not in _LENGTHS:
             yield path, f"{text} is too large or too small", _SUBNET
 
-    return Rule(reads=(path,), find=find)
+    return SpecRule(reads=(path,), find=find)
 
 
 def _parse_subnet(text: str) -> IPv4Network | None:
@@ -217,9 +217,9 @@ def _one_root(path: str) -> PurePosixPath:
     return PurePosixPath("/" + path.lstrip("/"))
 
 
-RULES: tuple[Rule, ...] = (
+RULES: tuple[SpecRule, ...] = (
     _pattern("name", CLUSTER, CLUSTER_RULE, lambda spec: spec.name),
-    Rule(reads=("nodes.count",), find=_count),
+    SpecRule(reads=("nodes.count",), find=_count),
     _fits_subnet("subnet", lambda spec: spec.network.subnet),
     _fits_subnet("private_subnet", lambda spec: spec.network.private_subnet),
     _pattern(
@@ -227,19 +227,19 @@ RULES: tuple[Rule, ...] = (
     ),
     _at_least("nodes.cpus", 1, lambda spec: spec.nodes.cpus),
     _at_least("nodes.memory_gib", 1, lambda spec: spec.nodes.memory_gib),
-    Rule(reads=("nodes.mounts",), find=_mounts),
-    Rule(reads=("nodes.environment",), find=_environment),
+    SpecRule(reads=("nodes.mounts",), find=_mounts),
+    SpecRule(reads=("nodes.environment",), find=_environment),
     _at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),
-    Rule(reads=("gpus.model",), find=_model),
+    SpecRule(reads=("gpus.model",), find=_model),
     _at_least("gpus.memory_gib", 1, lambda spec: spec.gpus.memory_gib),
     _pattern("network.bridge", _BRIDGE, "2 to 15 of A-Z, a-z, 0-9, _ . -", lambda spec: spec.network.bridge),
     _pattern("network.private_bridge", _BRIDGE, "2 to 15 of A-Z, a-z, 0-9, _ . -", lambda s: s.network.private_bridge),
-    Rule(reads=("network.bridge", "network.private_bridge"), find=_two_bridges),
+    SpecRule(reads=("network.bridge", "network.private_bridge"), find=_two_bridges),
     _subnet("subnet", lambda spec: spec.network.subnet),
     _subnet("private_subnet", lambda spec: spec.network.private_subnet),
-    Rule(reads=("network.subnet", "network.private_subnet"), find=_no_overlap),
-    Rule(reads=("image.base",), find=_base),
-    Rule(reads=("image.packages",), find=_packages),
-    Rule(reads=("nodes.count", "slurm.controller"), find=_controller),
+    SpecRule(reads=("network.subnet", "network.private_subnet"), find=_no_overlap),
+    SpecRule(reads=("image.base",), find=_base),
+    SpecRule(reads=("image.packages",), find=_packages),
+    SpecRule(reads=("nodes.count", "slurm.controller"), find=_controller),
     _pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),
 )

@@ -13,7 +13,7 @@ from gpuprov.verify.smoke_document import KERNELS
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from gpuprov.verify.measured import Run
+    from gpuprov.verify.measured import KernelRun
     from gpuprov.verify.models import NodeReport, Report
 
 LAYOUT = {"width": charts.WIDTH, "height": charts.HEIGHT, "left": charts.LEFT, "right": charts.RIGHT}
@@ -57,9 +57,9 @@ def _node(node: NodeReport, layers: tuple[str, ...]) -> dict[str, object]:
     }
 
 
-def _runs(node: NodeReport) -> dict[str, dict[str, Run]]:
+def _runs(node: NodeReport) -> dict[str, dict[str, KernelRun]]:
     """GPU to kernel to what that gave."""
-    found: dict[str, dict[str, Run]] = {}
+    found: dict[str, dict[str, KernelRun]] = {}
     for run in node.measured.runs if node.measured else ():
         found.setdefault(run.gpu, {})[run.kernel] = run
     return found

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.verify.measured import GpuSamples, KnownGood, Measured, Rate, Run, Sample
+from gpuprov.verify.measured import GpuSamples, KernelRun, KnownGood, Measured, Rate, Sample
 from gpuprov.verify.smoke_document import KERNELS, read_document
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def _results(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [result for result in named if result.get("kernel") in KERNELS]
 
 
-def _runs(document: Mapping[str, Any]) -> tuple[Run, ...]:
+def _runs(document: Mapping[str, Any]) -> tuple[KernelRun, ...]:
     return tuple(
-        Run(
+        KernelRun(
             kernel=result["kernel"],
             gpu=_text(result.get("gpu")),
             passed=result.get("passed") is True,

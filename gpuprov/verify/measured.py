@@ -30,7 +30,7 @@ class Rate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class KernelRun:
     """What one kernel gave on one GPU."""
 
     kernel: str
@@ -68,7 +68,7 @@ class GpuSamples:
 class Measured:
     """All of one node; `problem` says why there are no samples, or no more."""
 
-    runs: tuple[Run, ...] = ()
+    runs: tuple[KernelRun, ...] = ()
     rates: tuple[Rate, ...] = ()
     gpus: tuple[GpuSamples, ...] = ()
     problem: str = field(default="")

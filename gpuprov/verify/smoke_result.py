@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import UsageError
-from gpuprov.verify.checks.kernels import judge_kernel, judge_run
+from gpuprov.verify.checks.kernels import judge_run, judge_smoke_kernel
 from gpuprov.verify.models import Observation
 from gpuprov.verify.smoke_document import read_document
 
@@ -26,7 +26,7 @@ _SMALL = {"matmul": "64", "anneal": "64", "membw": "16K"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class SmokeOrder:
     """What to run; `size` is as the kernel reads it, None for its own default."""
 
     kernel: Kernel
@@ -88,7 +88,7 @@ class SmokeResult:
         return self.verdict == "pass"
 
 
-def judge(place: Expectation, wanted: Wanted, answer: Answer) -> SmokeResult:
+def judge(place: Expectation, order: SmokeOrder, answer: Answer) -> SmokeResult:
     """What an answer says; whatever lacks the shape of one is no pass.
 
     Raises:
@@ -97,15 +97,15 @@ def judge(place: Expectation, wanted: Wanted, answer: Answer) -> SmokeResult:
     facts = {"exit_code": answer.exit_code, "stdout": answer.stdout, "stderr": answer.stderr}
     seen = Observation(facts={"kernels": {**facts, "timed_out": False, "seconds": 0.0}})
     document = read_document(facts)
-    again = f"gpuprov smoke {wanted.kernel} {'--local' if place.node == LOCAL else place.node}"
+    again = f"gpuprov smoke {order.kernel} {'--local' if place.node == LOCAL else place.node}"
     try:
         if document is not None and document["error"] and answer.exit_code == REFUSED:
             error = document["error"]
-            fix = f"{again} --size {_SMALL[wanted.kernel]}"
+            fix = f"{again} --size {_SMALL[order.kernel]}"
             raise UsageError(str(error["what"]), evidence=str(error["evidence"]), fix=fix)
         check, finding = "kernels-run", judge_run(place, seen)
         if finding.status == "pass":
-            check, finding = f"kernel-{wanted.kernel}", judge_kernel(wanted.kernel, place, seen)
+            check, finding = f"kernel-{order.kernel}", judge_smoke_kernel(order.kernel, place, seen)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         evidence = f"the answer is malformed ({type(error).__name__}: {error}): {answer.stdout[:200]}"
         return no_result(place, evidence, again)

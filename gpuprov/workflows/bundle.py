@@ -105,11 +105,11 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
     collected.parts = {name: hide_secrets(text, secrets) for name, text in collected.parts.items()}
     collected.missing = {name: hide_secrets(reason, secrets) for name, reason in collected.missing.items()}
     with reporter.phase("write"):
-        file.write(pack(collected, now_s=time.time()))
+        file.write(pack_bundle(collected, now_s=time.time()))
     return collected
 
 
-def pack(collected: Collected, *, now_s: float) -> bytes:
+def pack_bundle(collected: Collected, *, now_s: float) -> bytes:
     """The archive, with a list of what is in it and what is missing first; `now_s` is seconds since 1970."""
     readme = _README.format(
         version=__version__,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE
 from gpuprov.workflows.create_node import create_node
-from gpuprov.workflows.node_verbs import get_node
 
 if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome

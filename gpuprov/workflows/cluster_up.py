@@ -12,13 +12,13 @@ from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import ensure_networks, record_spec
 from gpuprov.cluster.nodes import (
-    Run,
+    NodeRun,
+    boot_nodes,
     create_nodes,
     delete_nodes,
     ensure_seed,
     image_labels,
     repair_nodes,
-    start_nodes,
 )
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
@@ -104,7 +104,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     with host.lock(reporter), Rollback(reporter, keep=order.keep_on_failure) as rollback:
         with reporter.phase("plan"):
             aim = _aim(driver, spec, host, gpus)
-        changed = _carry_out(Run(driver=driver, reporter=reporter, rollback=rollback), aim)
+        changed = _carry_out(NodeRun(driver=driver, reporter=reporter, rollback=rollback), aim)
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
@@ -133,7 +133,7 @@ def _aim(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus) -> _Aim:
     return _Aim(spec=spec, state=state, plan=plan, gpus=gpus)
 
 
-def _carry_out(run: Run, aim: _Aim) -> tuple[str, ...]:
+def _carry_out(run: NodeRun, aim: _Aim) -> tuple[str, ...]:
     """Do what was planned; returns one line for each change."""
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
     if plan.networks:
@@ -157,7 +157,7 @@ def _carry_out(run: Run, aim: _Aim) -> tuple[str, ...]:
             repair_nodes(driver, plan.repair, settings=settings, restart=plan.restart, reporter=reporter)
     if plan.create or plan.start:
         with reporter.phase("nodes"):
-            start_nodes(driver, plan.start, reporter=reporter)
+            boot_nodes(driver, plan.start, reporter=reporter)
             _create(run, aim, images, files.of)
     old = [design.name for design in (*plan.keep, *plan.repair)]
     renewed = renew_nodes(driver, files, old, new=[design.name for design in plan.create], reporter=reporter)
@@ -165,7 +165,9 @@ def _carry_out(run: Run, aim: _Aim) -> tuple[str, ...]:
     return (*plan.lines(), *renewed)
 
 
-def _create(run: Run, aim: _Aim, images: Mapping[str, ImageState], files: Callable[[str], tuple[File, ...]]) -> None:
+def _create(
+    run: NodeRun, aim: _Aim, images: Mapping[str, ImageState], files: Callable[[str], tuple[File, ...]]
+) -> None:
     """Make the planned nodes, those of each role from its image."""
     seed = ensure_seed(run, aim.spec) if images else ()
     for role, image in images.items():

@@ -12,7 +12,7 @@ from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image, get_named_image
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import attach, ensure_networks, plan_networks
-from gpuprov.cluster.nodes import Copied, Run, create_nodes, ensure_seed, image_labels, start_nodes
+from gpuprov.cluster.nodes import Copied, NodeRun, boot_nodes, create_nodes, ensure_seed, image_labels
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.services import init_of
@@ -24,7 +24,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
 from gpuprov.gpu.allocate import allocate
-from gpuprov.gpu.ask_spec import ask_of_node
+from gpuprov.gpu.spec_order import request_of_node
 from gpuprov.planes.base import Crew
 from gpuprov.planes.files import gather_files
 from gpuprov.planes.registry import check_spec, plane_of
@@ -82,7 +82,7 @@ def create_node(
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
         with host.lock(reporter), Rollback(reporter) as rollback:
-            run = Run(driver=driver, reporter=reporter, rollback=rollback)
+            run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
             outcome = _create(run, order, host, gpus, claims)
             granted()
             return outcome
@@ -105,7 +105,7 @@ def _observe(driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
     return state
 
 
-def _create(run: Run, order: NodeOrder, host: Host, gpus: HostGpus, claims: Callable[[], Claims]) -> Outcome:
+def _create(run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: Callable[[], Claims]) -> Outcome:
     driver, reporter = run.driver, run.reporter
     with reporter.phase("plan"):
         state = _observe(driver, order, gpus)
@@ -188,7 +188,7 @@ def _complete(driver: Driver, node: NodeState, *, reporter: Reporter) -> Outcome
     """Do what a run that was killed after it had made the node left undone."""
     stopped = [node.name] if node.status != "running" else []
     if stopped:
-        start_nodes(driver, stopped, reporter=reporter)
+        boot_nodes(driver, stopped, reporter=reporter)
     renewed = renew_cluster(driver, node.labels[LABEL_CLUSTER], reporter=reporter)
     return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
 
@@ -227,7 +227,7 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
 
 
 def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, place: Place) -> NodeDesign:
-    request = ask_of_node(order.wish, state.spec or ClusterSpec(), place.gpus).request(order.name)
+    request = request_of_node(order.gpu_order, state.spec or ClusterSpec(), place.gpus, node=order.name)
     gpus = allocate(place.gpus, place.leases, [request], claims=place.claims)[order.name]
     attachments = attach(spec, order.name, _addresses(order, spec, state))
     return design_node(spec, order.name, attachments=attachments, gpus=gpus, sharing=request.sharing, place=place)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.planes.cluster_order import Wishes, wanted_name, wanted_spec
-from gpuprov.planes.converged import Ensured
+from gpuprov.planes.before_after import BeforeAfter
+from gpuprov.planes.cluster_order import ClusterOrder, resolve_name, resolve_spec
 from gpuprov.planes.rows import cluster_rows
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up
@@ -21,34 +21,36 @@ ClusterGoal = Literal["present", "absent"]
 
 def ensure_cluster(
     driver: Driver,
-    wishes: Wishes,
+    order: ClusterOrder,
     goal: ClusterGoal,
     host: Host,
     *,
     reporter: Reporter,
     check: bool = False,
-) -> Ensured:
-    """Bring a cluster to its goal, and prove it where the wishes say so; with `check`, only say what would change.
+) -> BeforeAfter:
+    """Bring a cluster to its goal, and prove it where the order says so; with `check`, only say what would change.
 
     Raises:
         GpuprovError: It is refused, or failed; what this run made is removed again.
     """
     if goal == "absent":
-        return _absent(driver, wishes, host, reporter, check=check)
-    spec = wanted_spec(driver, wishes)
+        return _absent(driver, order, host, reporter, check=check)
+    spec = resolve_spec(driver, order)
     before = cluster_rows(driver, spec.name)
     if check:
-        return Ensured(changed=plan_up(driver, spec, host, reporter=reporter), before=before, after=before)
-    result = cluster_up(driver, UpOrder(spec=spec, verify=wishes.verify), host, reporter=reporter)
-    return Ensured(changed=result.changed, before=before, after=cluster_rows(driver, spec.name), report=result.report)
+        return BeforeAfter(changed=plan_up(driver, spec, host, reporter=reporter), before=before, after=before)
+    result = cluster_up(driver, UpOrder(spec=spec, verify=order.verify), host, reporter=reporter)
+    return BeforeAfter(
+        changed=result.changed, before=before, after=cluster_rows(driver, spec.name), report=result.report
+    )
 
 
-def _absent(driver: Driver, wishes: Wishes, host: Host, reporter: Reporter, *, check: bool) -> Ensured:
-    name = wanted_name(wishes)
+def _absent(driver: Driver, order: ClusterOrder, host: Host, reporter: Reporter, *, check: bool) -> BeforeAfter:
+    name = resolve_name(order)
     before = cluster_rows(driver, name)
     if check:
         state = observe_cluster(driver, name)
         nodes = [f"removed node {node.name}" for node in state.nodes]
         networks = [f"removed network {network.name}" for network in state.own_networks]
-        return Ensured(changed=(*nodes, *networks), before=before, after=before)
-    return Ensured(changed=cluster_down(driver, name, host, reporter=reporter).changed, before=before)
+        return BeforeAfter(changed=(*nodes, *networks), before=before, after=before)
+    return BeforeAfter(changed=cluster_down(driver, name, host, reporter=reporter).changed, before=before)

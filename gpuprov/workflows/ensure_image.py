@@ -8,7 +8,7 @@ from gpuprov.cluster.build_image import find_built, match_images
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.services import init_of
 from gpuprov.planes.registry import check_spec, plane_of
-from gpuprov.workflows import image_verbs
+from gpuprov.workflows import standalone_image
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -30,7 +30,7 @@ def ensure_image_built(
         check_spec(spec)
         found = find_built(driver, node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init_of(driver)))
         return (found.name, ()) if found else (None, (f"built an image for {spec.nodes.role} nodes",))
-    ensured = image_verbs.build_image(driver, spec, host, gpus, reporter=reporter)
+    ensured = standalone_image.build_image(driver, spec, host, gpus, reporter=reporter)
     return ensured.image.name, (f"built image {ensured.image.name}",) if ensured.built else ()
 
 
@@ -47,4 +47,4 @@ def ensure_image_absent(
         return ()
     if check and len(found) == 1:
         return (f"removed image {found[0].name}",)
-    return image_verbs.remove(driver, name, host, reporter=reporter).changed
+    return standalone_image.remove_image(driver, name, host, reporter=reporter).changed

@@ -9,9 +9,9 @@ from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.gpu.visible import parse_selection
-from gpuprov.planes.converged import Ensured
-from gpuprov.planes.rows import describe
-from gpuprov.workflows import node_verbs
+from gpuprov.planes.before_after import BeforeAfter
+from gpuprov.planes.rows import node_row
+from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.create_node import create_node, plan_node
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def ensure_node(
     *,
     reporter: Reporter,
     check: bool = False,
-) -> Ensured:
+) -> BeforeAfter:
     """Bring a node to its goal.
 
     Args:
@@ -49,16 +49,18 @@ def ensure_node(
     """
     check_node_name(order.name)
     node = _find(driver, order.name)
-    before = (describe(node, "", engine=driver.name),) if node else ()
+    before = (node_row(node, "", engine=driver.name),) if node else ()
     if goal == "absent":
         changed = _remove(driver, node, host, reporter, check=check)
     else:
         changed = _provide(driver, node, order, host, reporter, check=check)
         changed += _run_or_stop(driver, node, order, goal, host, reporter, check=check)
     if check or not changed:
-        return Ensured(changed=changed, before=before, after=before)
+        return BeforeAfter(changed=changed, before=before, after=before)
     found = driver.find_node(order.name)
-    return Ensured(changed=changed, before=before, after=(describe(found, "", engine=driver.name),) if found else ())
+    return BeforeAfter(
+        changed=changed, before=before, after=(node_row(found, "", engine=driver.name),) if found else ()
+    )
 
 
 def _find(driver: Driver, name: str) -> NodeState | None:
@@ -77,7 +79,7 @@ def _remove(driver: Driver, node: NodeState | None, host: Host, reporter: Report
         return ()
     if check:
         return (f"removed {node.name}",)
-    return node_verbs.remove(driver, [node.name], host, reporter=reporter).changed
+    return remove_nodes.remove_nodes(driver, [node.name], host, reporter=reporter).changed
 
 
 def _provide(
@@ -119,9 +121,11 @@ def _run_or_stop(  # noqa: PLR0913 - a step of the story above, with all that it
     name = order.name
     made = node is None or not node.complete  # a new node runs
     if goal == "stopped" and (made or (node and node.status != "stopped")):
-        return (f"stopped {name}",) if check else node_verbs.stop(driver, [name], host, reporter=reporter).changed
+        return (f"stopped {name}",) if check else start_stop.stop_nodes(driver, [name], host, reporter=reporter).changed
     if goal == "present" and not made and node and node.status != "running":
-        return (f"started {name}",) if check else node_verbs.start(driver, [name], host, reporter=reporter).changed
+        return (
+            (f"started {name}",) if check else start_stop.start_nodes(driver, [name], host, reporter=reporter).changed
+        )
     return ()
 
 

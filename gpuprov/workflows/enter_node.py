@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.find_node import get_running
 from gpuprov.cluster.secrets import ensure_ssh_key, key_folder
 from gpuprov.core.errors import EngineError
 from gpuprov.core.execution import run_attached
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, File
 from gpuprov.gpu.simulator import simulator_environment
-from gpuprov.workflows.node_verbs import get_running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

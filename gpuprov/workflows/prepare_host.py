@@ -13,8 +13,8 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.drivers.registry import REGISTRY
-from gpuprov.provision.inventory import Target
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
+from gpuprov.provision.targets import Target
 from gpuprov.spec.models import DEFAULT_ENGINE
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ FIX = "\nfix: "
 
 
 @dataclass(frozen=True, kw_only=True)
-class HostRequest:
+class HostOrder:
     """What to make of this machine.
 
     Attributes:
@@ -59,52 +59,52 @@ def variables_for(engine: Engine, environment: Mapping[str, str]) -> tuple[tuple
     return (("host_lxd_dir", folder), ("host_log_dir", f"{folder}/logs"), ("host_run_dir", folder))
 
 
-def prepare_host(request: HostRequest, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
+def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
     """Install and start the engine, and make what nodes need; changes nothing where all is there.
 
     Raises:
         HostNotReady: Not root, too little room, or a distribution that is not known.
         PlaybookError: A step failed.
     """
-    return _apply(request, "main", host, verb="prepare", reporter=reporter, run=run)
+    return _apply(order, "main", host, verb="prepare", reporter=reporter, run=run)
 
 
-def undo_host(request: HostRequest, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
+def undo_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
     """Remove what `prepare_host` made, and nothing that it found; packages stay.
 
     Raises:
         HostNotReady: Not root, or nodes or images of gpuprov are still there.
         PlaybookError: A step failed.
     """
-    outcome = _apply(request, "undo", host, verb="undo", reporter=reporter, run=run)
-    packages = REGISTRY[request.engine].packages
+    outcome = _apply(order, "undo", host, verb="undo", reporter=reporter, run=run)
+    packages = REGISTRY[order.engine].packages
     reporter.note(f"packages are kept; to remove them: apt-get remove {packages} && apt-get autoremove")
     return outcome
 
 
-def _apply(request: HostRequest, tasks: str, host: Host, *, verb: str, reporter: Reporter, run: RunPlay) -> Outcome:
-    _require_root(verb, request.engine, os.geteuid(), sys.argv[0])
+def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Reporter, run: RunPlay) -> Outcome:
+    _require_root(verb, order.engine, os.geteuid(), sys.argv[0])
     variables = {
-        "host_engine": request.engine,
-        "host_pool_size_gib": request.pool_size_gib,
-        "host_bridges": list(request.bridges),
-        **dict(request.variables),
+        "host_engine": order.engine,
+        "host_pool_size_gib": order.pool_size_gib,
+        "host_bridges": list(order.bridges),
+        **dict(order.variables),
     }
     play = Play(
         roles=(RoleUse(name="host", tasks=tasks, variables=variables),),
         targets=(Target(),),
-        roles_path=request.roles_path,
+        roles_path=order.roles_path,
     )
     watch = Stopwatch(reporter)
     try:
         with host.lock(reporter), watch.phase(f"host {verb}"):
             result = run(play, reporter=watch)
     except TaskFailed as failed:
-        raise explain(failed) from failed
+        raise translate_failure(failed) from failed
     return Outcome(changed=tuple(line.removeprefix("host: ") for line in result.changed), phases=watch.phases)
 
 
-def explain(failed: TaskFailed) -> HostNotReady | TaskFailed:
+def translate_failure(failed: TaskFailed) -> HostNotReady | TaskFailed:
     """A precondition of the role that does not hold is a fact about the host and not a fault of the play."""
     if not failed.event.task.startswith(PRECONDITION):
         return failed

@@ -27,12 +27,12 @@ from gpuprov.drivers.base import (
     require_capability,
 )
 from gpuprov.gpu.allocate import allocate
-from gpuprov.gpu.ask import Default, GpuWish, decide_ask
+from gpuprov.gpu.order import GpuDefault, GpuOrder, resolve_order
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.planes.registry import PLAIN, check_spec
 from gpuprov.spec.models import ClusterSpec, MountSpec, NetworkSpec, NodesSpec
 from gpuprov.spec.variables import read_variables
-from gpuprov.workflows.image_verbs import build_image
+from gpuprov.workflows.standalone_image import build_image
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -88,7 +88,7 @@ class JobOrder:
         Raises:
             UsageError: It is nonsense, names what is not there, or contradicts itself.
         """
-        wish = GpuWish(
+        order = GpuOrder(
             gpus=self.gpus,
             sharing=self.sharing,
             memory_bytes=self.memory_bytes,
@@ -96,7 +96,8 @@ class JobOrder:
             environment=read_variables(self.environment),
         )
         some = any(said is not None for said in (self.sharing, self.memory_bytes, self.model))
-        return decide_ask(wish, host, Default(count=1 if some else 0, sharing="exclusive")).request(name)
+        default = GpuDefault(count=1 if some else 0, sharing="exclusive")
+        return resolve_order(order, host, default, node=name)
 
 
 def run_job(

@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.verify.smoke_result import SmokeResult, Wanted
+    from gpuprov.verify.smoke_result import SmokeOrder, SmokeResult
 
 _NO_DEVICE = 3  # of the smoke kernels' exit codes
 _WORKERS_MIN = 4
 
 
 def smoke_nodes(
-    driver: Driver, cluster: str, wanted: Wanted, *, nodes: Sequence[str] | None, reporter: Reporter
+    driver: Driver, cluster: str, order: SmokeOrder, *, nodes: Sequence[str] | None, reporter: Reporter
 ) -> tuple[SmokeResult, ...]:
     """Run a kernel in nodes side by side.
 
     Args:
         driver: The engine.
         cluster: Name of the cluster.
-        wanted: What to run.
+        order: What to run.
         nodes: Names; None for every running node that holds a GPU.
         reporter: Is told when a node begins and ends.
 
@@ -49,16 +49,16 @@ def smoke_nodes(
         UsageError: There is no such node, it does not run, it holds no GPU, or the kernel cannot take the size.
         EngineError: The engine does not answer.
     """
-    wanted.check()
-    chosen = choose_nodes(observe_cluster(driver, cluster), nodes, wanted.kernel)
+    order.check()
+    chosen = choose_nodes(observe_cluster(driver, cluster), nodes, order.kernel)
 
     def smoke(node: NodeState) -> SmokeResult:
-        reporter.node(node.name, f"{wanted.kernel} runs")
-        result = _smoke_node(driver, node, wanted)
+        reporter.node(node.name, f"{order.kernel} runs")
+        result = _smoke_node(driver, node, order)
         reporter.node(node.name, f"{result.verdict}{' (SIMULATED)' if result.simulated else ''}")
         return result
 
-    with reporter.phase(f"smoke {wanted.kernel}"):
+    with reporter.phase(f"smoke {order.kernel}"):
         workers = max(_WORKERS_MIN, 2 * (os.cpu_count() or 1))
         return tuple(ask_side_by_side([partial(smoke, node) for node in chosen], workers=workers))
 
@@ -90,11 +90,11 @@ def choose_nodes(state: ClusterState, names: Sequence[str] | None, kernel: str) 
     return picked
 
 
-def smoke_local(wanted: Wanted, host: HostGpus, *, python: str = sys.executable) -> SmokeResult:
+def smoke_local(order: SmokeOrder, host: HostGpus, *, python: str = sys.executable) -> SmokeResult:
     """Run a kernel on this machine, with the Python that runs gpuprov.
 
     Args:
-        wanted: What to run.
+        order: What to run.
         host: This machine's GPUs; where they are simulated, numba's simulator runs it.
         python: The interpreter.
 
@@ -103,12 +103,12 @@ def smoke_local(wanted: Wanted, host: HostGpus, *, python: str = sys.executable)
         HostNotReady: There is no numba-cuda, or no GPU that CUDA can use.
         TimedOut: It did not end.
     """
-    wanted.check()
+    order.check()
     folder = find_asset("smoke_kernels").parent
     more = (f"--stand-for={LOCAL}",) if host.simulated else ()
     done = run(
-        wanted.argv(python, *more),
-        timeout_s=wanted.timeout_s(1 if host.simulated else len(host.gpus)),
+        order.argv(python, *more),
+        timeout_s=order.timeout_s(1 if host.simulated else len(host.gpus)),
         cwd=folder,
         environment={SIMULATOR_VARIABLE: "0", **simulator_environment(simulated=host.simulated)},
         check=False,
@@ -117,26 +117,26 @@ def smoke_local(wanted: Wanted, host: HostGpus, *, python: str = sys.executable)
     error = (document or {}).get("error")
     if error and done.exit_code == _NO_DEVICE:
         install = error["remedy"].replace("python3 ", f"{python} ") if "pip install" in error["remedy"] else ""
-        fix = install or f"nvidia-smi; or without a GPU: gpuprov smoke {wanted.kernel} --local --gpu-mode simulated"
+        fix = install or f"nvidia-smi; or without a GPU: gpuprov smoke {order.kernel} --local --gpu-mode simulated"
         raise HostNotReady(error["what"], evidence=error["evidence"], fix=fix)
     # CUDA_VISIBLE_DEVICES is the user's own to set here, so that whatever CUDA shows is what was meant.
     gpus = tuple(((document or {}).get("device") or {}).get("visible") or (LOCAL,))
     access = "simulated" if host.simulated else "raw"
     place = Expectation(node=LOCAL, status="running", access=access, gpus=gpus)
-    return judge(place, wanted, Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr))
+    return judge(place, order, Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr))
 
 
-def _smoke_node(driver: Driver, node: NodeState, wanted: Wanted) -> SmokeResult:
+def _smoke_node(driver: Driver, node: NodeState, order: SmokeOrder) -> SmokeResult:
     access = node.labels.get(LABEL_ACCESS, "none")
     place = Expectation(node=node.name, status="running", access=access, gpus=leased_uuids(node))
     environment = simulator_environment(simulated=place.simulated)
     try:
         done = driver.run(
             node.name,
-            wanted.argv("python3", *stand_for(place)),
+            order.argv("python3", *stand_for(place)),
             environment=environment,
-            timeout_s=wanted.timeout_s(len(place.gpus)),
+            timeout_s=order.timeout_s(len(place.gpus)),
         )
     except GpuprovError as error:
         return no_result(place, f"{error.what}: {error.evidence}", error.fix)
-    return judge(place, wanted, Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr))
+    return judge(place, order, Answer(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr))

@@ -38,8 +38,8 @@ ACT = """
 import json, sys
 from gpuprov.assets import find_asset
 from gpuprov.core.reporter import Silent
-from gpuprov.workflows.prepare_host import HostRequest, prepare_host, undo_host
-request = HostRequest(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
+from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+request = HostOrder(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
 acts = (prepare_host, prepare_host, undo_host, undo_host)
 json.dump([act(request, reporter=Silent()).changed for act in acts], sys.stdout)
 """
@@ -49,8 +49,8 @@ from pathlib import Path
 from gpuprov.assets import find_asset
 from gpuprov.core.errors import PlaybookError
 from gpuprov.core.reporter import Silent
-from gpuprov.workflows.prepare_host import HostRequest, prepare_host, undo_host
-request = HostRequest(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
+from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+request = HostOrder(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
 
 def kill():
     while not Path("/var/lib/lxd/disks/bare.img").exists():

@@ -21,7 +21,7 @@ from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, LABEL_VERSION, NodeRequest
 from gpuprov.drivers.registry import open_driver
 from gpuprov.spec.devices import CharDevice
-from gpuprov.workflows.prepare_host import HostRequest, undo_host
+from gpuprov.workflows.prepare_host import HostOrder, undo_host
 from tests.contract.engines import write_rootfs
 
 folder = Path(sys.argv[1])
@@ -34,7 +34,7 @@ def sh(lines):
 
 
 def undo():
-    request = HostRequest(roles_path=find_asset("roles"), engine="docker", variables=variables)
+    request = HostOrder(roles_path=find_asset("roles"), engine="docker", variables=variables)
     try:
         return {"changed": list(undo_host(request, reporter=Silent()).changed), **look()}
     except HostNotReady as refused:

@@ -1,6 +1,6 @@
 """Turn a record of a host back into what gpuprov looks at: a tree of files, stat() of devices, and NVML's answers.
 
-With it, `gpuprov.gpu.inventory.observe(root=tree, read=replay_nvml(record))` sees what it saw on the recorded host.
+With it, `gpuprov.gpu.observe.observe(root=tree, read=replay_nvml(record))` sees what it saw on the recorded host.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import UsageError
-from gpuprov.gpu.host_nodes import NodeStat
+from gpuprov.gpu.host_device_nodes import NodeStat
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.host.record import MODESET, SCHEMA
@@ -52,7 +52,7 @@ def write_tree(record: Mapping[str, Any], root: Path) -> None:
 
 
 def replay_devices(record: Mapping[str, Any]) -> dict[str, NodeStat]:
-    """What stat() said of the device nodes, as `gpuprov.gpu.host_nodes.stat_nodes` tells it."""
+    """What stat() said of the device nodes, as `gpuprov.gpu.host_device_nodes.stat_nodes` tells it."""
     return {
         path: NodeStat(kind="char" if seen["kind"] == "char" else "other", major=seen["major"], minor=seen["minor"])
         for path, seen in record["devices"].items()

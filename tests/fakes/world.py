@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.drivers.base import LABEL_FINGERPRINT, ExecResult
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec

@@ -60,7 +60,7 @@ def unpack(content: bytes) -> bytes | str | None:
         return opened.read() if opened else None
 
 
-def find(stream: IO[bytes], path: str) -> bytes | str | None:
+def extract_file(stream: IO[bytes], path: str) -> bytes | str | None:
     """One file of a long tar, as `unpack` returns it; None also if it is not there. Nothing behind it is read."""
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:

@@ -123,7 +123,7 @@ def _take(api: DockerApi, container: str, path: str) -> bytes | str | None:
 def _look(api: DockerApi, container: str, path: str) -> bytes | str | None:
     """The same of a container that has a mount without a source, of which Docker says that it has no file at all."""
     with api.reading(f"/containers/{container}/export") as stream:
-        content = archive.find(stream, path)
+        content = archive.extract_file(stream, path)
     if content is None:
         raise NotFound(
             f"there is no file {path}",

@@ -77,11 +77,11 @@ def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> No
     Raises:
         EngineError: A daemon did not come back.
     """
-    restart(driver, controller, "slurmctld")
-    each(lambda name: restart(driver, name, "slurmd"), list(names))
+    restart_daemon(driver, controller, "slurmctld")
+    each(lambda name: restart_daemon(driver, name, "slurmd"), list(names))
 
 
-def restart(driver: Driver, name: str, service: str) -> None:
+def restart_daemon(driver: Driver, name: str, service: str) -> None:
     """Restart one daemon of a node.
 
     Raises:

@@ -117,7 +117,7 @@ class SlurmPlane(Plane):
         each(lambda name: driver.push(name, [file for file in stale[name] if file.path != applied]), list(stale))
         if renewed:
             rekeyed = [name for name in renewed if key in [file.path for file in stale[name]]]
-            each(lambda name: daemons.restart(driver, name, "munge"), rekeyed)
+            each(lambda name: daemons.restart_daemon(driver, name, "munge"), rekeyed)
             daemons.restart_daemons(driver, controller_name(crew.spec), renewed)
             each(lambda name: driver.push(name, [file for file in files(name) if file.path == applied]), renewed)
 

@@ -23,14 +23,14 @@ HOST = "host"
 _MOST_NAMED = 4
 
 
-def judge_kernel(_expected: Expectation, seen: Observation) -> Finding:
+def judge_linux_version(_expected: Expectation, seen: Observation) -> Finding:
     """Linux is new enough for nodes."""
     release = str((seen.facts or {})["kernel"])
     least = load_requirements()["plain"].kernel or "0"
     return failed(f"Linux {release}, older than {least}") if older(release, least) else passed(f"Linux {release}")
 
 
-def judge_module(expected: Expectation, seen: Observation) -> Finding:
+def judge_host_module(expected: Expectation, seen: Observation) -> Finding:
     """The NVIDIA kernel module is loaded, where a node holds a real GPU."""
     driver = facts_of(seen, "driver")
     cards = ", ".join(driver["cards"])
@@ -90,7 +90,7 @@ def judge_nvml(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"{mark}{len(uuids)} GPUs: {_names(uuids)}")
 
 
-def judge_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Observation) -> Finding:
+def judge_boot_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Observation) -> Finding:
     """The driver has reported no such error since the machine was booted."""
     if facts_of(seen, "driver")["version"] is None:
         return not_asked(_no_driver(expected))
@@ -126,9 +126,9 @@ def _names(uuids: list[Any]) -> str:
 
 
 RULES = (
-    Rule(id="host-kernel", layer="node", needs=(), judge=judge_kernel, fact="kernel"),
+    Rule(id="host-kernel", layer="node", needs=(), judge=judge_linux_version, fact="kernel"),
     Rule(id="host-network", layer="network", needs=(), judge=judge_network, fact="addresses"),
-    Rule(id="host-module", layer="driver", needs=(), judge=judge_module, fact="driver"),
+    Rule(id="host-module", layer="driver", needs=(), judge=judge_host_module, fact="driver"),
     Rule(id="host-nouveau", layer="driver", needs=(), judge=judge_nouveau, fact="driver"),
     Rule(
         id="host-libraries",
@@ -150,14 +150,14 @@ RULES = (
         id="host-xid",
         layer="nvml",
         needs=("host-module",),
-        judge=partial(judge_xids, lambda xid: xid not in PROGRAMS_XIDS),
+        judge=partial(judge_boot_xids, lambda xid: xid not in PROGRAMS_XIDS),
         fact="log",
     ),
     Rule(
         id="host-xid-program",
         layer="nvml",
         needs=("host-module",),
-        judge=partial(judge_xids, lambda xid: xid in PROGRAMS_XIDS),
+        judge=partial(judge_boot_xids, lambda xid: xid in PROGRAMS_XIDS),
         fact="log",
         severity="warning",
     ),

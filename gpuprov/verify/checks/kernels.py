@@ -74,7 +74,7 @@ def _whole(expected: Expectation) -> set[str]:
     return set() if any(uuid.startswith("MIG-") for uuid in expected.gpus) else set(expected.gpus)
 
 
-def judge_kernel(kernel: str, expected: Expectation, seen: Observation) -> Finding:
+def judge_smoke_kernel(kernel: str, expected: Expectation, seen: Observation) -> Finding:
     """One kernel's proof holds, on every GPU."""
     if not expected.gpus:
         return not_asked(NO_GPU)
@@ -124,7 +124,7 @@ RULES = (
             id=f"kernel-{kernel}",
             layer="kernels",
             needs=("kernels-run",),
-            judge=partial(judge_kernel, kernel),
+            judge=partial(judge_smoke_kernel, kernel),
             fact="kernels",
         )
         for kernel in KERNELS

@@ -40,7 +40,7 @@ def judge_sampled(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"{mark}{min(counts.values())} samples of each GPU")
 
 
-def judge_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Observation) -> Finding:
+def judge_xids_under_load(wanted: Callable[[int], bool], expected: Expectation, seen: Observation) -> Finding:
     """The driver reported no error of this kind while the kernels ran."""
     if not expected.gpus:
         return not_asked(NO_GPU)
@@ -58,7 +58,7 @@ def judge_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Obser
     return passed(f"{mark}no Xid while the kernels ran")
 
 
-def look_at_reasons(bad: dict[int, str], total: Mapping[str, Any], _readings: Values) -> Finding:
+def look_at_reasons_under_load(bad: dict[int, str], total: Mapping[str, Any], _readings: Values) -> Finding:
     """Clocks were not held down for any of these reasons."""
     if total["throttle"] is None:
         return not_asked(_UNTOLD)
@@ -67,7 +67,7 @@ def look_at_reasons(bad: dict[int, str], total: Mapping[str, Any], _readings: Va
     return failed(f"clocks were limited: {found}, {text}") if found else passed(f"never, {text}")
 
 
-def look_at_temperature(total: Mapping[str, Any], readings: Values) -> Finding:
+def look_at_temperature_under_load(total: Mapping[str, Any], readings: Values) -> Finding:
     """It never was hotter than its greatest operating temperature."""
     now, most = total["temperature_c"], readings.get("temperature_max_c")
     if now is None or most is None:
@@ -94,7 +94,7 @@ def look_at_replay(total: Mapping[str, Any], _readings: Values) -> Finding:
     return failed(f"{rise} PCIe replays during the run") if rise else passed(f"no PCIe replays, {last} before the run")
 
 
-def judge_gpus(look: Look, expected: Expectation, seen: Observation) -> Finding:
+def judge_gpus_under_load(look: Look, expected: Expectation, seen: Observation) -> Finding:
     """Look at what was seen of every GPU."""
     if not expected.gpus:
         return not_asked(NO_GPU)
@@ -109,7 +109,7 @@ def _load_rule(check_id: str, look: Look, severity: Severity = "critical") -> Ru
         id=check_id,
         layer="kernels",
         needs=("kernels-run", "load-sampled"),
-        judge=partial(judge_gpus, look),
+        judge=partial(judge_gpus_under_load, look),
         fact="samples",
         severity=severity,
         level="full",
@@ -122,7 +122,7 @@ WATCH_RULES = (
         id="load-xid",
         layer="nvml",
         needs=("nvml-uuids",),
-        judge=partial(judge_xids, lambda xid: xid not in PROGRAMS_XIDS),
+        judge=partial(judge_xids_under_load, lambda xid: xid not in PROGRAMS_XIDS),
         fact="samples",
         level="full",
     ),
@@ -130,16 +130,16 @@ WATCH_RULES = (
         id="load-xid-program",
         layer="nvml",
         needs=("nvml-uuids",),
-        judge=partial(judge_xids, lambda xid: xid in PROGRAMS_XIDS),
+        judge=partial(judge_xids_under_load, lambda xid: xid in PROGRAMS_XIDS),
         fact="samples",
         severity="warning",
         level="full",
     ),
 )
 RULES = (
-    _load_rule("load-clocks-hardware", partial(look_at_reasons, HARDWARE)),
-    _load_rule("load-clocks-thermal", partial(look_at_reasons, THERMAL), "warning"),
-    _load_rule("load-temperature", look_at_temperature),
+    _load_rule("load-clocks-hardware", partial(look_at_reasons_under_load, HARDWARE)),
+    _load_rule("load-clocks-thermal", partial(look_at_reasons_under_load, THERMAL), "warning"),
+    _load_rule("load-temperature", look_at_temperature_under_load),
     _load_rule("load-pcie-generation", look_at_generation, "warning"),
     _load_rule("load-pcie-replay", look_at_replay, "warning"),
 )

@@ -33,7 +33,7 @@ def judge_init(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"responds: {len(facts['gpus'])}{mark} GPU{'s' if len(facts['gpus']) != 1 else ''}")
 
 
-def look_at_readings(readings: Mapping[str, Any]) -> Finding:
+def look_at_answers(readings: Mapping[str, Any]) -> Finding:
     """The GPU answers at all; one that is lost says so to some question, whichever it is."""
     for name, reading in readings.items():
         if "value" not in reading and reading["code"] in LOST:
@@ -60,7 +60,7 @@ def judge_responds(expected: Expectation, seen: Observation) -> Finding:
     if not expected.gpus:
         return not_asked(NO_GPU)
     gpus = gpus_of(seen)
-    return combine(expected, gpus, [look_at_readings(gpu["readings"]) for gpu in gpus])
+    return combine(expected, gpus, [look_at_answers(gpu["readings"]) for gpu in gpus])
 
 
 def judge_mig(expected: Expectation, seen: Observation) -> Finding:

@@ -73,7 +73,7 @@ def gpus_of(seen: Observation) -> list[Mapping[str, Any]]:
     return cast("list[Mapping[str, Any]]", facts_of(seen, "nvml")["gpus"])
 
 
-def judge_gpus(names: Sequence[str], look: Look, expected: Expectation, seen: Observation) -> Finding:
+def judge_each_gpu(names: Sequence[str], look: Look, expected: Expectation, seen: Observation) -> Finding:
     """Look at every GPU of the node."""
     if not expected.gpus:
         return not_asked(NO_GPU)
@@ -88,7 +88,7 @@ def gpu_rule(check_id: str, names: Sequence[str], look: Look, *, severity: Sever
         id=check_id,
         layer="nvml",
         needs=("nvml-uuids",),
-        judge=partial(judge_gpus, tuple(names), look),
+        judge=partial(judge_each_gpu, tuple(names), look),
         fact="nvml",
         severity=severity,
     )

@@ -9,7 +9,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.host import examine as doctor
 from gpuprov.host.examine import Examination
-from gpuprov.host.finding import Finding
+from gpuprov.host.finding import HostFinding
 from gpuprov.host.role_needs import Need
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec
 
-GOOD = Finding(id="kernel", status="ok", evidence="Linux 6.1")
-BAD = Finding(id="engine", status="fail", evidence="lxd is not running", fix="sudo gpuprov host prepare")
+GOOD = HostFinding(id="kernel", status="ok", evidence="Linux 6.1")
+BAD = HostFinding(id="engine", status="fail", evidence="lxd is not running", fix="sudo gpuprov host prepare")
 
 
-def give(monkeypatch: pytest.MonkeyPatch, *findings: Finding, needs: tuple[Need, ...] = ()) -> None:
+def give(monkeypatch: pytest.MonkeyPatch, *findings: HostFinding, needs: tuple[Need, ...] = ()) -> None:
     def examine_host(_: Host, __: Reporter, *, spec: ClusterSpec) -> Examination:  # noqa: ARG001 - its signature
         return Examination(findings=findings, needs=needs)
 
@@ -72,5 +72,5 @@ def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("status", ["ok", "info", "warn"])
 def test_what_is_only_doubtful_is_no_failure(monkeypatch: pytest.MonkeyPatch, status: str) -> None:
-    give(monkeypatch, Finding(id="x", status=status, evidence="e", fix="f"))  # type: ignore[arg-type]
+    give(monkeypatch, HostFinding(id="x", status=status, evidence="e", fix="f"))  # type: ignore[arg-type]
     assert main(["doctor", "-q"]) == 0

@@ -12,7 +12,7 @@ from gpuprov.verify.smoke_result import SmokeResult
 from gpuprov.workflows import smoke
 
 if TYPE_CHECKING:
-    from gpuprov.verify.smoke_result import Wanted
+    from gpuprov.verify.smoke_result import SmokeOrder
 
 DOCUMENT = {
     "seconds": {"total": 1.25},
@@ -35,12 +35,12 @@ GOOD = SmokeResult(place="c000", verdict="pass", simulated=False, evidence="good
 BAD = SmokeResult(place="c001", verdict="unknown", simulated=True, evidence="nothing came", fix="gpuprov shell c001")
 
 
-def give(monkeypatch: pytest.MonkeyPatch, *results: SmokeResult) -> list[tuple[str, Wanted, Any]]:
-    asked: list[tuple[str, Wanted, Any]] = []
+def give(monkeypatch: pytest.MonkeyPatch, *results: SmokeResult) -> list[tuple[str, SmokeOrder, Any]]:
+    asked: list[tuple[str, SmokeOrder, Any]] = []
 
-    def smoke_nodes(_driver: object, cluster: str, wanted: Wanted, *, nodes: Any, reporter: object) -> Any:
+    def smoke_nodes(_driver: object, cluster: str, order: SmokeOrder, *, nodes: Any, reporter: object) -> Any:
         assert reporter
-        asked.append((cluster, wanted, nodes))
+        asked.append((cluster, order, nodes))
         return results
 
     monkeypatch.setattr(smoke, "smoke_nodes", smoke_nodes)
@@ -65,8 +65,8 @@ def test_json_and_what_is_asked(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     asked = give(monkeypatch, GOOD)
     arguments = ["--size", "1G", "--seconds", "3", "--cluster", "x", "--json"]
     assert main(["smoke", "membw", "c[000-001]", *arguments]) == 0
-    ((cluster, wanted, nodes),) = asked
-    assert (cluster, wanted.kernel, wanted.size, wanted.seconds, nodes) == ("x", "membw", "1G", 3.0, ("c000", "c001"))
+    ((cluster, order, nodes),) = asked
+    assert (cluster, order.kernel, order.size, order.seconds, nodes) == ("x", "membw", "1G", 3.0, ("c000", "c001"))
     document = json.loads(capsys.readouterr().out)
     assert (document["schema"], document["passed"], document["simulated"]) == ("gpuprov.smoke-run/v1", True, False)
     assert document["results"][0]["document"] == DOCUMENT

@@ -16,8 +16,8 @@ from gpuprov.cluster.build_image import (
     BuildSite,
     BuildTools,
     EnsuredImage,
+    delete_built,
     ensure_image,
-    remove_image,
 )
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
 from gpuprov.core.fingerprint import short
@@ -331,7 +331,7 @@ def test_an_image_is_removed_by_name_or_fingerprint_and_its_nodes_stay(workshop:
     for name in ("name", "fingerprint"):
         image = workshop.build().image
         driver.create_node(NodeRequest(name=f"from-{name}", image=image.id, labels={"gpuprov.cluster": "lab"}))
-        removed = remove_image(driver, image.name if name == "name" else workshop.recipe.fingerprint[:8])
+        removed = delete_built(driver, image.name if name == "name" else workshop.recipe.fingerprint[:8])
         assert removed.id == image.id
         assert driver.list_images() == []
     assert sorted(workshop.engine.nodes) == ["from-fingerprint", "from-name"]
@@ -342,6 +342,6 @@ def test_a_name_that_is_no_image_removes_nothing(workshop: Workshop, name: str) 
     image = workshop.build().image
     before = workshop.engine.dump()
     with pytest.raises(GpuprovError) as caught:
-        remove_image(FakeDriver(workshop.engine), name)
+        delete_built(FakeDriver(workshop.engine), name)
     assert image.name in caught.value.evidence
     assert workshop.engine.dump() == before

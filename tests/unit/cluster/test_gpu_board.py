@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 
-from gpuprov.cli.gpu_table import render_board, render_change
+from gpuprov.cli.gpu_table import render_board, render_gpu_change
 from gpuprov.cluster.gpu_board import GpuBoard, build_rows, look_at_gpus, watch_gpus
 from gpuprov.cluster.leases import Neighbours, render_ticket
 from gpuprov.core.errors import HostNotReady
@@ -17,8 +17,8 @@ from gpuprov.documents.envelope import of_round
 from gpuprov.documents.gpus import board_document, changes_document
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import Lease, LeaseRequest
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
+from gpuprov.gpu.observe import observe
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
@@ -134,7 +134,7 @@ def watch(*rounds: GpuBoard | Exception) -> list[list[str]]:
 
     def tell(changes: Sequence[GpuChange]) -> None:
         validate(of_round(changes_document(changes, host="h"), "2026-01-01T00:00:00Z"))
-        told.append([render_change(change) for change in changes])
+        told.append([render_gpu_change(change) for change in changes])
 
     shown: list[GpuBoard] = []
     watch_gpus(look, rounds=[None] * len(rounds), first=shown.append, tell=tell)

@@ -9,7 +9,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.documents.inventory import build_inventory, group_name, read_inventory, render_graph, render_script
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_FINGERPRINT
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from tests.fakes.doors import door_of
 
 if TYPE_CHECKING:

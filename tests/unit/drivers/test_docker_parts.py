@@ -50,10 +50,10 @@ class Endless(io.BytesIO):
 
 def test_a_file_of_a_long_tar() -> None:
     packed = archive.pack([File(path="/etc/a", content=b"a\0"), File(path="/x", content=b"x" * 9999)], folders=["/etc"])
-    assert archive.find(io.BytesIO(packed), "/x") == b"x" * 9999
-    assert archive.find(Endless(packed[:12288]), "/etc/a") == b"a\0"
-    assert archive.find(io.BytesIO(packed), "/y") is None
-    assert archive.find(io.BytesIO(packed), "/etc") is None
+    assert archive.extract_file(io.BytesIO(packed), "/x") == b"x" * 9999
+    assert archive.extract_file(Endless(packed[:12288]), "/etc/a") == b"a\0"
+    assert archive.extract_file(io.BytesIO(packed), "/y") is None
+    assert archive.extract_file(io.BytesIO(packed), "/etc") is None
 
 
 def test_folders_above() -> None:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.gpu.host_nodes import NodeStat
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.host_device_nodes import NodeStat
 from gpuprov.gpu.nvml import read_nvml
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml
 
 if TYPE_CHECKING:

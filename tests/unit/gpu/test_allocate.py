@@ -8,8 +8,8 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.gpu.allocate import Claims, GpusTaken, Lease, LeaseRequest, allocate
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import MigInstance
+from gpuprov.gpu.observe import observe
 
 if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus

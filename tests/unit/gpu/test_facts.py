@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.gpu.facts import gpus_document, main
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import Gpu, HostGpus
+from gpuprov.gpu.observe import observe
 
 if TYPE_CHECKING:
     from pathlib import Path

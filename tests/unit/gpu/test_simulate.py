@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pynvml
 import pytest
 
-from gpuprov.gpu import inventory, simulate
+from gpuprov.gpu import simulate
 from gpuprov.gpu.simulate import SimulatedNvml, load_profiles, make_document, node_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Recorded = Callable[[str], Any]
-PROFILES = Path(inventory.__file__).with_name("profiles.json")
+PROFILES = Path(simulate.__file__).with_name("profiles.json")
 
 
 @pytest.fixture

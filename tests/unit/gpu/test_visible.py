@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import MigInstance
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.visible import parse_selection, parse_visible
 
 if TYPE_CHECKING:

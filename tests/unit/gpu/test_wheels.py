@@ -8,8 +8,8 @@ import pytest
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.gpu.facts import gpus_document
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import Gpu, HostGpus
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.wheels import explain_unserved, find_wheels, image_wheels
 from gpuprov.planes.registry import PLAIN
 from gpuprov.provision.recipe import REQUIREMENTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.verify.models import Observation
 from gpuprov.verify.probe import gather
 from tests.fakes.places import NOWHERE

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.host.examine import examine_host
 from gpuprov.host.survey import EngineDoor
 from tests.fakes.host import FakeHost

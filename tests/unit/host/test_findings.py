@@ -12,9 +12,9 @@ from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
     judge_disk,
     judge_engine,
+    judge_facts,
     judge_forward,
-    judge_host,
-    judge_kernel,
+    judge_kernel_release,
     judge_limit,
     judge_subnet,
     judge_subuid,
@@ -24,7 +24,7 @@ from gpuprov.host.links import Link
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
-    from gpuprov.host.finding import Finding
+    from gpuprov.host.finding import HostFinding
 
 GIB = 1 << 30
 LXD = EngineFacts(
@@ -56,13 +56,13 @@ def route(interface: str, text: str) -> Link:
     return Link(interface=interface, network=IPv4Network(text))
 
 
-def subnet(*links: Link, own: tuple[str, ...] = ()) -> Finding:
+def subnet(*links: Link, own: tuple[str, ...] = ()) -> HostFinding:
     facts = replace(GOOD, links=links, engine=EngineView(facts=LXD, own_networks=own))
     return judge_subnet(facts, "subnet", "gpbr0", "10.0.3.0/24")
 
 
 def test_a_good_host() -> None:
-    findings = judge_host(GOOD, ClusterSpec())
+    findings = judge_facts(GOOD, ClusterSpec())
     assert {finding.status for finding in findings} == {"ok"}
     assert len({finding.id for finding in findings}) == len(findings)
 
@@ -82,7 +82,7 @@ def test_what_is_not_good_says_what_to_type() -> None:
         missing_packages=("openssh-client",),
         gpu_error=HostNotReady("NVML does not work", evidence="code 18", fix="reboot"),
     )
-    findings = judge_host(bad, ClusterSpec())
+    findings = judge_facts(bad, ClusterSpec())
     assert {finding.id for finding in findings if finding.status in {"warn", "fail"}} == {
         "kernel",
         "cgroup",
@@ -106,7 +106,7 @@ def test_what_is_not_good_says_what_to_type() -> None:
     [("6.1.0-30-amd64", "ok"), ("5.4.0", "ok"), ("5.3.18", "fail"), ("4.19.0", "fail"), ("strange", "ok")],
 )
 def test_kernel(release: str, status: str) -> None:
-    assert judge_kernel(release).status == status
+    assert judge_kernel_release(release).status == status
 
 
 def test_an_engine_that_cannot_be_reached_keeps_its_three_parts() -> None:

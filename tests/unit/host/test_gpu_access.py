@@ -10,10 +10,10 @@ import pytest
 
 from gpuprov.cluster.design import design_node
 from gpuprov.cluster.drift import find_drift
+from gpuprov.cluster.expected_nodes import expect_node
 from gpuprov.cluster.host_gpus import with_offers
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.state import ClusterState
-from gpuprov.cluster.verify_facts import expect_node
 from gpuprov.core.errors import HostNotReady
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ACCESS_REASON, LABEL_CLUSTER, LABEL_GPUS, NodeState, NotCapable
 from gpuprov.drivers.docker.connect import connect

@@ -9,12 +9,12 @@ import pytest
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import EngineFacts
 from gpuprov.gpu.driver_files import find_nvidia_cards
-from gpuprov.gpu.host_nodes import NodeStat
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.host_device_nodes import NodeStat
 from gpuprov.gpu.nvml import read_nvml
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.host.facts import EngineView, HostFacts
-from gpuprov.host.gpu_findings import judge_gpus
+from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.spec.devices import CharDevice
 
 SOUND = dict.fromkeys(("nvidia-driver", "gpu-devices", "uvm", "libraries", "gpu-access"), "ok")
@@ -60,13 +60,13 @@ def facts_of(host: str) -> HostFacts:
     ],
 )
 def test_recorded_hosts(host: str, statuses: dict[str, str]) -> None:
-    findings = list(judge_gpus(facts_of(host)))
+    findings = list(judge_host_gpus(facts_of(host)))
     assert {finding.id: finding.status for finding in findings} == statuses
     assert all(finding.fix for finding in findings if finding.status in {"warn", "fail"})
 
 
 def test_simulation_is_never_silent() -> None:
-    (finding,) = judge_gpus(facts_of("no-gpu"))
+    (finding,) = judge_host_gpus(facts_of("no-gpu"))
     assert "SIMULATED" in finding.evidence
 
 
@@ -76,7 +76,7 @@ def test_a_device_node_that_is_missing_or_of_an_earlier_boot_is_named() -> None:
     del nodes["/dev/nvidia0"]
     nodes["/dev/nvidia-uvm"] = NodeStat(kind="char", major=240, minor=0)
     changed = HostFacts(**{**vars(facts), "gpu_nodes": nodes})
-    found = {finding.id: finding for finding in judge_gpus(changed)}
+    found = {finding.id: finding for finding in judge_host_gpus(changed)}
     assert (found["gpu-devices"].status, found["uvm"].status) == ("fail", "fail")
     assert "/dev/nvidia0" in found["gpu-devices"].evidence
     assert "-c 0" in found["gpu-devices"].fix
@@ -100,7 +100,7 @@ def test_a_cdi_file_of_an_earlier_driver_is_named_and_one_of_the_loaded_is_not()
     version = facts.gpus.driver_version if facts.gpus else ""
     for said, status in (("470.1.2", "warn"), (version, "ok")):
         files = {"/etc/cdi/nvidia.yaml": said}
-        found = {finding.id: finding for finding in judge_gpus(replace(facts, cdi_versions=files))}["cdi"]
+        found = {finding.id: finding for finding in judge_host_gpus(replace(facts, cdi_versions=files))}["cdi"]
         assert (found.status, said in found.evidence) == (status, True)
         assert ("--output=/etc/cdi/nvidia.yaml" in found.fix) == (status == "warn")
 
@@ -108,13 +108,13 @@ def test_a_cdi_file_of_an_earlier_driver_is_named_and_one_of_the_loaded_is_not()
 def test_missing_links_matter_where_systemd_rules_over_devices() -> None:
     unlinked = (CharDevice(path="/dev/nvidia0", major=195, minor=0),)
     facts = replace(facts_of("one-gpu"), engine=EngineView(facts=DOCKER), gpu_unlinked=unlinked)
-    found = {finding.id: finding for finding in judge_gpus(facts)}["char-links"]
+    found = {finding.id: finding for finding in judge_host_gpus(facts)}["char-links"]
     assert (found.status, "/dev/char/195:0" in found.evidence) == ("warn", True)
     assert "sudo ln -s /dev/nvidia0 /dev/char/195:0" in found.fix
-    linked = {finding.id: finding.status for finding in judge_gpus(replace(facts, gpu_unlinked=()))}
+    linked = {finding.id: finding.status for finding in judge_host_gpus(replace(facts, gpu_unlinked=()))}
     assert linked == {**SOUND, "char-links": "ok"}
     elsewhere = (
         replace(facts, cgroup="hybrid"),
         replace(facts, engine=EngineView(facts=replace(DOCKER, systemd_cgroups=False))),
     )
-    assert all("char-links" not in {finding.id for finding in judge_gpus(other)} for other in elsewhere)
+    assert all("char-links" not in {finding.id for finding in judge_host_gpus(other)} for other in elsewhere)

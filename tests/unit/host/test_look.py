@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cluster.verify_facts import expect_host
+from gpuprov.cluster.expected_nodes import expect_host
 from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import Completed, run
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.host import look as host_look
 from gpuprov.host.look import look_at_host
 from gpuprov.verify.chain import judge_host

@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.gpu.host_nodes import NodeStat
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.host_device_nodes import NodeStat
 from gpuprov.gpu.models import Gpu
 from gpuprov.gpu.nvml import NvmlFailed, NvmlReading, read_nvml
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.host.facts import parse_cgroup
 from gpuprov.host.record import SCHEMA, take_record

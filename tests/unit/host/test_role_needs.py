@@ -7,14 +7,14 @@ import pytest
 
 from gpuprov.core.requirements import load_requirements
 from gpuprov.drivers.base import EngineFacts
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.role_needs import compare_roles, judge_roles
 from gpuprov.planes.registry import ROLES
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
-    from gpuprov.host.finding import Finding
+    from gpuprov.host.finding import HostFinding
 
 ENGINE = EngineFacts(
     name="lxd", version="5.0.2", api="1.0", storage="pool (btrfs)", copy_on_write=True, cpus=2, memory_bytes=1
@@ -24,7 +24,7 @@ REAL = replace(SIMULATED, simulated=False, driver_version="580.95.05")
 HOST = HostFacts(kernel="6.1.0-30-amd64", cgroup="v2", uid=0, engine=EngineView(facts=ENGINE), gpus=REAL)
 
 
-def judge(facts: HostFacts, role: str = "slurm") -> Finding:
+def judge(facts: HostFacts, role: str = "slurm") -> HostFinding:
     return judge_roles(compare_roles(facts), role)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from gpuprov.core.errors import PlaybookError, TimedOut
 from gpuprov.core.reporter import Silent
-from gpuprov.provision.inventory import Target
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, render_environment, render_playbook, run_play
+from gpuprov.provision.targets import Target
 
 pytestmark = [
     pytest.mark.slow,

@@ -19,8 +19,8 @@ import yaml
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.docker.devices import FOLDER
 from gpuprov.drivers.docker.documents import IMAGE_LABEL, IMAGES, KEPT, ROOTFS, SNAPSHOT_LABEL, SNAPSHOTS
-from gpuprov.provision.inventory import Target
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
+from gpuprov.provision.targets import Target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

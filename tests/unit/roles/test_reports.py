@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 
 from gpuprov.gpu.facts import gpus_document, main
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.models import Gpu, HostGpus
+from gpuprov.gpu.observe import observe
 from tests.schemas import validate
 
 TEMPLATE = Path(__file__).parents[3] / "templates" / "report" / "lab.json.j2"

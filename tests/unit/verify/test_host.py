@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.cluster.verify_facts import expect_host
+from gpuprov.cluster.expected_nodes import expect_host
 from gpuprov.verify.chain import HOST_CHAIN, judge_host
 from gpuprov.verify.models import Expectation, Report
 from gpuprov.verify.report import problem_lines, summary, table_rows
@@ -99,7 +99,7 @@ def test_a_program_is_not_blamed_on_the_gpu_and_the_other_way_round() -> None:
 
 
 def test_a_simulated_host_never_reads_like_real_hardware() -> None:
-    from gpuprov.gpu.inventory import observe
+    from gpuprov.gpu.observe import observe
 
     document = observe(root=NOWHERE, mode="simulated").document
     seen = see_host(document)

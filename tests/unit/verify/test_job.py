@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import node_document
 from gpuprov.planes.slurm.job import render_uuid
 from gpuprov.planes.slurm.questions import job_program

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import node_document
 from gpuprov.planes.slurm.questions import ask_slurm, job_program
 from gpuprov.verify.models import Expectation, Peer

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pynvml
 import pytest
 
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.verify import probe
 from gpuprov.verify.probe import Sampler

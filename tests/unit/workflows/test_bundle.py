@@ -16,7 +16,7 @@ from gpuprov.documents.bundle_host import pick_kernel_lines
 from gpuprov.drivers.base import Attachment, ExecResult
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.devices import Mount
-from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack
+from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack_bundle
 from tests.fakes.engine import FakeNode
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def test_it_is_for_its_owner_only_and_overwrites_nothing(tmp_path: Path) -> None
 
 
 def test_members_have_no_owner_and_stay_below_one_folder() -> None:
-    packed = pack(Collected(parts={"a/b": "c"}), now_s=1e9)
+    packed = pack_bundle(Collected(parts={"a/b": "c"}), now_s=1e9)
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         assert archive.getnames() == [f"{FOLDER}/README.txt", f"{FOLDER}/a/b"]
         assert {(member.uid, member.mode, member.isfile()) for member in archive.getmembers()} == {(0, 0o600, True)}

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.planes.cluster_order import Wishes
+from gpuprov.planes.cluster_order import ClusterOrder
 from gpuprov.workflows.ensure_cluster import ensure_cluster
 from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
 from gpuprov.workflows.ensure_node import NodeGoal, ensure_node
@@ -17,22 +17,22 @@ from tests.fakes.engine import FakeNode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.planes.converged import Ensured
+    from gpuprov.planes.before_after import BeforeAfter
     from gpuprov.workflows.ensure_cluster import ClusterGoal
     from tests.fakes.world import World
 
 
-def node(world: World, goal: NodeGoal = "present", *, check: bool = False, **order: Any) -> Ensured:
+def node(world: World, goal: NodeGoal = "present", *, check: bool = False, **order: Any) -> BeforeAfter:
     wanted = NodeOrder(**{"name": "c003", "cluster": "lab", **order})
     return ensure_node(world.driver, wanted, goal, world.host, reporter=world.reporter, check=check)
 
 
-def cluster(world: World, goal: ClusterGoal = "present", *, check: bool = False, **wishes: Any) -> Ensured:
+def cluster(world: World, goal: ClusterGoal = "present", *, check: bool = False, **order: Any) -> BeforeAfter:
     driver = world.driver
     driver.name = "lxd"  # the engine is part of the spec that is recorded
     return ensure_cluster(
         driver,
-        Wishes(**wishes),
+        ClusterOrder(**order),
         goal,
         world.host,
         reporter=world.reporter,

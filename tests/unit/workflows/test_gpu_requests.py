@@ -16,11 +16,11 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOu
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.host import survey
 from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows.create_node import create_node
-from gpuprov.workflows.node_verbs import remove
+from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
 from tests.fakes.faults import Killed
@@ -86,7 +86,7 @@ class Host:
         return [unit.index for unit in self.gpus.units if unit.uuid in label.split(",")]
 
     def release(self, *names: str) -> None:
-        remove(self.world.driver, names, self.world.host, reporter=self.world.reporter)
+        remove_nodes(self.world.driver, names, self.world.host, reporter=self.world.reporter)
 
 
 def test_the_reference_sequence(host: Host) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.planes.slurm import daemons as slurm
-from gpuprov.workflows import node_verbs
+from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.clone_node import CloneOrder, clone_node
 from tests.fakes.faults import Killed
 
@@ -52,13 +52,13 @@ def plain_source(world: World) -> None:
     """A stopped node, to be copied."""
     world.up(1)
     world.create("web", role="plain")
-    node_verbs.stop(world.driver, ["web"], world.host, reporter=world.reporter)
+    start_stop.stop_nodes(world.driver, ["web"], world.host, reporter=world.reporter)
 
 
 def stopped(world: World) -> None:
     """A node that was away while another came."""
     world.up(2)
-    node_verbs.stop(world.driver, ["c001"], world.host, reporter=world.reporter)
+    start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")
 
 
@@ -75,10 +75,11 @@ STORIES = {
     ),
     "rm": Story(
         before=lambda world: world.up(2),
-        verb=lambda world: node_verbs.remove(world.driver, ["c001"], world.host, reporter=world.reporter),
+        verb=lambda world: remove_nodes.remove_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "start": Story(
-        before=stopped, verb=lambda world: node_verbs.start(world.driver, ["c001"], world.host, reporter=world.reporter)
+        before=stopped,
+        verb=lambda world: start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "cluster down": Story(before=lambda world: world.up(2), verb=lambda world: world.down()),
 }

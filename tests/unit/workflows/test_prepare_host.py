@@ -13,14 +13,12 @@ from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
-from gpuprov.workflows.prepare_host import HostRequest, prepare_host, undo_host, variables_for
+from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host, variables_for
 
 if TYPE_CHECKING:
     from gpuprov.spec.models import Engine
 
-REQUEST = HostRequest(
-    roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),)
-)
+ORDER = HostOrder(roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),))
 
 
 class Plays:
@@ -51,7 +49,7 @@ def _root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_prepare_applies_the_role_to_this_machine() -> None:
     plays = Plays(changed=("host: Install packages",))
-    outcome = prepare_host(REQUEST, LocalHost(), reporter=Silent(), run=plays)
+    outcome = prepare_host(ORDER, LocalHost(), reporter=Silent(), run=plays)
     assert outcome.changed == ("Install packages",)
     assert [phase.name for phase in outcome.phases] == ["host prepare"]
     (play,) = plays.seen
@@ -67,12 +65,12 @@ def test_prepare_applies_the_role_to_this_machine() -> None:
 
 
 def test_nothing_to_do_is_an_unchanged_outcome() -> None:
-    assert prepare_host(REQUEST, LocalHost(), reporter=Silent(), run=Plays()).unchanged
+    assert prepare_host(ORDER, LocalHost(), reporter=Silent(), run=Plays()).unchanged
 
 
 def test_undo_says_that_packages_stay_and_how_to_remove_them() -> None:
     plays, notes = Plays(), Notes()
-    undo_host(REQUEST, LocalHost(), reporter=notes, run=plays)
+    undo_host(ORDER, LocalHost(), reporter=notes, run=plays)
     assert plays.seen[0].roles[0].tasks == "undo"
     assert "apt-get remove lxd" in "\n".join(notes.notes)
 
@@ -83,10 +81,10 @@ def test_without_root_it_names_the_command_with_sudo(verb: str, monkeypatch: pyt
     monkeypatch.setattr(sys, "argv", ["/opt/venv/bin/gpuprov", "host", verb])
     plays = Plays()
     with pytest.raises(HostNotReady, match="needs root") as caught:
-        (prepare_host if verb == "prepare" else undo_host)(REQUEST, LocalHost(), reporter=Silent(), run=plays)
+        (prepare_host if verb == "prepare" else undo_host)(ORDER, LocalHost(), reporter=Silent(), run=plays)
     assert caught.value.fix == f"sudo /opt/venv/bin/gpuprov host {verb}"
     with pytest.raises(HostNotReady, match="needs root") as caught:
-        undo_host(replace(REQUEST, engine="docker"), LocalHost(), reporter=Silent(), run=plays)
+        undo_host(replace(ORDER, engine="docker"), LocalHost(), reporter=Silent(), run=plays)
     assert caught.value.fix.endswith("gpuprov host undo --engine docker")
     assert plays.seen == []
 
@@ -101,7 +99,7 @@ def test_a_requirement_that_does_not_hold_is_about_the_host(tmp_path: Path) -> N
     message = "/var: 3 GiB free, 14 GiB needed\nfix: make room"
     plays = Plays(failure=failure(tmp_path / "play", "Require enough disk space for the pool", message))
     with pytest.raises(HostNotReady, match="requirement not met: enough disk space for the pool") as caught:
-        prepare_host(REQUEST, LocalHost(), reporter=Silent(), run=plays)
+        prepare_host(ORDER, LocalHost(), reporter=Silent(), run=plays)
     assert caught.value.evidence == "/var: 3 GiB free, 14 GiB needed"
     assert caught.value.fix == "make room"
     assert not (tmp_path / "play").exists()
@@ -110,7 +108,7 @@ def test_a_requirement_that_does_not_hold_is_about_the_host(tmp_path: Path) -> N
 def test_a_task_that_failed_keeps_its_log(tmp_path: Path) -> None:
     plays = Plays(failure=failure(tmp_path / "play", "Install packages", "no mirror"))
     with pytest.raises(TaskFailed, match="Install packages") as caught:
-        prepare_host(REQUEST, LocalHost(), reporter=Silent(), run=plays)
+        prepare_host(ORDER, LocalHost(), reporter=Silent(), run=plays)
     assert "no mirror" in caught.value.evidence
     assert (tmp_path / "play").exists()
 

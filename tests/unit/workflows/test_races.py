@@ -101,7 +101,7 @@ def test_ten_for_one_name_with_one_wish(networks: World, ledger: Ledger, _time: 
 
 
 @pytest.mark.parametrize("_time", REPEATS)
-def test_ten_for_one_name_with_ten_wishes(networks: World, ledger: Ledger, _time: int) -> None:
+def test_ten_for_one_name_with_ten_orders(networks: World, ledger: Ledger, _time: int) -> None:
     finish = Finish(
         [partial(networks.create, "web", role="plain", address=f"10.0.3.{100 + number}") for number in range(10)]
     )

@@ -17,9 +17,9 @@ from gpuprov.core.queue import Queue
 from gpuprov.documents.inventory import read_inventory
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING, NotCapable
 from gpuprov.gpu.allocate import GpusTaken
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.workflows import run_job as job_workflow
-from gpuprov.workflows.node_verbs import remove
+from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.run_job import JobOrder, run_job
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
@@ -257,7 +257,7 @@ def test_a_left_job_can_be_removed_by_hand_and_others_are_left_in_peace(shop: Sh
         name="job-left", labels={LABEL_CLUSTER: "(jobs)", LABEL_ROLE: "job", LABEL_GPUS: shop.gpus.units[1].uuid}
     )
     calls = len(shop.seen)
-    assert remove(shop.world.driver, ["job-left"], shop.world.host, reporter=shop.world.reporter).changed == (
+    assert remove_nodes(shop.world.driver, ["job-left"], shop.world.host, reporter=shop.world.reporter).changed == (
         "removed job-left",
     )
     assert len(shop.seen) == calls

@@ -10,8 +10,8 @@ import pytest
 
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, UsageError
 from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
-from gpuprov.gpu.inventory import observe
-from gpuprov.verify.smoke_result import Kernel, Wanted
+from gpuprov.gpu.observe import observe
+from gpuprov.verify.smoke_result import Kernel, SmokeOrder
 from gpuprov.workflows import smoke
 from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 from tests.fakes.places import NOWHERE
@@ -82,8 +82,8 @@ class Engine:
 def run(
     engine: Engine, recording: Recording, *nodes: str, kernel: Kernel = "matmul", size: str | None = None
 ) -> dict[str, SmokeResult]:
-    wanted = Wanted(kernel=kernel, size=size)
-    found = smoke_nodes(cast("Driver", engine), "lab", wanted, nodes=nodes or None, reporter=recording)
+    order = SmokeOrder(kernel=kernel, size=size)
+    found = smoke_nodes(cast("Driver", engine), "lab", order, nodes=nodes or None, reporter=recording)
     return {result.place: result for result in found}
 
 
@@ -103,8 +103,8 @@ def test_it_runs_in_every_running_node_that_holds_a_gpu(recording: Recording, ke
 
 def test_size_seconds_and_simulator_are_handed_on(recording: Recording) -> None:
     engine = Engine([node("c000")])
-    wanted = Wanted(kernel="matmul", size="-1", seconds=2.5)
-    smoke_nodes(cast("Driver", engine), "lab", wanted, nodes=["c000", "c000"], reporter=recording)
+    order = SmokeOrder(kernel="matmul", size="-1", seconds=2.5)
+    smoke_nodes(cast("Driver", engine), "lab", order, nodes=["c000", "c000"], reporter=recording)
     ((name, argv, environment, timeout_s),) = engine.asked
     assert (name, argv) == (
         "c000",
@@ -169,7 +169,7 @@ def test_senseless_seconds_are_refused(recording: Recording, seconds: float) -> 
     engine = Engine([node("c000")])
     with pytest.raises(UsageError, match="cannot run for"):
         smoke_nodes(
-            cast("Driver", engine), "lab", Wanted(kernel="membw", seconds=seconds), nodes=None, reporter=recording
+            cast("Driver", engine), "lab", SmokeOrder(kernel="membw", seconds=seconds), nodes=None, reporter=recording
         )
     assert engine.asked == []
 
@@ -259,7 +259,7 @@ def python(tmp_path: Path) -> Python:
 
 def test_here_it_runs_the_kernels_that_are_shipped_without_any_engine(python: Python) -> None:
     host = observe(root=NOWHERE, mode="simulated")
-    result = smoke_local(Wanted(kernel="matmul"), host, python=python.says(json.dumps(here())))
+    result = smoke_local(SmokeOrder(kernel="matmul"), host, python=python.says(json.dumps(here())))
     assert (result.place, result.verdict, result.simulated) == ("local", "pass", True)
     simulate, folder, *argv = python.asked
     assert (simulate, argv) == ("1", ["-m", "smoke_kernels", "matmul", "--all-devices", "--stand-for=local", "--json"])
@@ -270,7 +270,7 @@ def test_here_a_wrong_product_fails_and_the_fix_stays_here(python: Python) -> No
     wrong = here()
     wrong["results"][0]["proof"]["checks"][0]["passed"] = False
     result = smoke_local(
-        Wanted(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(json.dumps(wrong), 1)
+        SmokeOrder(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(json.dumps(wrong), 1)
     )
     assert (result.verdict, result.fix) == ("fail", "gpuprov smoke matmul --local")
 
@@ -278,7 +278,7 @@ def test_here_a_wrong_product_fails_and_the_fix_stays_here(python: Python) -> No
 def test_here_without_numba_the_fix_is_the_line_that_installs_it(python: Python) -> None:
     said = refusal("numba-cuda cannot be imported", "ModuleNotFoundError: numba", 3).stdout
     with pytest.raises(HostNotReady, match="cannot be imported") as caught:
-        smoke_local(Wanted(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(said, 3))
+        smoke_local(SmokeOrder(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(said, 3))
     assert caught.value.fix == f"{python.path} -m pip install numba-cuda"
 
 
@@ -287,7 +287,9 @@ def test_here_without_a_gpu_that_works_the_fix_is_the_simulator(python: Python) 
     said["error"]["remedy"] = "nvidia-smi"
     with pytest.raises(HostNotReady) as caught:
         smoke_local(
-            Wanted(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=python.says(json.dumps(said), 3)
+            SmokeOrder(kernel="matmul"),
+            observe(root=NOWHERE, mode="simulated"),
+            python=python.says(json.dumps(said), 3),
         )
     assert "gpuprov smoke matmul --local --gpu-mode simulated" in caught.value.fix
 
@@ -297,4 +299,4 @@ def test_here_it_is_given_up_in_the_end(python: Python, monkeypatch: pytest.Monk
     path = python.says("")
     python.path.write_text("#!/bin/sh\nexec sleep 30\n")
     with pytest.raises(TimedOut):
-        smoke.smoke_local(Wanted(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=path)
+        smoke.smoke_local(SmokeOrder(kernel="matmul"), observe(root=NOWHERE, mode="simulated"), python=path)

@@ -11,7 +11,7 @@ import pytest
 from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.verify.request import Work
 from gpuprov.workflows.verify import QUICK, verify_cluster
 from tests.fakes.host import FakeHost

@@ -13,7 +13,7 @@ import pytest
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.verify.request import Work
 from gpuprov.workflows.verify import QUICK, verify_cluster
 from gpuprov.workflows.watch import watch

@@ -12,7 +12,7 @@ from ansible.module_utils.basic import AnsibleModule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpuprov.planes.converged import Ensured
+    from gpuprov.planes.before_after import BeforeAfter
     from gpuprov.verify.models import Report
 
     Results = dict[str, Any]
@@ -79,11 +79,11 @@ def serve(module: Module, act: Callable[[], Results]) -> None:
     module.exit_json(**results)
 
 
-def present(ensured: Ensured, *, diff: bool) -> Results:
+def present(result: BeforeAfter, *, diff: bool) -> Results:
     """The results of a module that changes nodes."""
-    results: Results = {"changed": bool(ensured.changed), "changes": list(ensured.changed)}
+    results: Results = {"changed": bool(result.changed), "changes": list(result.changed)}
     if diff:
-        results["diff"] = diff_of(ensured.changed)
+        results["diff"] = diff_of(result.changed)
     return results
 
 

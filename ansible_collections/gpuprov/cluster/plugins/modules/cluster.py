@@ -119,18 +119,18 @@ def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
-    from gpuprov.planes.cluster_order import Wishes, wanted_engine
+    from gpuprov.planes.cluster_order import ClusterOrder, resolve_engine
     from gpuprov.workflows.ensure_cluster import ensure_cluster
 
     wanted = module.params
-    wishes = Wishes(
+    order = ClusterOrder(
         file=Path(wanted["file"]) if wanted["file"] else None,
         **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode", "verify")},
     )
     host = LocalHost()
     ensured = ensure_cluster(
-        wanted_engine(host, wanted["engine"], wishes),
-        wishes,
+        resolve_engine(host, wanted["engine"], order),
+        order,
         wanted["state"],
         host,
         reporter=Listener(module),

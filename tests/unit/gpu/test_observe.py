@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.gpu.inventory import observe
 from gpuprov.gpu.nvml import NvmlFailed, read_nvml
+from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml
 
 if TYPE_CHECKING:

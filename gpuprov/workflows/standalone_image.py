@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.build_image import BUILDER, EnsuredImage, find_built, match_images, remove_image
+from gpuprov.cluster.build_image import BUILDER, EnsuredImage, delete_built, find_built, match_images
 from gpuprov.cluster.images import ensure_node_image, node_recipe
 from gpuprov.cluster.networks import ensure_networks, plan_networks
 from gpuprov.cluster.room import refuse_host_conflicts
@@ -71,7 +71,7 @@ def _remove_networks(driver: Driver, names: Sequence[str]) -> None:
         driver.delete_network(name)
 
 
-def remove(driver: Driver, name: str, host: Host, *, reporter: Reporter) -> Outcome:
+def remove_image(driver: Driver, name: str, host: Host, *, reporter: Reporter) -> Outcome:
     """Remove an image by name or by the first digits of its fingerprint; one that is not there is said, and no error.
 
     Raises:
@@ -81,4 +81,4 @@ def remove(driver: Driver, name: str, host: Host, *, reporter: Reporter) -> Outc
         if name and not match_images(driver, name):
             reporter.note(f"there is no image {name}")
             return Outcome()
-        return Outcome(changed=(f"removed image {remove_image(driver, name).name}",))
+        return Outcome(changed=(f"removed image {delete_built(driver, name).name}",))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ensured:
+class BeforeAfter:
     """The result of bringing nodes to a state, or of saying what that would change.
 
     Attributes:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from gpuprov.provision.inventory import Target, render_inventory
+from gpuprov.provision.targets import Target, render_inventory
 
 
 def test_a_node_is_reached_through_its_engine() -> None:

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.gpu.ask import GIB, Default, GpuAsk, GpuWish, decide_ask, inner_environment, parse_memory
-from gpuprov.gpu.inventory import observe
+from gpuprov.core.units import GIB
 from gpuprov.gpu.models import MigInstance
+from gpuprov.gpu.observe import observe
+from gpuprov.gpu.order import GpuDefault, GpuOrder, inner_environment, parse_memory, resolve_order
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.gpu.allocate import LeaseRequest
     from gpuprov.gpu.models import HostGpus
 
 VISIBLE, ENABLED, REQUESTED, REQUEST = (
@@ -28,11 +30,11 @@ def two(tmp_path: Path) -> HostGpus:
     return observe(root=tmp_path, mode="simulated", simulated_count=2)
 
 
-def ask(host: HostGpus, default: Default | None = None, **wish: Any) -> GpuAsk:
-    return decide_ask(GpuWish(**wish), host, default or Default())
+def ask(host: HostGpus, default: GpuDefault | None = None, **order: Any) -> LeaseRequest:
+    return resolve_order(GpuOrder(**order), host, default or GpuDefault(), node="c000")
 
 
-def labels(host: HostGpus, asked: GpuAsk) -> list[str]:
+def labels(host: HostGpus, asked: LeaseRequest) -> list[str]:
     return [unit.label for unit in host.units if unit.uuid in asked.wanted]
 
 
@@ -66,7 +68,7 @@ def test_variables_are_names_for_the_same_things(
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "order",
     [
         {"environment": {VISIBLE: "all"}, "sharing": "exclusive"},
         {"environment": {VISIBLE: "all", REQUESTED: "2"}},
@@ -83,15 +85,15 @@ def test_variables_are_names_for_the_same_things(
         {"environment": {VISIBLE: "void"}, "gpus": "1"},
     ],
 )
-def test_contradictions_are_refused(two: HostGpus, wish: dict[str, Any]) -> None:
+def test_contradictions_are_refused(two: HostGpus, order: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="contradicts") as caught:
-        ask(two, **wish)
+        ask(two, **order)
     assert caught.value.evidence.count(" requests ") == 2
     assert caught.value.fix
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "order",
     [
         *({"environment": {name: text}} for name in (REQUESTED, REQUEST) for text in ("-1", "x", "", "0x", "3", "1.5")),
         *({"environment": {VISIBLE: text}} for text in ("-1", "0x", "0,0", "7", "all,0")),
@@ -104,9 +106,9 @@ def test_contradictions_are_refused(two: HostGpus, wish: dict[str, Any]) -> None
         {"model": "A100", "gpus": "all"},
     ],
 )
-def test_nonsense_is_refused_in_three_parts(two: HostGpus, wish: dict[str, Any]) -> None:
+def test_nonsense_is_refused_in_three_parts(two: HostGpus, order: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:
-        ask(two, **wish)
+        ask(two, **order)
     assert caught.value.what
     assert caught.value.evidence
     assert caught.value.fix
@@ -129,11 +131,11 @@ def test_memory_and_model_choose_among_the_gpus(two: HostGpus) -> None:
 
 
 def test_what_a_spec_says_on_purpose_is_not_contradicted(two: HostGpus) -> None:
-    deliberate = Default(count=2, sharing="exclusive", said="gpus: {per_node: 2}")
+    deliberate = GpuDefault(count=2, sharing="exclusive", said="gpus: {per_node: 2}")
     assert ask(two, deliberate, environment={REQUESTED: "2"}).count == 2
     with pytest.raises(UsageError, match="per_node: 2"):
         ask(two, deliberate, environment={REQUESTED: "1"})
-    assert ask(two, Default(count=2), environment={REQUESTED: "1"}).count == 1
+    assert ask(two, GpuDefault(count=2), environment={REQUESTED: "1"}).count == 1
 
 
 def test_mig_instances_by_variable(two: HostGpus) -> None:

@@ -15,7 +15,7 @@ from gpuprov.drivers.base import (
     LABEL_ROLE,
     LABEL_SHARING,
 )
-from gpuprov.gpu.nodes import plan_device_nodes, plan_simulated_nodes
+from gpuprov.gpu.device_nodes import plan_device_nodes, plan_simulated_nodes
 from gpuprov.gpu.simulate import node_document
 from gpuprov.verify.checks.host import HOST
 from gpuprov.verify.models import Expectation, HostProblem, Peer

@@ -7,7 +7,7 @@ import pytest
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.drivers.base import Exposure
 from gpuprov.planes.rows import cluster_rows, list_rows
-from gpuprov.workflows import node_verbs
+from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 REFUSED: dict[str, Callable[[World], object]] = {
-    "start of nothing": lambda w: node_verbs.start(w.driver, ["c009"], w.host, reporter=w.reporter),
-    "stop of nothing": lambda w: node_verbs.stop(w.driver, ["c000", "c009"], w.host, reporter=w.reporter),
-    "start of a foreign one": lambda w: node_verbs.start(w.driver, ["foreign"], w.host, reporter=w.reporter),
-    "stop of a foreign one": lambda w: node_verbs.stop(w.driver, ["foreign"], w.host, reporter=w.reporter),
-    "rm of a foreign one": lambda w: node_verbs.remove(w.driver, ["foreign"], w.host, reporter=w.reporter),
-    "snapshot of a foreign one": lambda w: node_verbs.snapshot(w.driver, "foreign", "s", w.host, reporter=w.reporter),
-    "rm of the controller": lambda w: node_verbs.remove(w.driver, ["c000"], w.host, reporter=w.reporter),
-    "rm of controller and one more": lambda w: node_verbs.remove(
+    "start of nothing": lambda w: start_stop.start_nodes(w.driver, ["c009"], w.host, reporter=w.reporter),
+    "stop of nothing": lambda w: start_stop.stop_nodes(w.driver, ["c000", "c009"], w.host, reporter=w.reporter),
+    "start of a foreign one": lambda w: start_stop.start_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "stop of a foreign one": lambda w: start_stop.stop_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "rm of a foreign one": lambda w: remove_nodes.remove_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
+    "snapshot of a foreign one": lambda w: snapshots.snapshot(w.driver, "foreign", "s", w.host, reporter=w.reporter),
+    "rm of the controller": lambda w: remove_nodes.remove_nodes(w.driver, ["c000"], w.host, reporter=w.reporter),
+    "rm of controller and one more": lambda w: remove_nodes.remove_nodes(
         w.driver, ["c000", "c001"], w.host, reporter=w.reporter
     ),
-    "rm under a job": lambda w: node_verbs.remove(w.driver, ["c002"], w.host, reporter=w.reporter),
-    "restore of nothing": lambda w: node_verbs.restore(w.driver, "c000", "s", w.host, reporter=w.reporter),
-    "a port that is none": lambda w: expose(w, "c000", 0, 80),
-    "a port of the node that is none": lambda w: expose(w, "c000", 7000, 65536),
-    "a port that is taken": lambda w: expose(w, "c000", 7001, 80),
-    "expose of nothing": lambda w: expose(w, "c009", 7000, 80),
-    "unexpose of a foreign one": lambda w: node_verbs.unexpose(w.driver, "foreign", 7000, w.host, reporter=w.reporter),
+    "rm under a job": lambda w: remove_nodes.remove_nodes(w.driver, ["c002"], w.host, reporter=w.reporter),
+    "restore of nothing": lambda w: snapshots.restore(w.driver, "c000", "s", w.host, reporter=w.reporter),
+    "a port that is none": lambda w: forward(w, "c000", 0, 80),
+    "a port of the node that is none": lambda w: forward(w, "c000", 7000, 65536),
+    "a port that is taken": lambda w: forward(w, "c000", 7001, 80),
+    "expose of nothing": lambda w: forward(w, "c009", 7000, 80),
+    "unexpose of a foreign one": lambda w: expose.unexpose(w.driver, "foreign", 7000, w.host, reporter=w.reporter),
 }
 
 
-def expose(world: World, name: str, host_port: int, node_port: int) -> object:
+def forward(world: World, name: str, host_port: int, node_port: int) -> object:
     exposure = Exposure(host_port=host_port, node_port=node_port)
-    return node_verbs.expose(world.driver, name, exposure, world.host, reporter=world.reporter)
+    return expose.expose(world.driver, name, exposure, world.host, reporter=world.reporter)
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -45,7 +45,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_changed(world: World, case: st
     world.up(3)
     world.engine.add_foreign_node("foreign", status="running")
     world.slurm.jobs["c002"] = "17"
-    expose(world, "c001", 7001, 80)
+    forward(world, "c001", 7001, 80)
     before = world.engine.dump()
     with pytest.raises(UsageError) as caught:
         REFUSED[case](world)
@@ -59,28 +59,28 @@ def test_what_cannot_be_is_refused_and_nothing_is_changed(world: World, case: st
 
 def test_stop_and_start(world: World) -> None:
     world.up(3)
-    outcome = node_verbs.stop(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
+    outcome = start_stop.stop_nodes(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed == ("stopped c001", "stopped c002")
     assert world.engine.nodes["c001"].state().status == "stopped"
-    assert node_verbs.stop(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
-    outcome = node_verbs.start(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
+    assert start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
+    outcome = start_stop.start_nodes(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed == ("started c001", "started c002")
     assert world.engine.nodes["c001"].state().status == "running"
-    assert node_verbs.start(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
+    assert start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter).unchanged
 
 
 def test_a_node_that_was_away_gets_the_files_it_missed(world: World) -> None:
     world.up(2)
-    node_verbs.stop(world.driver, ["c001"], world.host, reporter=world.reporter)
+    start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")
     assert "web" not in world.file("c001", "/etc/hosts")
-    node_verbs.start(world.driver, ["c001"], world.host, reporter=world.reporter)
+    start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     assert "web" in world.file("c001", "/etc/hosts")
 
 
 def test_remove_tells_the_others(world: World) -> None:
     world.up(3)
-    outcome = node_verbs.remove(world.driver, ["c002", "c002"], world.host, reporter=world.reporter)
+    outcome = remove_nodes.remove_nodes(world.driver, ["c002", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed[0] == "removed c002"
     assert world.names == ["c000", "c001"]
     assert "c002" not in world.file("c000", "/etc/slurm/slurm.conf")
@@ -89,27 +89,27 @@ def test_remove_tells_the_others(world: World) -> None:
 
 def test_the_whole_cluster_can_be_removed_node_by_node(world: World) -> None:
     world.up(2)
-    node_verbs.remove(world.driver, ["c000", "c001"], world.host, reporter=world.reporter)
+    remove_nodes.remove_nodes(world.driver, ["c000", "c001"], world.host, reporter=world.reporter)
     assert world.names == []
 
 
 def test_snapshot_and_restore(world: World) -> None:
     world.up(1)
-    node_verbs.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     before = world.engine.dump()
-    assert node_verbs.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter).unchanged
+    assert snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter).unchanged
     assert "warn c000 already has a snapshot one; it is kept unchanged" in world.reporter.lines
     assert world.engine.dump() == before
     del world.engine.nodes["c000"].files["/etc/hosts"]
-    node_verbs.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    snapshots.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert "c000" in world.file("c000", "/etc/hosts")
 
 
 def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
     world.up(1)
-    node_verbs.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     world.up(2)
-    node_verbs.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    snapshots.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert "NodeName=c001" in world.file("c000", "/etc/slurm/slurm.conf")
 
 
@@ -117,18 +117,18 @@ def test_an_engine_that_exposes_stopped_nodes_only_gets_them(world: World, monke
     world.up(2)
     world.driver.stop_node("c001")
     with pytest.raises(UsageError, match="is not running"):
-        expose(world, "c001", 7005, 80)
+        forward(world, "c001", 7005, 80)
     monkeypatch.setattr(type(world.driver), "capabilities", world.driver.capabilities - {"expose-live"})
-    expose(world, "c001", 7005, 80)
+    forward(world, "c001", 7005, 80)
     assert [exposure.host_port for exposure in world.engine.nodes["c001"].exposed] == [7005]
 
 
 def test_expose_again_changes_nothing(world: World) -> None:
     world.up(1)
     exposure = Exposure(host_port=7000, node_port=8080)
-    assert node_verbs.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).changed
-    assert node_verbs.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).unchanged
-    assert node_verbs.unexpose(world.driver, "c000", 7000, world.host, reporter=world.reporter).changed
+    assert expose.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).changed
+    assert expose.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).unchanged
+    assert expose.unexpose(world.driver, "c000", 7000, world.host, reporter=world.reporter).changed
     assert world.engine.nodes["c000"].exposed == ()
 
 

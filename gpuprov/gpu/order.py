@@ -1,4 +1,4 @@
-"""Combine the GPU requests of options, spec and environment variables, and match them with the GPUs of a host."""
+"""What a person orders in GPUs, by options, spec and environment variables, resolved with the GPUs of a host."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import UsageError
+from gpuprov.core.units import GIB
 from gpuprov.gpu.allocate import LeaseRequest
 from gpuprov.gpu.visible import parse_selection, parse_visible
 
@@ -20,7 +21,6 @@ VISIBLE: Final = "NVIDIA_VISIBLE_DEVICES"
 ENABLED: Final = "HOUDINI_GPU_ENABLED"
 REQUESTED: Final = ("HOUDINI_GPU_REQUESTED", "HOUDINI_GPU_REQUEST")
 VARIABLES: Final = (VISIBLE, ENABLED, *REQUESTED)
-GIB: Final = 1024**3
 _WORDS: Final = {"true": True, "1": True, "false": False, "0": False}
 _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
 _SIZE = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?([KMGT]i?B|B)?", re.ASCII | re.IGNORECASE)
@@ -28,8 +28,8 @@ _POWERS: Final = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuWish:
-    """What is asked for, as it was said.
+class GpuOrder:
+    """GPUs as a person ordered them, in their own words.
 
     Attributes:
         gpus: A count, `all`, `none`, or a list of index, UUID, PCI address or MIG instance; None if unsaid.
@@ -51,22 +51,8 @@ class GpuWish:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuAsk:
-    """The answer: so many, or these, out of those."""
-
-    count: int
-    sharing: Sharing
-    wanted: tuple[str, ...] = ()
-    among: tuple[str, ...] | None = None
-
-    def request(self, node: str) -> LeaseRequest:
-        """The same, for a node."""
-        return LeaseRequest(node=node, sharing=self.sharing, count=self.count, wanted=self.wanted, among=self.among)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Default:
-    """What holds where the wish is silent.
+class GpuDefault:
+    """What holds where the order is silent.
 
     Attributes:
         said: The words to quote if the user chose it explicitly, so that a variable must not contradict it.
@@ -87,13 +73,19 @@ class _Statement:
     sharing: Sharing | None = None
 
 
-def decide_ask(wish: GpuWish, host: HostGpus, default: Default) -> GpuAsk:
-    """Bring all that was said together.
+def resolve_order(order: GpuOrder, host: HostGpus, default: GpuDefault, *, node: str) -> LeaseRequest:
+    """Bring all that was said together: so many GPUs, or these, out of those.
+
+    Args:
+        order: What was said.
+        host: The GPUs that there are.
+        default: What holds where nothing was said.
+        node: Name of the node or job that is to hold them.
 
     Raises:
         UsageError: A part of it is nonsense, names what is not there, or two parts contradict each other.
     """
-    statements = [*_options(wish, host), *_variables(wish.environment, host)]
+    statements = [*_options(order, host), *_variables(order.environment, host)]
     if default.said and statements:
         sharing: Sharing | None = "exclusive" if default.sharing == "exclusive" else None
         statements.append(_Statement(source=default.said, count=default.count, sharing=sharing))
@@ -101,15 +93,16 @@ def decide_ask(wish: GpuWish, host: HostGpus, default: Default) -> GpuAsk:
     counts = [one.count for one in statements if one.count is not None]
     count = counts[0] if counts else default.count
     named = next((one.gpus for one in statements if one.gpus), ())
-    among = _among(wish, host)
+    among = _among(order, host)
     if named and among is not None:
-        named = _fitting(named, among, wish, host)
+        named = _fitting(named, among, order, host)
     elif among is not None and count > len(among):
         lack = "there is no GPU" if count == 1 else f"there are fewer than {count} GPUs"
-        raise _unfit(f"{lack} with {_criteria(wish)}", host)
-    return GpuAsk(
+        raise _unfit(f"{lack} with {_criteria(order)}", host)
+    return LeaseRequest(
+        node=node,
         count=len(named) or count,
-        sharing=_sharing(wish, statements, default),
+        sharing=_sharing(order, statements, default),
         wanted=tuple(gpu.uuid for gpu in named),
         among=among,
     )
@@ -142,14 +135,14 @@ def inner_environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, VISIBLE: "void"} if VISIBLE in environment else dict(environment)
 
 
-def _options(wish: GpuWish, host: HostGpus) -> list[_Statement]:
+def _options(order: GpuOrder, host: HostGpus) -> list[_Statement]:
     said = []
-    if wish.gpus is not None:
-        chosen = parse_selection(wish.gpus, host)
-        said.append(_Statement(source=f"--gpus {wish.gpus}", count=chosen.count, gpus=chosen.gpus))
-    if wish.sharing is not None:
-        source = "--exclusive" if wish.sharing == "exclusive" else "--sharing shared"
-        said.append(_Statement(source=source, sharing=wish.sharing))
+    if order.gpus is not None:
+        chosen = parse_selection(order.gpus, host)
+        said.append(_Statement(source=f"--gpus {order.gpus}", count=chosen.count, gpus=chosen.gpus))
+    if order.sharing is not None:
+        source = "--exclusive" if order.sharing == "exclusive" else "--sharing shared"
+        said.append(_Statement(source=source, sharing=order.sharing))
     return said
 
 
@@ -220,41 +213,41 @@ def _meaning(statement: _Statement) -> str:
     return f"{statement.source} requests {f'{gpus} ({statement.sharing})' if gpus else f'{statement.sharing} access'}"
 
 
-def _sharing(wish: GpuWish, statements: Sequence[_Statement], default: Default) -> Sharing:
+def _sharing(order: GpuOrder, statements: Sequence[_Statement], default: GpuDefault) -> Sharing:
     stated = next((one.sharing for one in statements if one.sharing), None)
     if stated is not None:
         return stated
     # A list of visible GPUs alone, as NVIDIA's toolkit interprets it, is not a request for exclusive use.
-    return "shared" if VISIBLE in wish.environment and wish.gpus is None else default.sharing
+    return "shared" if VISIBLE in order.environment and order.gpus is None else default.sharing
 
 
-def _among(wish: GpuWish, host: HostGpus) -> tuple[str, ...] | None:
-    if wish.memory_bytes is None and wish.model is None:
+def _among(order: GpuOrder, host: HostGpus) -> tuple[str, ...] | None:
+    if order.memory_bytes is None and order.model is None:
         return None
-    return tuple(unit.uuid for unit in host.units if _fits(unit, wish))
+    return tuple(unit.uuid for unit in host.units if _fits(unit, order))
 
 
-def _fits(unit: Gpu, wish: GpuWish) -> bool:
-    if wish.memory_bytes is not None and (unit.memory_bytes or 0) < wish.memory_bytes:
+def _fits(unit: Gpu, order: GpuOrder) -> bool:
+    if order.memory_bytes is not None and (unit.memory_bytes or 0) < order.memory_bytes:
         return False
-    return wish.model is None or wish.model.strip().lower() in unit.model.lower()
+    return order.model is None or order.model.strip().lower() in unit.model.lower()
 
 
-def _criteria(wish: GpuWish) -> str:
+def _criteria(order: GpuOrder) -> str:
     said = [
-        f"at least {wish.memory_bytes / GIB:g} GiB of memory" if wish.memory_bytes is not None else "",
-        f"a model name that contains {wish.model!r}" if wish.model is not None else "",
+        f"at least {order.memory_bytes / GIB:g} GiB of memory" if order.memory_bytes is not None else "",
+        f"a model name that contains {order.model!r}" if order.model is not None else "",
     ]
     return " and ".join(part for part in said if part)
 
 
-def _fitting(named: Sequence[Gpu], among: Sequence[str], wish: GpuWish, host: HostGpus) -> tuple[Gpu, ...]:
+def _fitting(named: Sequence[Gpu], among: Sequence[str], order: GpuOrder, host: HostGpus) -> tuple[Gpu, ...]:
     """All of them; of `all`, those that fit, at least one."""
     fitting = tuple(gpu for gpu in named if gpu.uuid in among)
-    everything = wish.gpus is not None and wish.gpus.strip() == "all"
+    everything = order.gpus is not None and order.gpus.strip() == "all"
     if not fitting or (len(fitting) < len(named) and not everything):
         unfit = ", ".join(gpu.label for gpu in named if gpu.uuid not in among)
-        raise _unfit(f"GPU {unfit} does not have {_criteria(wish)}", host)
+        raise _unfit(f"GPU {unfit} does not have {_criteria(order)}", host)
     return fitting
 
 
