@@ -51,7 +51,7 @@ def ids_of(kind: str) -> set[str]:
 
 
 def emitted_ids(source: str) -> Iterator[str]:
-    """Ids of findings in a module: `Finding(id="x")`, and what is handed to functions as their argument `check`."""
+    """Ids of findings in a module: `HostFinding(id="x")`, and what is handed to functions as their argument `check`."""
     tree = ast.parse(source)
     places = {
         function.name: [argument.arg for argument in function.args.args].index("check")
@@ -62,7 +62,7 @@ def emitted_ids(source: str) -> Iterator[str]:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             continue
         given: list[ast.expr] = []
-        if call.func.id == "Finding":
+        if call.func.id == "HostFinding":
             given = [word.value for word in call.keywords if word.arg == "id"]
         elif call.func.id in places:
             given = [call.args[places[call.func.id]]]
