@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster.expected_nodes import expect_node
 from gpuprov.cluster.gpu_board import build_rows
 from gpuprov.cluster.leases import read_leases
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
-from gpuprov.cluster.verify_facts import expect_node
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_GPUS
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.workflows.cluster_up import plan_up
 from gpuprov.workflows.verify import verify_cluster
 from tests.fakes.places import NOWHERE
@@ -100,3 +100,12 @@ def test_create_node_sees_who_holds_what(moved: World) -> None:
         moved.create("late", role="plain", gpus="1", sharing="exclusive")
     assert f"GPU 0 {NEW.units[0].uuid}: c000 (shared" in caught.value.evidence
     assert "late" not in moved.names
+
+
+def test_create_node_finds_the_node_that_it_made(world: World) -> None:
+    world.gpus = OLD
+    world.create("job", role="plain", gpus="2")
+    world.gpus = NEW
+    world.engine.faults.clear()
+    assert world.create("job", role="plain", gpus="2").changed == ()
+    assert world.steps() == []
