@@ -27,6 +27,7 @@ from gpuprov.planes.base import Crew
 from gpuprov.planes.files import find_stale, gather_files
 from gpuprov.planes.registry import CHECKS, PLANES, ROLES, load_spec, plane_of
 from gpuprov.provision.recipe import COMMON_ROLES, Init
+from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.verify.models import Expectation, Observation
 from tests.contract.engines import CLUSTER, NODES, Bench
@@ -258,7 +259,8 @@ def test_checks_are_unique_known_and_rest_on_earlier_ones() -> None:
 
 def expect(role: str, *, gpus: int = 1) -> Expectation:
     uuids = tuple(f"GPU-{number}" for number in range(gpus))
-    return Expectation(node="c000", status="running", role=role, gpus=uuids)
+    devices = tuple(CharDevice(path=f"/dev/nvidia{number}", major=195, minor=number) for number in range(gpus))
+    return Expectation(node="c000", status="running", role=role, gpus=uuids, devices=devices)
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 8])

@@ -100,3 +100,12 @@ def test_create_node_sees_who_holds_what(moved: World) -> None:
         moved.create("late", role="plain", gpus="1", sharing="exclusive")
     assert f"GPU 0 {NEW.units[0].uuid}: c000 (shared" in caught.value.evidence
     assert "late" not in moved.names
+
+
+def test_create_node_finds_the_node_that_it_made(world: World) -> None:
+    world.gpus = OLD
+    world.create("job", role="plain", gpus="2")
+    world.gpus = NEW
+    world.engine.faults.clear()
+    assert world.create("job", role="plain", gpus="2").changed == ()
+    assert world.steps() == []
