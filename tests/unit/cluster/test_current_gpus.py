@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster.expected_nodes import expect_node
 from gpuprov.cluster.gpu_board import build_rows
 from gpuprov.cluster.leases import read_leases
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
-from gpuprov.cluster.verify_facts import expect_node
 from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_GPUS
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from gpuprov.workflows.cluster_up import plan_up
 from gpuprov.workflows.verify import verify_cluster
 from tests.fakes.places import NOWHERE

@@ -14,7 +14,7 @@ import pytest
 from gpuprov.cluster.placement import Place, place
 from gpuprov.core.errors import UsageError
 from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest, allocate
-from gpuprov.gpu.inventory import observe
+from gpuprov.gpu.observe import observe
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
