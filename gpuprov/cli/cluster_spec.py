@@ -7,13 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from gpuprov.cli.engine import (
-    DEFAULT_CLUSTER,
-    engine_option,
-    gpu_mode_option,
-)
+from gpuprov.cli.engine import engine_option, gpu_mode_option
 from gpuprov.cli.parameters import checked_cluster
 from gpuprov.cli.roles import role_option
+from gpuprov.core.names import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from gpuprov.cli.parameters import checked_cluster
+from gpuprov.core.names import DEFAULT_CLUSTER
 from gpuprov.drivers.registry import INSTALLABLE
 from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
 
 Answer = TypeVar("Answer")
-DEFAULT_CLUSTER = "lab"
 
 engine_option: Callable[[Any], Any] = click.option(
     "--engine",

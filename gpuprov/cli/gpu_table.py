@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import render_table
+from gpuprov.core.units import GIB
 from gpuprov.gpu.allocate import fold_leases
 
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import Gpu
 
 _HEADERS = ("GPU", "MODEL", "MEMORY", "MINOR", "PCI", "MIG", "DRIVER", "UUID", "SHARING", "HELD BY")
-_GIB = 1024**3
 _WORDS = {
     "came": "appeared",
     "gone": "disappeared",
@@ -43,7 +43,7 @@ def _cells(row: GpuRow, driver: str, unheld: str) -> tuple[object, ...]:
     gpu = row.gpu
     if gpu is None:
         return ("", "(not on this host)", "", "", "", "", "", row.uuid, row.sharing, holders)
-    memory = "" if gpu.memory_bytes is None else f"{gpu.memory_bytes / _GIB:.1f} GiB"
+    memory = "" if gpu.memory_bytes is None else f"{gpu.memory_bytes / GIB:.1f} GiB"
     return (
         *(gpu.label, gpu.model, memory, gpu.minor, gpu.pci, _mig_word(gpu), driver),
         *(row.uuid, row.sharing or unheld, holders),

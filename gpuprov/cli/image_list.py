@@ -8,11 +8,10 @@ import click
 
 from gpuprov.cli.engine import ask_engines, engine_option
 from gpuprov.cli.tables import render_table
+from gpuprov.core.units import MIB
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-
-MIB = 1 << 20
 
 
 @click.command()

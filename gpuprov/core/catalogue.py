@@ -14,6 +14,8 @@ from importlib import resources
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpuprov.core.names import DEFAULT_BRIDGE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -26,7 +28,7 @@ FIELDS = {
     "xid": "NUMBER",
     "given": "see the evidence",
     "chain": "DOCKER-USER",
-    "bridge": "gpbr0",
+    "bridge": DEFAULT_BRIDGE,
     "minors": "-c 0",
     "path": "/etc/cdi/nvidia.yaml",
     "links": "sudo ln -s /dev/nvidia0 /dev/char/195:0",

@@ -7,6 +7,11 @@ from itertools import groupby
 
 from gpuprov.core.errors import UsageError
 
+# What is meant where nothing is said
+DEFAULT_CLUSTER = "lab"
+DEFAULT_BRIDGE = "gpbr0"
+DEFAULT_PRIVATE_BRIDGE = "gpbr1"
+
 LENGTH_MAX = 63
 SET_MAX = 1024
 RULE = "1 to 63 lower-case letters, digits and hyphens; starts with a letter, does not end with a hyphen"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
+from gpuprov.core.units import GIB
 from gpuprov.host.finding import HostFinding
 from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.host.kernel_limits import LIMITS
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from gpuprov.host.links import Link
     from gpuprov.spec.models import ClusterSpec
 
-GIB = 1 << 30
 ROOM_LEAST_BYTES = 1 * GIB
 ROOM_FOR_IMAGE_BYTES = 4 * GIB
 SUBUID_LEAST = 65536

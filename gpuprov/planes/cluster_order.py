@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.names import check_cluster_name
+from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name
 from gpuprov.planes.registry import load_spec
 from gpuprov.spec.models import ClusterSpec
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.spec.models import Engine, GpuMode, Role, Sharing
-
-DEFAULT_CLUSTER = "lab"
 
 
 @dataclass(frozen=True, kw_only=True)

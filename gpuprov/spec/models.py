@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
+from gpuprov.core.names import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
+
 Role = str  # which there are, planes/registry.py says
 Sharing = Literal["shared", "exclusive"]
 GpuMode = Literal["auto", "real", "simulated"]
@@ -60,9 +62,9 @@ class GpuSpec:
 class NetworkSpec:
     """The two networks: veth on a bridge with NAT, and private macvlan on a bridge without an address."""
 
-    bridge: str = "gpbr0"
+    bridge: str = DEFAULT_BRIDGE
     subnet: str = "10.0.3.0/24"
-    private_bridge: str = "gpbr1"
+    private_bridge: str = DEFAULT_PRIVATE_BRIDGE
     private_subnet: str = "10.0.5.0/24"
 
 
@@ -91,7 +93,7 @@ class SlurmSpec:
 class ClusterSpec:
     """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md)."""
 
-    name: str = "lab"
+    name: str = DEFAULT_CLUSTER
     engine: Engine = DEFAULT_ENGINE
     nodes: NodesSpec = field(default_factory=NodesSpec)
     gpus: GpuSpec = field(default_factory=GpuSpec)

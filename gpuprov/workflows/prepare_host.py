@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.names import DEFAULT_BRIDGE
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.drivers.registry import REGISTRY
@@ -47,7 +48,7 @@ class HostOrder:
     roles_path: Path
     engine: Engine = DEFAULT_ENGINE
     pool_size_gib: int = 30
-    bridges: tuple[str, ...] = ("gpbr0",)
+    bridges: tuple[str, ...] = (DEFAULT_BRIDGE,)
     variables: tuple[tuple[str, object], ...] = ()
 
 

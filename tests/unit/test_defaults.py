@@ -1,0 +1,63 @@
+"""What holds where nothing is said is written once in Python; the literals that Ansible needs say the same."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpuprov.core.names import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
+from gpuprov.core.units import GIB, MIB
+
+ROOT = Path(__file__).parents[2]
+MODULES = "ansible_collections/gpuprov/cluster/plugins/modules"
+DEFAULTS = (DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE)
+
+
+@pytest.mark.parametrize("name", ["node", "verify"])
+def test_the_modules_of_ansible_mean_the_same_cluster(name: str) -> None:
+    module = import_module(f"{MODULES.replace('/', '.')}.{name}")
+    assert module.ARGUMENTS["cluster"]["default"] == DEFAULT_CLUSTER
+    assert yaml.safe_load(module.DOCUMENTATION)["options"]["cluster"]["default"] == DEFAULT_CLUSTER
+
+
+def test_the_documented_default_of_the_module_cluster_is_the_same() -> None:
+    module = import_module(f"{MODULES.replace('/', '.')}.cluster")
+    text = yaml.safe_load(module.DOCUMENTATION)["options"]["name"]["description"]
+    assert re.findall(r"V\((\w+)\)", text) == [DEFAULT_CLUSTER]
+
+
+def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:
+    defaults = yaml.safe_load((ROOT / "roles/host/defaults/main.yml").read_text())
+    assert defaults["host_bridges"] == [DEFAULT_BRIDGE]
+
+
+def test_no_default_name_and_no_unit_stands_twice() -> None:
+    found = []
+    for path in sorted((ROOT / "gpuprov").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            value = node.value if isinstance(node, ast.Constant) else None
+            if (isinstance(value, str) and value in DEFAULTS) or is_unit(node):
+                found.append(str(path.relative_to(ROOT)))
+    assert sorted(found) == ["gpuprov/core/names.py"] * 3 + ["gpuprov/core/units.py"] * 2
+
+
+def is_unit(node: ast.AST) -> bool:
+    """Whether it is a MiB or a GiB, written out or as a power."""
+    if isinstance(node, ast.Constant):
+        return type(node.value) is int and node.value in (MIB, GIB)
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Pow, ast.LShift)):
+        return False
+    match node.left, node.right:
+        case ast.Constant(value=int(base)), ast.Constant(value=int(power)):
+            return (base**power if isinstance(node.op, ast.Pow) else base << power) in (MIB, GIB)
+    return False
+
+
+@pytest.mark.parametrize("text", ["1024**2", "1 << 30", "2**20", "1073741824"])
+def test_a_unit_is_seen_however_it_is_written(text: str) -> None:
+    assert is_unit(ast.parse(text, mode="eval").body)
