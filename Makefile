@@ -1,7 +1,7 @@
 # make up     four GPU nodes on this machine: packages, Python environment, LXD, networks, image, nodes, Slurm, verify
 # make test   every check and every test but the long ones, the real engines included; make test-long: the long ones too
 # make reliability   the tests that docs/reliability.md is about, and its tables from what they counted
-# make lint   the checks alone        make unit   the tests that need neither root nor an engine
+# make lint   the checks alone        make unit   the quick tests, which need neither root nor an engine
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
@@ -27,6 +27,7 @@ up: $(BIN)/gpuprov
 	$(BIN)/gpuprov cluster up -n 4
 
 LEDGER := build/reliability.jsonl
+IN_PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 test-long: TESTS := --long --ledger $(LEDGER)
 test test-long: lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
@@ -34,17 +35,18 @@ test test-long: lint $(VENV)/cu12/.test
 			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || exit; done; \
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
-	$(BIN)/python -m pytest $(TESTS)
+	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit
+	$(BIN)/python -m pytest $(TESTS) --ignore tests/unit --durations 20 --durations-min 5
 
 reliability: $(VENV)/.test
 	@$(NEED_ROOT)
 	$(BIN)/gpuprov host prepare && $(BIN)/gpuprov host prepare --engine docker
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
-	$(BIN)/python -m pytest --long --ledger $(LEDGER) tests/unit/workflows tests/e2e -k 'kill or race or repair or twice or foreign'
+	$(BIN)/python -m pytest --long --ledger $(LEDGER) tests/unit tests/e2e -k 'kill or race or repair or twice or foreign'
 	$(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md
 
-unit: $(VENV)/cu12/.test
-	$(BIN)/python -m pytest tests/unit
+unit: $(VENV)/.test
+	$(BIN)/python -m pytest $(IN_PARALLEL) -m 'not slow and not compile_gate' tests/unit
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

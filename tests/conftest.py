@@ -32,8 +32,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    # Who is started in the background by a shell ignores Ctrl-C, and so would every command that the tests start.
+    # Who is started in the background, or by nohup, ignores these, and so would every command that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.setdefault(SEED_VARIABLE, SEED)  # simulated GPUs have the same UUIDs on every machine that runs tests
 
 

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -122,21 +123,25 @@ def test_a_lock_that_cannot_be_is_an_error_with_a_way_out(tmp_path: Path, trap: 
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """Above it is none that only its owner may enter, as above `tmp_path`."""
+    with TemporaryDirectory() as name:
+        yield Path(name)
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user to try it")
-def test_another_user_takes_the_lock_that_root_made_in_a_sticky_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "lock"
-    folder.mkdir()
-    folder.chmod(0o1777)
-    for parent in [tmp_path, *tmp_path.parents][:3]:
-        parent.chmod(parent.stat().st_mode | 0o011)
-    with host_lock(Silent(), folder=folder):
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_another_user_takes_the_lock_that_root_made_in_a_sticky_folder(public_folder: Path) -> None:
+    public_folder.chmod(0o1777)
+    with host_lock(Silent(), folder=public_folder):
         pass
     child = os.fork()
     if child == 0:
         os.setgid(65534)
         os.setuid(65534)
         try:
-            with host_lock(Silent(), folder=folder, timeout_s=0):
+            with host_lock(Silent(), folder=public_folder, timeout_s=0):
                 os._exit(0)
         except BaseException:  # noqa: BLE001 - a forked test process must end here, whatever happens
             os._exit(1)

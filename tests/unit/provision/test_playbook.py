@@ -88,7 +88,10 @@ def test_a_play_that_cannot_start_says_what_ansible_said(tmp_path: Path, scratch
     assert str(scratch) in caught.value.evidence
 
 
-def test_a_play_is_stopped_when_its_time_is_over(tmp_path: Path, scratch: Path) -> None:
+def test_a_play_is_stopped_when_its_time_is_over(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuprov.provision.run.GRACE_S", 1.0)
     roles = role(tmp_path, "- name: Hang\n  ansible.builtin.command: sleep 60\n")
     slow = Play(roles=(RoleUse(name="demo"),), targets=(Target(),), roles_path=roles, timeout_s=6)
     with pytest.raises(TimedOut, match="6 s") as caught:

@@ -17,6 +17,7 @@ from smoke_kernels.options import Options
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "docs" / "smoke.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 KERNELS = ("matmul", "anneal", "membw")
 
 
@@ -43,7 +44,7 @@ def assert_three_parts(text: str) -> None:
 
 def assert_shape(document: dict[str, Any]) -> None:
     """Every document has these fields, however the run ended: what docs/smoke-kernels.md and its schema promise."""
-    jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+    VALIDATOR.validate(document)
     assert document["schema"] == "gpuprov.smoke/v1"
     assert list(document) == ["schema", "passed", "simulated", "device", "devices", "seconds", "results", "error"]
     for result in document["results"]:
@@ -140,7 +141,7 @@ def test_the_schema_refuses_what_is_none(
         place = place[key]
     place[path[-1]] = value
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(document, SCHEMA, cls=jsonschema.Draft202012Validator)
+        VALIDATOR.validate(document)
 
 
 def test_text_says_simulated_loudly(capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,7 @@ def compilers() -> dict[int, Compilers]:
     }
     missing = [str(compilers.ptxas) for compilers in found.values() if not compilers.ptxas.is_file()]
     if missing:
-        message = f"the compile gate needs the CUDA compilers, and there is no {', '.join(missing)}: make unit"
+        message = f"the compile gate needs the CUDA compilers; missing: {', '.join(missing)}; make .venv/cu12/.test"
         if os.environ.get("CI"):
             pytest.fail(message)
         pytest.skip(message)
