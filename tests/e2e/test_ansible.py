@@ -81,8 +81,9 @@ def test_the_inventory_is_the_same_by_plugin_and_by_script(gpuprov: Gpuprov, nod
             plain(plugin["_meta"]["hostvars"][name]) == found == json.loads(gpuprov("inventory", "--host", name).stdout)
         )
         (gpu,) = found["gpuprov_gpus"]
-        assert {"uuid", "index", "minor", "model", "memory_bytes", "compute_capability"} == set(gpu)
-        assert all(value is not None for value in gpu.values())
+        always = {"uuid", "label", "index", "minor", "device", "model", "memory_bytes", "compute_capability"}
+        assert always | {"pci", "mig"} == set(gpu)
+        assert all(gpu[key] is not None for key in always)
         assert (found["gpuprov_role"], found["gpuprov_sharing"]) == ("slurm", "shared")
         assert found["gpuprov_simulated"] is True
         assert found["gpuprov_driver"]

@@ -38,10 +38,11 @@ ACT = """
 import json, sys
 from gpuprov.assets import find_asset
 from gpuprov.core.reporter import Silent
+from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
 request = HostOrder(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
 acts = (prepare_host, prepare_host, undo_host, undo_host)
-json.dump([act(request, reporter=Silent()).changed for act in acts], sys.stdout)
+json.dump([act(request, LocalHost(), reporter=Silent()).changed for act in acts], sys.stdout)
 """
 KILL = """
 import json, os, signal, subprocess, sys, threading, time
@@ -49,6 +50,7 @@ from pathlib import Path
 from gpuprov.assets import find_asset
 from gpuprov.core.errors import PlaybookError
 from gpuprov.core.reporter import Silent
+from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
 request = HostOrder(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
 
@@ -63,12 +65,12 @@ def pools():
 
 threading.Thread(target=kill, daemon=True).start()
 try:
-    failed = prepare_host(request, reporter=Silent()).changed
+    failed = prepare_host(request, LocalHost(), reporter=Silent()).changed
 except PlaybookError:
     failed = None
-changed = [prepare_host(request, reporter=Silent()).changed for _ in range(2)]
+changed = [prepare_host(request, LocalHost(), reporter=Silent()).changed for _ in range(2)]
 found = pools()
-undone = undo_host(request, reporter=Silent()).changed
+undone = undo_host(request, LocalHost(), reporter=Silent()).changed
 json.dump({"failed": failed is None, "changed": changed, "pools": found, "undone": undone}, sys.stdout)
 """
 

@@ -23,6 +23,7 @@ import json, signal, subprocess, sys, time
 from pathlib import Path
 from gpuprov.assets import find_asset
 from gpuprov.core.reporter import Silent
+from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host
 
 folder, first, second = sys.argv[1:]
@@ -88,7 +89,7 @@ def start_lxd():  # what LXD does for a bridge with NAT
 def prepare(engine):
     variables = (("host_docker_socket", f"{folder}/docker.sock"),)
     request = HostOrder(roles_path=find_asset("roles"), engine=engine, variables=variables)
-    return list(prepare_host(request, reporter=Silent()).changed)
+    return list(prepare_host(request, LocalHost(), reporter=Silent()).changed)
 
 
 sh("mount --make-rprivate /; mkdir -p /run/netns; mount -t tmpfs none /run/netns; ip link set lo up")
