@@ -125,6 +125,15 @@ class Life:
         if stopped:
             self.gpuprov("start", *stopped)
 
+    def half_way(self, verb: str) -> str:
+        """The step in the middle of a verb, where the most is begun and not ended."""
+        return self.steps[verb][len(self.steps[verb]) // 2]
+
+    def die_half_way(self, hows: tuple[How, ...]) -> None:
+        """The short form of a life in which each verb is stopped; `make test-long` has every step."""
+        for turn, verb in enumerate(self.verbs):
+            self.survive(verb, Blow(how=hows[turn % len(hows)], step=self.half_way(verb)))
+
     def die_in(self, number: int, hows: tuple[How, ...]) -> None:
         """A life in which each verb is stopped at its step of this number."""
         for turn, verb in enumerate(self.verbs):

@@ -129,7 +129,9 @@ def act(folder: Path, first: str, second: str) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize(("first", "second"), [("docker", "lxd"), ("lxd", "docker")])
+@pytest.mark.parametrize(
+    ("first", "second"), [("docker", "lxd"), pytest.param("lxd", "docker", marks=pytest.mark.long)]
+)
 def test_nodes_reach_each_other_and_the_outside_whichever_engine_came_first(
     gpuprov: Gpuprov,  # noqa: ARG001 - root, and both engines are installed
     tmp_path: Path,

@@ -1,6 +1,7 @@
 """Killed anywhere: the same command again succeeds, with the result of an undisturbed run, and `down` leaves nothing.
 
-One round is a cluster's life: up, one more node, fewer nodes, down; each is stopped at a step and done again.
+One round is a cluster's life: up, one more node, fewer nodes, down; each is stopped at a step and done again. CI stops
+each half way, once, and kills the engine under `up`; the long tests stop each at every step, and at any time.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
 
-CI_ROUNDS = 2
 ROUNDS = 28  # the longest verb has 24 steps, and more on a slow machine, on which Slurm tells more states
 
 
@@ -46,10 +46,8 @@ def nothing_is_left(life: Life) -> Iterator[None]:
     sweep(life.place)
 
 
-@pytest.mark.parametrize("number", range(CI_ROUNDS))
-def test_a_round_of_kills(life: Life, number: int) -> None:
-    """Steps spread over each verb, so that CI sees its beginning, middle and end."""
-    life.die_in(1 + number * longest(life) // CI_ROUNDS, SIGNALS)
+def test_a_round_of_kills(life: Life) -> None:
+    life.die_half_way(SIGNALS)
 
 
 def test_no_step_is_left_out(life: Life) -> None:
@@ -76,8 +74,14 @@ def test_at_a_random_time(life: Life, seed: int) -> None:
         life.survive(verb, Blow(how=dice.choice(SIGNALS), after_s=dice.uniform(0.1, life.seconds[verb])))
 
 
-@pytest.mark.parametrize("number", [pytest.param(n, marks=[pytest.mark.long] * (n != 4)) for n in range(ROUNDS)])
-def test_the_engine_is_killed(life: Life, number: int) -> None:
+def test_the_engine_is_killed_under_up(life: Life) -> None:
+    life.survive("cluster up", Blow(how="engine", step=life.half_way("cluster up")))
+    assert killing.engines() == 1 or not killing.PID_FILE.exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_the_engine_is_killed_at_every_step(life: Life, number: int) -> None:
     if number >= longest(life):
         pytest.skip(f"no verb has more than {longest(life)} steps")
     life.die_in(number, ("engine",))

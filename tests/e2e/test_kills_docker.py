@@ -37,8 +37,13 @@ def nothing_is_left(life: Life) -> Iterator[None]:
     sweep(life.place)
 
 
-@pytest.mark.parametrize("number", [6, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 3, 9, 12, 15, 18))])
-def test_a_round_of_kills(life: Life, number: int) -> None:
+def test_a_round_of_kills(life: Life) -> None:
+    life.die_half_way(SIGNALS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(0, 21, 3))
+def test_more_rounds_of_kills(life: Life, number: int) -> None:
     life.die_in(number, SIGNALS)
 
 

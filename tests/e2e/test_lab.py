@@ -180,7 +180,6 @@ DRIFT = (  # on which host, what somebody does there, and the task that repairs 
 
 @pytest.mark.usefixtures("first")
 def test_what_somebody_changed_is_repaired_and_the_kernels_are_proved_again(lab: Lab) -> None:
-    lab.play(lab.inventory(lab.of("bare0", "bare1")))
     before = lab.report("bare1")
     for host, command, _ in DRIFT:
         lab.gpuprov.in_node(host, "sh", "-c", command)
@@ -200,6 +199,7 @@ LOST = json.dumps({"ansible_port": "{{ 1 if slurm_key_brought is defined else 22
 UNIT = "/etc/systemd/system/srv-shared.mount"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("first")
 def test_what_a_run_wrote_that_was_cut_off_before_its_handlers_is_read_by_the_next(lab: Lab) -> None:
     """Between a file and its handler: the next run finds every file right, and daemons that do not know them."""
@@ -227,6 +227,7 @@ def test_what_a_run_wrote_that_was_cut_off_before_its_handlers_is_read_by_the_ne
     run("bare1", f"touch {SHARED}/written && echo {credential} | unmunge")
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("first")
 def test_a_host_that_is_away_is_named_and_healed_by_a_later_run(lab: Lab) -> None:
     lab.gpuprov("stop", "bare1")
@@ -270,6 +271,7 @@ ROLES = """\
 """
 
 
+@pytest.mark.long
 def test_the_roles_serve_a_node_through_its_engine_and_change_nothing_the_second_time(lab: Lab) -> None:
     playbook = lab.folder / "roles.yml"
     playbook.write_text(ROLES)
