@@ -24,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 EARLIER = "65a8d5ebe326be620614da7e623702ff5fbb6797"
 SEED = "0ddba11a"
 SEEDED = f"GPU-{SEED}"
+KEPT = ("address", "private_address", "role", "status", "slurm", "health", "devices", "sharing", "simulated")
 RUN = 'PYTHONPATH={source} exec {python} -c "from gpuprov.cli.main import main; raise SystemExit(main())" "$@"'
 
 
@@ -74,12 +75,12 @@ def test_a_cluster_of_an_earlier_version(
 
     listed = [node for node in gpuprov.json("list", "--engine", engine)["nodes"] if node["cluster"] == place.cluster]
     assert [(node["name"], node["status"]) for node in listed] == [(name, "running") for name in names[:2]]
-    rows = {row["name"]: row for row in gpuprov.json("cluster", "status", place.cluster)["nodes"]}
-    for name, row in rows.items():
-        kept = ("address", "private_address", "role", "status", "slurm", "health", "devices", "sharing", "simulated")
-        assert {key: row[key] for key in kept} == {key: was[name][key] for key in kept}
-        (uuid,), (before,) = row["gpus"], was[name]["gpus"]
-        assert uuid == SEEDED + before[len(SEEDED) :] != before, "the same GPU, by the name that it has now"
+    for row in gpuprov.json("cluster", "status", place.cluster)["nodes"]:
+        assert {key: row[key] for key in KEPT} == {key: was[row["name"]][key] for key in KEPT}
+    uuids = {held["node"]: row["uuid"] for row in gpuprov.json("gpus")["gpus"] for held in row["holders"]}
+    for name, row in was.items():
+        (before,) = row["gpus"]
+        assert uuids[name] == SEEDED + before[len(SEEDED) :] != before, "the same GPU, by the UUID that it has now"
     assert gpuprov.json("cluster", "plan", "-f", str(path))["plan"] == []
     assert gpuprov.json(*up, "--no-verify")["unchanged"] is True
     assert gpuprov.json("verify", "--cluster", place.cluster)["passed"] is True
