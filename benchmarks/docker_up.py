@@ -1,7 +1,7 @@
 """Times `gpuprov cluster up --engine docker` against docker-compose with the same containers, in turn, on this machine.
 
 Usage, as root, with Docker prepared and docker-compose (Debian's) or the plugin `docker compose` installed:
-    python -m benchmarks.docker_up [--rounds 5] [--workers 64]
+    python -m benchmarks.docker_up [--rounds 5] [--plain 64]
 
 Both make four containers of the same image on the same two networks, with the same devices, addresses and files, and
 both are through when all four are `idle` in Slurm; for compose the time that Slurm itself takes is measured beside,
@@ -178,12 +178,12 @@ def main() -> None:
     """Run everything, and leave nothing."""
     parser = argparse.ArgumentParser(description="times `gpuprov cluster up --engine docker` against docker-compose")
     parser.add_argument("--rounds", type=int, default=5, help=f"rounds with {SMALL} nodes")
-    parser.add_argument("--workers", type=int, default=64, help="nodes without Slurm; 0: leave that out")
+    parser.add_argument("--plain", type=int, default=64, help="nodes without Slurm; 0: leave that out")
     wanted = parser.parse_args()
     compose = find_compose()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
-        for role in ("slurm", "worker"):
+        for role in ("slurm", "plain"):
             (bench.folder / f"{role}.yaml").write_text(SPEC.replace("ROLE", role))
         os.chdir(folder)
         try:
@@ -191,11 +191,11 @@ def main() -> None:
             bench.run(*down())
             for _ in range(wanted.rounds):
                 compare(bench, compose)
-            if wanted.workers:
-                bench.run(*up("worker", 1))
+            if wanted.plain:
+                bench.run(*up("plain", 1))
                 bench.run(*down())
-                bench.time(f"gpuprov up {wanted.workers} workers", *up("worker", wanted.workers))
-                bench.time(f"gpuprov down {wanted.workers} workers", *down())
+                bench.time(f"gpuprov up {wanted.plain} plain", *up("plain", wanted.plain))
+                bench.time(f"gpuprov down {wanted.plain} plain", *down())
             sys.stdout.write(f"{describe_machine(bench, compose)}\n\n{render(bench)}\n")
         finally:
             bench.run(*down())

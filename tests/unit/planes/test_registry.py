@@ -46,6 +46,9 @@ def test_requirements_and_pages_name_them_all() -> None:
     row = re.search(r"^\| `nodes.role` \|.*$", (ROOT / "docs/spec.md").read_text(), re.MULTILINE)
     assert row
     assert row[0].split("|")[3].strip() == ", ".join(f"`{role}`" for role in ROLES)
+    example = re.search(r"^  role: .*# (.*)$", (ROOT / "examples/lab.yaml").read_text(), re.MULTILINE)
+    assert example
+    assert tuple(part.partition(":")[0] for part in example[1].split("; ")) == ROLES
     groups = (ROOT / "docs/ansible.md").read_text()
     assert ", ".join(f"`role_{role}`" for role in ROLES) in groups
 
