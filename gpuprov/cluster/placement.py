@@ -60,7 +60,8 @@ def _left(one: Place, request: LeaseRequest) -> int:
 def _serves(unit: Gpu, one: Place, request: LeaseRequest) -> bool:
     if unit.uuid not in (request.wanted or request.among or (unit.uuid,)):
         return False
-    holders = [lease for lease in (*one.leases, *one.claims.leases) if unit.uuid in lease.gpus]
+    leases = (*one.leases, *one.claims.leases)
+    holders = [lease for lease in leases if unit.uuid in map(one.gpus.current, lease.gpus)]
     if request.sharing == "exclusive":
         return not holders
     return all(lease.sharing == "shared" for lease in holders)

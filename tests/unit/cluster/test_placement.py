@@ -101,6 +101,14 @@ def test_what_another_engine_holds_is_held() -> None:
     assert place(requests(1), [busy, host_of("b", 1)]) == {"c000": "b"}
 
 
+def test_what_another_engine_holds_by_a_gpu_s_earlier_uuid_is_held() -> None:
+    earlier = f"GPU-51515151{uuid('a', 0)[12:]}"
+    assert earlier != uuid("a", 0)
+    other = held("d000", earlier, sharing="exclusive")
+    places = [host_of("a", 1, elsewhere=[other]), host_of("b", 1)]
+    assert place(requests(1, sharing="exclusive"), places) == {"c000": "b"}
+
+
 @pytest.mark.parametrize("index", range(4))
 def test_named_gpus_are_where_they_are(index: int) -> None:
     named = LeaseRequest(node="c000", sharing="shared", wanted=(uuid("b", index),))
