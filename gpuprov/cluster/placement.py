@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest
-    from gpuprov.gpu.models import Gpu, HostGpus
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import Sharing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,27 +42,33 @@ def place(requests: Sequence[LeaseRequest], places: Sequence[Place]) -> dict[str
         places: The hosts, at least one.
     """
     homes = {lease.node: one.host for one in places for lease in one.leases}
-    used: dict[str, int] = dict.fromkeys((one.host for one in places), 0)
+    held = {one.host: _held(one) for one in places}
+    used: dict[str, int] = dict.fromkeys(held, 0)
     placed: dict[str, str] = {}
     for request in requests:
         home = homes.get(request.node)
         if home is None:
-            home = max(places, key=lambda one: _left(one, request) - used[one.host]).host
+            home = max(places, key=lambda one: _left(one, held[one.host], request) - used[one.host]).host
             used[home] += request.size
         placed[request.node] = home
     return placed
 
 
-def _left(one: Place, request: LeaseRequest) -> int:
+def _held(one: Place) -> dict[str, set[Sharing]]:
+    """How each held GPU of a host is held, by its current UUID."""
+    held: dict[str, set[Sharing]] = {}
+    for lease in (*one.leases, *one.claims.leases):
+        for uuid in lease.gpus:
+            held.setdefault(one.gpus.current(uuid), set()).add(lease.sharing)
+    return held
+
+
+def _left(one: Place, held: Mapping[str, set[Sharing]], request: LeaseRequest) -> int:
     """How many GPUs a host could give to a request now."""
-    return sum(_serves(unit, one, request) for unit in one.gpus.units)
+    return sum(_serves(unit.uuid, held.get(unit.uuid, set()), request) for unit in one.gpus.units)
 
 
-def _serves(unit: Gpu, one: Place, request: LeaseRequest) -> bool:
-    if unit.uuid not in (request.wanted or request.among or (unit.uuid,)):
+def _serves(uuid: str, holders: set[Sharing], request: LeaseRequest) -> bool:
+    if uuid not in (request.wanted or request.among or (uuid,)):
         return False
-    leases = (*one.leases, *one.claims.leases)
-    holders = [lease for lease in leases if unit.uuid in map(one.gpus.current, lease.gpus)]
-    if request.sharing == "exclusive":
-        return not holders
-    return all(lease.sharing == "shared" for lease in holders)
+    return not holders if request.sharing == "exclusive" else holders <= {"shared"}
