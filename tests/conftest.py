@@ -15,6 +15,7 @@ import pytest
 from gpuprov.gpu.simulate import SEED
 from gpuprov.host.local import SEED_VARIABLE
 from tests.forwarding import bridges_let_through
+from tests.only_run import only_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,9 +86,9 @@ def ledger(request: pytest.FixtureRequest) -> Ledger:
 
 
 @pytest.fixture(scope="session")
-def bridges() -> Iterator[None]:
-    """The bridges that tests make on real engines lead to the outside, whichever engine was started first."""
-    with bridges_let_through():
+def real_engines() -> Iterator[None]:
+    """This machine's engines are this run's alone, and the bridges that tests make there lead to the outside."""
+    with only_run(), bridges_let_through():
         yield
 
 

@@ -30,7 +30,7 @@ def open_site(engine: str) -> Site:
 def whole_bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     site = open_site(cast("str", request.param))
     if site.real:
-        request.getfixturevalue("bridges")
+        request.getfixturevalue("real_engines")
     site.sweep()  # what a killed run left
     try:
         yield Bench(site)

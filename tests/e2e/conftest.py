@@ -173,7 +173,7 @@ def gpuprov(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         pytest.fail(missing)
     if missing:
         pytest.skip(missing)
-    request.getfixturevalue("bridges")
+    request.getfixturevalue("real_engines")
     program = Path(sys.executable).parent / "gpuprov"
     assert program.exists(), f"{program} is not installed: pip install -e ."
     folder = tmp_path_factory.mktemp("e2e")

@@ -381,7 +381,7 @@ def test_two_copies_of_the_example_stack_on_one_host_of_two_gpus(two: TwoGpus) -
         trainers = [seen[name].pop("trainer") for name in ("a", "b")]
         assert [[gpu["index"] for gpu in gpus] for gpus in trainers] == [[0], [0]]
         assert len({gpus[0]["uuid"] for gpus in trainers}) == 2
-        leased = {row["uuid"]: row["sharing"] for row in two("--json", "gpus").document["gpus"]}
+        leased = {f"SIMULATED-{row['index']}": row["sharing"] for row in two("--json", "gpus").document["gpus"]}
         assert [leased[gpus[0]["uuid"]] for gpus in trainers] == ["exclusive", "exclusive"]
         rest: dict[str, list[object]] = {"policy-0": [], "policy-1": [], "simulation-0": [], "simulation-1": []}
         assert seen == {"a": rest, "b": rest}

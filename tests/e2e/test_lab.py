@@ -352,11 +352,9 @@ def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
         worker_watch_s=1,
     )
     lab.play(inventory, "--tags", "worker")
-    uuid = "GPU-51515151-5151-4151-8151-000000000001"
+    (gpu,) = lab.report("bare1")["gpus"]
     before = wait_for(1)
-    assert before[-1].endswith(' 1 a "token"')  # in numba's simulator
-    assert before[-1].startswith("VERSION 1 GPU-51515151-")
-    assert uuid[:12] in before[-1]
+    assert before[-1] == f'VERSION 1 {gpu["uuid"]} 1 a "token"'  # the 1: in numba's simulator
     assert lab.gpuprov.in_node("bare1", "stat", "-c", "%a", "/etc/gpuprov/worker.env") == "600\n"
 
     assert lab.play(inventory, "--tags", "worker")["changes"] == []

@@ -20,6 +20,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_ROLE, LABEL_VERSION, NodeRequest
 from gpuprov.drivers.registry import open_driver
+from gpuprov.host.local import LocalHost
 from gpuprov.spec.devices import CharDevice
 from gpuprov.workflows.prepare_host import HostOrder, undo_host
 from tests.contract.engines import write_rootfs
@@ -36,7 +37,7 @@ def sh(lines):
 def undo():
     request = HostOrder(roles_path=find_asset("roles"), engine="docker", variables=variables)
     try:
-        return {"changed": list(undo_host(request, reporter=Silent()).changed), **look()}
+        return {"changed": list(undo_host(request, LocalHost(), reporter=Silent()).changed), **look()}
     except HostNotReady as refused:
         return {"what": refused.what, "evidence": refused.evidence, "fix": refused.fix, **look()}
 
