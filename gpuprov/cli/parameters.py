@@ -65,7 +65,7 @@ def complete_nodes(_context: click.Context, _parameter: click.Parameter, incompl
 
     seen = survey(LocalHost().engines, lambda driver: driver.list_nodes(), timeout_s=COMPLETION_S)
     nodes = [node for found in seen.answers.values() for node in found]
-    return [node.name for node in nodes if node.ours and node.name.startswith(incomplete)]
+    return sorted(node.name for node in nodes if node.ours and node.name.startswith(incomplete))
 
 
 def _nothing(_context: click.Context, _parameter: click.Parameter, _incomplete: str) -> list[str]:
