@@ -27,7 +27,7 @@ up: $(BIN)/gpuprov
 	$(BIN)/gpuprov cluster up -n 4
 
 LEDGER := build/reliability.jsonl
-IN_PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
+IN_PARALLEL := --numprocesses auto --dist worksteal
 test-long: TESTS := --long --ledger $(LEDGER)
 test test-long: lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)

@@ -88,13 +88,12 @@ def test_the_engine_is_killed_at_every_step(life: Life, number: int) -> None:
     assert killing.engines() == 1 or not killing.PID_FILE.exists()
 
 
-def test_host_prepare_is_killed(life: Life, gpuprov: Gpuprov, request: pytest.FixtureRequest) -> None:
-    """It starts a dead engine, is stopped on the way, and does it again."""
+@pytest.mark.long
+def test_host_prepare_is_killed(life: Life, gpuprov: Gpuprov) -> None:
+    """It starts a dead engine, is stopped at each step on the way, and does it again."""
     killing.kill_engine()
     argv = ("host", "prepare")
-    steps = watch_steps(gpuprov, argv)
-    chosen = steps if request.config.getoption("--long") else [steps[len(steps) // 2]]
-    for number, step in enumerate(chosen):
+    for number, step in enumerate(watch_steps(gpuprov, argv)):
         killing.kill_engine()
         survive_prepare(life, Blow(how=SIGNALS[number % len(SIGNALS)], step=step))
 

@@ -58,7 +58,7 @@ def earlier(gpuprov: Gpuprov, tmp_path_factory: pytest.TempPathFactory) -> Gpupr
     return replace(gpuprov, program=program)
 
 
-@pytest.mark.parametrize("engine", ["lxd", "docker"])
+@pytest.mark.parametrize("engine", ["lxd", pytest.param("docker", marks=pytest.mark.long)])
 def test_a_cluster_of_an_earlier_version(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, earlier: Gpuprov, place: Place, tmp_path: Path, engine: str
 ) -> None:

@@ -40,10 +40,8 @@ def test_the_planted_energy_is_the_ground_state_of_all_states(seed: int) -> None
     states = np.arange(1 << 16, dtype=np.uint32).reshape(-1, 32)
     lowest = 0
     for group in states:
-        spins = np.zeros(16, np.uint32)
-        for replica, state in enumerate(group):
-            bits = (np.uint32(state) >> np.arange(16, dtype=np.uint32)) & np.uint32(1)
-            spins |= bits << np.uint32(replica)
+        bits = (group[:, None] >> np.arange(16, dtype=np.uint32)) & np.uint32(1)
+        spins = np.bitwise_or.reduce(bits << np.arange(32, dtype=np.uint32)[:, None], axis=0)
         lowest = min(lowest, int(energies(lattice, spins.reshape(4, 4)).min()))
     assert lowest == lattice.ground_energy
 

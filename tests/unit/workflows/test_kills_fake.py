@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CONF = "/etc/slurm/slurm.conf"
 MUNGE_KEY = "/etc/munge/munge.key"
-SAMPLED_PAIRS = 25
+SAMPLED_PAIRS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
