@@ -31,6 +31,7 @@ FIELDS = {
     "bridge": DEFAULT_BRIDGE,
     "minors": "-c 0",
     "path": "/etc/cdi/nvidia.yaml",
+    "pci": "PCI-ADDRESS",
     "links": "sudo ln -s /dev/nvidia0 /dev/char/195:0",
 }
 

@@ -1,80 +1,121 @@
-"""What the NVIDIA driver reported in the kernel's log: Xid errors, since the machine was booted."""
+"""What the NVIDIA driver reported in the kernel's log since the machine was booted."""
 
 from __future__ import annotations
 
 import os
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import run
+from gpuprov.gpu.xids import Xid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from gpuprov.core.execution import Completed
 
-# The program's own doing: an exception in a kernel, a bad address, a kernel that was stopped
-PROGRAMS_XIDS: Final = (13, 31, 43)
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+)(.*)")
-_JOURNAL: Final = ("journalctl", "--dmesg", "--boot", "--no-pager", "--output=short-monotonic", "--grep=NVRM: Xid")
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+).*")
+_LOADED = re.compile(r"NVRM: loading NVIDIA .*Kernel Module.*")
+_LOST = re.compile(r"NVRM: .*(?:GPU has fallen off the bus|RmInitAdapter failed).*")
+_SWITCH = re.compile(r"nvidia-nvswitch\d+: SXid .*")
+_KMSG_TIME = re.compile(r"^\d+,\d+,(\d+),")  # microseconds
+_JOURNAL_TIME = re.compile(r"^\[ *(\d+\.\d+)\]")
+_WANTED: Final = "NVRM: (Xid|loading NVIDIA|.*fallen off the bus|.*RmInitAdapter failed)|nvidia-nvswitch.*SXid"
+_JOURNAL: Final = (
+    "journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=short-monotonic", f"--grep={_WANTED}"
+)  # fmt: skip
 _JOURNAL_TIMEOUT_S: Final = 10.0
+_NOTHING_FOUND: Final = 1
 _MOST_RECORDS: Final = 1_000_000
 _RECORD_BYTES: Final = 8192
 _TEXT_MOST: Final = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Xid:
-    """One error that the driver reported; `pci` as the driver writes it, `text` without the time."""
-
-    number: int
-    pci: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class KernelLog:
-    """The Xids in the log; `problem` says why the log could not be read, and is empty where it could."""
+    """What the log says of GPUs.
+
+    Attributes:
+        xids: In the order in which they were reported.
+        switches: Lines of NVSwitches that reported an error (SXid).
+        lost: Lines that say that a GPU has left the bus, or could not be started.
+        loaded_s: When the driver was loaded last, in seconds since boot; None where the log does not say.
+        source: What was read.
+        problem: Why nothing could be read; empty where something could.
+    """
 
     xids: tuple[Xid, ...] = ()
+    switches: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    loaded_s: float | None = None
     source: str = ""
     problem: str = ""
 
 
-def parse_xids(text: str) -> tuple[Xid, ...]:
-    """Xids in lines of dmesg, the journal or /dev/kmsg."""
-    return tuple(
-        Xid(number=int(found[2]), pci=found[1].lower(), text=found[0].strip()[:_TEXT_MOST])
-        for found in _XID.finditer(text)
-    )
+def parse_log(text: str, *, source: str = "") -> KernelLog:
+    """What lines of dmesg, the journal or /dev/kmsg say; what came before the driver's last start is left to Xids."""
+    xids: list[Xid] = []
+    switches: list[str] = []
+    lost: list[str] = []
+    loaded_s = None
+    for line in text.splitlines():
+        seconds = _seconds(line)
+        if found := _XID.search(line):
+            xids.append(
+                Xid(number=int(found[2]), pci=found[1].lower(), text=found[0].strip()[:_TEXT_MOST], seconds=seconds)
+            )
+        elif _LOADED.search(line):
+            loaded_s = seconds
+            switches, lost = [], []
+        elif found := _SWITCH.search(line):
+            switches.append(found[0].strip()[:_TEXT_MOST])
+        elif found := _LOST.search(line):
+            lost.append(found[0].strip()[:_TEXT_MOST])
+    return KernelLog(xids=tuple(xids), switches=tuple(switches), lost=tuple(lost), loaded_s=loaded_s, source=source)
+
+
+def _seconds(line: str) -> float | None:
+    """Since boot; None where the line does not begin with it."""
+    if found := _KMSG_TIME.match(line):
+        return int(found[1]) / 1e6
+    found = _JOURNAL_TIME.match(line)
+    return float(found[1]) if found else None
 
 
 def read_kernel_log(root: Path, *, execute: Callable[..., Completed] = run) -> KernelLog:
-    """Read the kernel's log of this boot: /dev/kmsg, else the journal, which a user may be allowed to read.
+    """Read the kernel's log of this boot: the journal where it has it, else what the kernel still holds.
+
+    The kernel's own buffer is small, and forgets the oldest lines first.
 
     Args:
         root: Where /dev is looked up; the journal is asked on the machine itself only.
         execute: Runs journalctl.
     """
-    device = root / "dev/kmsg"
+    journal, problem = _ask_journal(execute) if root == Path("/") else (None, "")
+    if journal:
+        return parse_log(journal, source="the journal")
     try:
-        return KernelLog(xids=parse_xids(_read_records(device)), source="/dev/kmsg")
+        return parse_log(_read_records(root / "dev/kmsg"), source="/dev/kmsg")
     except OSError as error:
-        problem = f"/dev/kmsg: {error.strerror}"
-    if str(root) != "/":
-        return KernelLog(problem=problem)
+        if journal is not None:  # it could be read, and has nothing
+            return KernelLog(source="the journal")
+        return KernelLog(problem=f"/dev/kmsg: {error.strerror}{problem}")
+
+
+def _ask_journal(execute: Callable[..., Completed]) -> tuple[str | None, str]:
+    """The journal's lines, or None and why there are none to be had."""
     try:
         answer = execute(_JOURNAL, timeout_s=_JOURNAL_TIMEOUT_S, check=False)
     except GpuprovError as error:
-        return KernelLog(problem=f"{problem}; journal: {error.evidence or error.what}")
-    # With nothing found it exits with 1 and says so; without the right to look it says that on stderr.
+        return None, f"; journal: {error.evidence or error.what}"
+    # With nothing found it exits with 1; without a journal, or the right to look at it, it says so on stderr.
     said = answer.stderr.strip()
-    if said or answer.exit_code not in (0, 1):
-        return KernelLog(problem=f"{problem}; journalctl: {said or answer.exit_code}")
-    return KernelLog(xids=parse_xids(answer.stdout), source="journal")
+    if said or answer.exit_code not in (0, _NOTHING_FOUND):
+        return None, f"; journalctl: {said or answer.exit_code}"
+    return (answer.stdout if answer.exit_code == 0 else ""), ""
 
 
 def _read_records(device: Path) -> str:

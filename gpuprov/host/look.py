@@ -65,6 +65,7 @@ def look_at_host(
         "driver": {
             "version": driver.version if driver else None,
             "gpus": [gpu.uuid for gpu in driver.gpus] if driver else [],
+            "pci": {gpu.uuid: gpu.pci for gpu in driver.gpus} if driver else {},
             "cards": find_card_drivers(root),
             "problem": problem,
             "fix": fix,

@@ -23,6 +23,11 @@ def real_gpu(expected: Expectation) -> Finding | None:
     return not_asked(NO_DRIVER) if expected.simulated else None
 
 
+def no_driver(expected: Expectation) -> str:
+    """Why the host's driver is not asked about."""
+    return "SIMULATED: no NVIDIA driver on this host" if expected.simulated else "no NVIDIA driver on this host"
+
+
 def facts_of(seen: Observation, part: str) -> Mapping[str, Any]:
     """One part of the facts; the chain has made sure that it is there."""
     found: Mapping[str, Any] = (seen.facts or {})[part]

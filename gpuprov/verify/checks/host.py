@@ -6,8 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.requirements import load_requirements, older
-from gpuprov.gpu.kernel_log import PROGRAMS_XIDS
-from gpuprov.verify.checks.driver import facts_of
+from gpuprov.verify.checks.driver import facts_of, no_driver
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
@@ -54,14 +53,14 @@ def judge_nouveau(expected: Expectation, seen: Observation) -> Finding:
     if taken:
         text = f"another driver is bound to {', '.join(taken)}"
         return failed(text) if expected.access == "raw" else warned(text)
-    return passed(f"{len(cards)} GPUs, none bound to another driver") if cards else not_asked(_no_driver(expected))
+    return passed(f"{len(cards)} GPUs, none bound to another driver") if cards else not_asked(no_driver(expected))
 
 
 def judge_files(part: str, expected: Expectation, seen: Observation) -> Finding:
     """One part of the driver's files, as the look at the host has compared them with the module."""
     facts = facts_of(seen, part)
     if facts_of(seen, "driver")["version"] is None:
-        return not_asked(_no_driver(expected))
+        return not_asked(no_driver(expected))
     wrong = "; ".join(facts["wrong"])
     if wrong and facts["fix"]:
         return failed(wrong, "given", given=facts["fix"])
@@ -74,7 +73,7 @@ def judge_nvml(expected: Expectation, seen: Observation) -> Finding:
     """NVML answers, is of the module's version and lists the module's GPUs."""
     driver, nvml = facts_of(seen, "driver"), (seen.facts or {})["nvml"]
     if nvml is None:
-        return not_asked(_no_driver(expected))
+        return not_asked(no_driver(expected))
     mark = "SIMULATED: " if expected.simulated else ""
     if "missing" in nvml:
         return unknown(f"{mark}{nvml['missing']}", "missing")
@@ -90,20 +89,6 @@ def judge_nvml(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"{mark}{len(uuids)} GPUs: {_names(uuids)}")
 
 
-def judge_boot_xids(wanted: Callable[[int], bool], expected: Expectation, seen: Observation) -> Finding:
-    """The driver has reported no such error since the machine was booted."""
-    if facts_of(seen, "driver")["version"] is None:
-        return not_asked(_no_driver(expected))
-    log = facts_of(seen, "log")
-    if log["problem"]:
-        return unknown(f"the kernel log cannot be read: {log['problem']}", "unread")
-    found = [xid for xid in log["xids"] if wanted(xid["number"])]
-    if found:
-        lines = "; ".join(xid["text"] for xid in found[-_MOST_NAMED:])
-        return failed(f"{len(found)} in {log['source']} since boot, most recent: {lines}", xid=found[-1]["number"])
-    return passed(f"none in {log['source']} since boot")
-
-
 def judge_network(expected: Expectation, seen: Observation) -> Finding:
     """The cluster's gateway is an address of this host."""
     if expected.gateway is None:
@@ -114,10 +99,6 @@ def judge_network(expected: Expectation, seen: Observation) -> Finding:
     if expected.gateway not in addresses:
         return failed(f"no interface of this host has the gateway's address {expected.gateway}")
     return passed(f"{expected.gateway} is on {addresses[expected.gateway]}")
-
-
-def _no_driver(expected: Expectation) -> str:
-    return "SIMULATED: no NVIDIA driver on this host" if expected.simulated else "no NVIDIA driver on this host"
 
 
 def _names(uuids: list[Any]) -> str:
@@ -146,19 +127,4 @@ RULES = (
     ),
     Rule(id="host-uvm", layer="devices", needs=("host-module",), judge=partial(judge_files, "uvm"), fact="uvm"),
     Rule(id="host-nvml", layer="nvml", needs=("host-module", "host-libraries"), judge=judge_nvml, fact="nvml"),
-    Rule(
-        id="host-xid",
-        layer="nvml",
-        needs=("host-module",),
-        judge=partial(judge_boot_xids, lambda xid: xid not in PROGRAMS_XIDS),
-        fact="log",
-    ),
-    Rule(
-        id="host-xid-program",
-        layer="nvml",
-        needs=("host-module",),
-        judge=partial(judge_boot_xids, lambda xid: xid in PROGRAMS_XIDS),
-        fact="log",
-        severity="warning",
-    ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from gpuprov.gpu.kernel_log import PROGRAMS_XIDS
+from gpuprov.gpu.xids import OF_THE_GPU, action_of
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.checks.limits import HARDWARE, THERMAL, name_bits
 from gpuprov.verify.checks.readings import combine, explain_code, gpus_of, values_of
@@ -13,8 +13,9 @@ from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from gpuprov.gpu.xids import Action
     from gpuprov.verify.checks.readings import Values
     from gpuprov.verify.models import Expectation, Finding, Observation, Severity
 
@@ -40,8 +41,8 @@ def judge_sampled(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"{mark}{min(counts.values())} samples of each GPU")
 
 
-def judge_xids_under_load(wanted: Callable[[int], bool], expected: Expectation, seen: Observation) -> Finding:
-    """The driver reported no error of this kind while the kernels ran."""
+def judge_xids_under_load(actions: Sequence[Action], expected: Expectation, seen: Observation) -> Finding:
+    """The driver reported no error that asks for one of these while the kernels ran."""
     if not expected.gpus:
         return not_asked(NO_GPU)
     reading = facts_of(seen, "samples")["xids"]
@@ -51,11 +52,11 @@ def judge_xids_under_load(wanted: Callable[[int], bool], expected: Expectation, 
         if finding.status == "skip":
             return not_asked(f"{mark}{finding.evidence}")
         return unknown(f"{mark}{finding.evidence}", "unheard")
-    found = [event for event in reading["value"] if wanted(event["xid"])]
+    found = [event for event in reading["value"] if action_of(event["xid"]) in actions]
     if found:
         text = ", ".join(f"Xid {event['xid']} of {event['uuid']}" for event in found)
         return failed(f"{mark}{text}", xid=found[0]["xid"])
-    return passed(f"{mark}no Xid while the kernels ran")
+    return passed(f"{mark}no such Xid while the kernels ran")
 
 
 def look_at_reasons_under_load(bad: dict[int, str], total: Mapping[str, Any], _readings: Values) -> Finding:
@@ -122,7 +123,7 @@ WATCH_RULES = (
         id="load-xid",
         layer="nvml",
         needs=("nvml-uuids",),
-        judge=partial(judge_xids_under_load, lambda xid: xid not in PROGRAMS_XIDS),
+        judge=partial(judge_xids_under_load, OF_THE_GPU),
         fact="samples",
         level="full",
     ),
@@ -130,7 +131,7 @@ WATCH_RULES = (
         id="load-xid-program",
         layer="nvml",
         needs=("nvml-uuids",),
-        judge=partial(judge_xids_under_load, lambda xid: xid in PROGRAMS_XIDS),
+        judge=partial(judge_xids_under_load, ("restart-program",)),
         fact="samples",
         severity="warning",
         level="full",

@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.execution import CommandMissing, Completed
-from gpuprov.gpu.kernel_log import Xid, parse_xids, read_kernel_log
+from gpuprov.gpu.kernel_log import parse_log, read_kernel_log
+from gpuprov.gpu.xids import Xid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from gpuprov.gpu.kernel_log import KernelLog
 
 LOST = "NVRM: Xid (PCI:0000:65:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
 KMSG = f"6,1200,5000000,-;eth0: link up\n4,1201,5000001,-;{LOST}\n SUBSYSTEM=pci\n"
@@ -34,19 +37,19 @@ def write(root: Path, text: str) -> Path:
     ],
 )
 def test_an_xid_is_found_in_the_forms_it_has_had(line: str, number: int, pci: str) -> None:
-    (found,) = parse_xids(line)
+    (found,) = parse_log(line).xids
     assert (found.number, found.pci) == (number, pci)
     assert found.text.startswith("NVRM: Xid")
 
 
 @pytest.mark.parametrize("text", ["", "NVRM: loading NVIDIA UNIX Kernel Module", "Xid 79", "NVRM: Xid (PCI:0): x"])
 def test_other_lines_are_none(text: str) -> None:
-    assert parse_xids(text) == ()
+    assert parse_log(text).xids == ()
 
 
 def test_kmsg_under_a_root(tmp_path: Path) -> None:
     log = read_kernel_log(write(tmp_path, KMSG))
-    assert log.xids == (Xid(number=79, pci="0000:65:00", text=LOST),)
+    assert log.xids == (Xid(number=79, pci="0000:65:00", text=LOST, seconds=5.000001),)
     assert (log.source, log.problem) == ("/dev/kmsg", "")
 
 
@@ -64,32 +67,71 @@ def journal(exit_code: int, stdout: str = "", stderr: str = "") -> Completed:
     return Completed(argv=("journalctl",), exit_code=exit_code, stdout=stdout, stderr=stderr, seconds=0.1)
 
 
-@pytest.mark.parametrize(
-    ("answer", "numbers", "problem"),
-    [
-        (journal(0, LOST), [79], ""),
-        (journal(1, "-- No entries --"), [], ""),
-        (journal(1, stderr="No journal files were opened"), [], "No journal files"),
-        (CommandMissing("cannot run journalctl", evidence="no such program"), [], "no such program"),
-    ],
-)
-def test_the_journal_is_asked_where_kmsg_may_not_be_read(
-    answer: Completed | Exception, numbers: list[int], problem: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+NONE_THERE = CommandMissing("cannot run journalctl", evidence="no such program")
+NO_RIGHT = journal(1, stderr="No journal files were opened")
+
+
+def read_with(answer: Completed | Exception, monkeypatch: pytest.MonkeyPatch, kmsg: str | None) -> KernelLog:
+    """The log of a machine whose journal answers so, and whose kernel still holds these records, if it may be read."""
+
     def execute(argv: Sequence[str], **_: Any) -> Completed:
         assert argv[0] == "journalctl"
         if isinstance(answer, Exception):
             raise answer
         return answer
 
-    def denied(*_: object) -> int:
-        raise PermissionError(1, "Operation not permitted")
+    def records(_device: Path) -> str:
+        if kmsg is None:
+            raise PermissionError(1, "Operation not permitted")
+        return kmsg
 
-    monkeypatch.setattr("gpuprov.gpu.kernel_log.os.open", denied)
-    log = read_kernel_log(Path("/"), execute=execute)
-    assert [xid.number for xid in log.xids] == numbers
-    assert problem in log.problem
-    assert bool(problem) == bool(log.problem)
+    monkeypatch.setattr("gpuprov.gpu.kernel_log._read_records", records)
+    return read_kernel_log(Path("/"), execute=execute)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kmsg", "numbers", "source"),
+    [
+        (journal(0, f"[    7.250000] host kernel: {LOST}"), "", [79], "the journal"),  # the kernel has forgotten it
+        (journal(1), KMSG, [79], "/dev/kmsg"),
+        (journal(1), None, [], "the journal"),
+        (NO_RIGHT, KMSG, [79], "/dev/kmsg"),
+        (NONE_THERE, KMSG, [79], "/dev/kmsg"),
+    ],
+)
+def test_the_journal_comes_first_and_then_what_the_kernel_still_holds(
+    answer: Completed | Exception,
+    kmsg: str | None,
+    numbers: list[int],
+    source: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = read_with(answer, monkeypatch, kmsg)
+    assert ([xid.number for xid in log.xids], log.source, log.problem) == (numbers, source, "")
+    assert all(xid.seconds is not None for xid in log.xids)
+
+
+@pytest.mark.parametrize(("answer", "says"), [(NO_RIGHT, "No journal files"), (NONE_THERE, "no such program")])
+def test_where_neither_can_be_read_both_reasons_are_given(
+    answer: Completed | Exception, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = read_with(answer, monkeypatch, None)
+    assert "/dev/kmsg: Operation not permitted" in log.problem
+    assert says in log.problem
+
+
+SWITCH = "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"
+NO_START = "NVRM: GPU 0000:65:00.0: RmInitAdapter failed! (0x26:0x65:1477)"
+OFF = "NVRM: GPU 0000:65:00.0: GPU has fallen off the bus."
+LOADED = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build"
+
+
+def test_other_errors_and_the_drivers_start() -> None:
+    lines = [f"4,1,1000000,-;{SWITCH}", f"4,2,2000000,-;{OFF}", f"4,3,3000000,-;{NO_START}"]
+    log = parse_log("\n".join(lines))
+    assert (log.switches, log.lost, log.loaded_s) == ((SWITCH,), (OFF, NO_START), None)
+    again = parse_log("\n".join([*lines, f"4,4,4000000,-;{LOADED}"]))
+    assert (again.switches, again.lost, again.loaded_s) == ((), (), 4.0)
 
 
 def test_the_kernels_own_device_is_read_to_its_end_without_waiting() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.gpu.kernel_log import KernelLog
 from gpuprov.gpu.observe import observe
 from gpuprov.verify.models import Observation
 from gpuprov.verify.probe import gather
@@ -38,12 +40,12 @@ def see_host(simulation: Mapping[str, Any] | None, **changes: Any) -> Observatio
     """A healthy host; its GPUs are simulated where nodes hold simulated ones."""
     facts = {
         "kernel": "6.1.0",
-        "driver": {"version": None, "gpus": [], "cards": {}, "problem": "", "fix": ""},
+        "driver": {"version": None, "gpus": [], "pci": {}, "cards": {}, "problem": "", "fix": ""},
         "libraries": NOTHING,
         "devices": NOTHING,
         "uvm": NOTHING,
         "nvml": simulated_nvml(simulation) if simulation else None,
-        "log": {"xids": [], "source": "/dev/kmsg", "problem": ""},
+        "log": asdict(KernelLog(source="/dev/kmsg")),
         "addresses": {GATEWAY: "gpbr0"},
         **changes,
     }
@@ -56,6 +58,7 @@ def see_real_host(**changes: Any) -> Observation:
     nvml = simulated_nvml(document)
     driver = {
         "version": "580.95.05",
+        "pci": {},
         "gpus": [gpu["uuid"] for gpu in nvml["gpus"]],
         "cards": {"0000:51:00.0": "nvidia"},
     }

@@ -29,9 +29,22 @@ MISMATCH = {"failed": {"call": "nvmlInit", "text": "mismatch", "code": 18}}
 BROKEN = {"wrong": ["/dev/nvidia-uvm is missing"], "right": "", "fix": ""}
 
 
-def xid(number: int) -> dict[str, Any]:
+QUIET: dict[str, Any] = {
+    "switches": [],
+    "lost": [],
+    "loaded_s": 5.0,
+    "source": "the journal",
+    "problem": "",
+    "xids": [],
+}
+LOG_CHECKS = {"host-bus", "host-switch", "host-xid", "host-xid-program"}
+SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30"
+OFF = "NVRM: GPU 0000:51:00.0: GPU has fallen off the bus."
+
+
+def xid(number: int, seconds: float = 6.0) -> dict[str, Any]:
     text = f"NVRM: Xid (PCI:0000:51:00): {number}, something"
-    return {"source": "/dev/kmsg", "problem": "", "xids": [{"number": number, "pci": "0000:51:00", "text": text}]}
+    return {**QUIET, "xids": [{"number": number, "pci": "0000:51:00", "text": text, "seconds": seconds}]}
 
 
 FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -55,15 +68,19 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
     ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not respond within 45 s"}}),
     ("host-xid", "fail", "): 79,", {"log": xid(79)}),
-    ("host-xid", "fail", "): 48,", {"log": xid(48)}),
+    ("host-xid", "fail", "reset the GPU: NVRM: Xid (PCI:0000:51:00): 48,", {"log": xid(48)}),
+    ("host-xid", "fail", "inspect the GPU", {"log": xid(54)}),
+    ("host-bus", "fail", OFF, {"log": {**QUIET, "lost": [OFF]}}),
+    ("host-switch", "fail", SWITCH, {"log": {**QUIET, "switches": [SWITCH]}}),
     (
         "host-xid",
         "unknown",
         "not permitted",
-        {"log": {"xids": [], "source": "", "problem": "/dev/kmsg: not permitted"}},
+        {"log": {**QUIET, "problem": "/dev/kmsg: not permitted"}},
     ),
     ("host-xid-program", "warn", "): 13,", {"log": xid(13)}),
     ("host-xid-program", "warn", "): 31,", {"log": xid(31)}),
+    ("host-xid-program", "warn", "): 45,", {"log": xid(45)}),
 ]
 
 
@@ -89,13 +106,30 @@ def test_a_check_fires_with_its_evidence_and_a_fix(name: str, status: str, says:
     assert (check.status, says in check.evidence) == (status, True)
     assert check.fix
     others = {other.id for other in report.checks if other.status in ("fail", "unknown", "warn")} - {name}
-    assert others <= {"host-xid-program"}
+    assert others <= (LOG_CHECKS if status == "unknown" else set())
     assert report.verdict == {"fail": "fail", "unknown": "unknown", "warn": "warn"}[status]
 
 
 def test_a_program_is_not_blamed_on_the_gpu_and_the_other_way_round() -> None:
     assert found(judge_host(REAL, see_real_host(log=xid(13))))["host-xid"].status == "pass"
     assert found(judge_host(REAL, see_real_host(log=xid(79))))["host-xid-program"].status == "pass"
+
+
+def test_what_asks_for_nothing_or_was_cured_is_no_failure() -> None:
+    for log in (xid(63), xid(43), xid(95, 4.0), {**xid(154), "xids": []}):
+        assert judge_host(REAL, see_real_host(log=log)).verdict == "pass"
+    uuid = DRIVER["gpus"][0]
+    cured = see_real_host(log=xid(95), driver={**DRIVER, "pci": {uuid: "0000:51:00.0"}})
+    assert judge_host(REAL, cured).verdict == "pass"  # NVML says of that GPU that it needs no recovery
+    other = see_real_host(log=xid(95), driver={**DRIVER, "pci": {uuid: "0000:99:00.0"}})
+    assert judge_host(REAL, other).verdict == "fail"
+
+
+def test_the_fix_follows_what_the_error_asks_for() -> None:
+    fixes = {number: found(judge_host(REAL, see_real_host(log=xid(number))))["host-xid"].fix for number in (95, 79, 54)}
+    assert fixes[95].startswith("sudo nvidia-smi --gpu-reset -i 0000:51:00")
+    assert fixes[79].startswith("sudo reboot")
+    assert fixes[54].startswith("gpuprov explain xid-54")
 
 
 def test_a_simulated_host_never_reads_like_real_hardware() -> None:

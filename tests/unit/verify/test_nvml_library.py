@@ -125,7 +125,7 @@ def test_a_missing_library_is_a_failure(tmp_path: Path, build_case: Build) -> No
         ({"STUB_INFOROM": "14"}, {"nvml-inforom": "fail"}, "(code 14)"),
         ({"STUB_WIDTH": "4"}, {"nvml-pcie-width": "fail"}, "GPU 0: PCIe x4 of x16"),
         ({"STUB_XID": "79"}, {"load-xid": "fail"}, f"Xid 79 of {GPUS[0]}"),
-        ({"STUB_XID": "43"}, {"load-xid-program": "warn"}, f"Xid 43 of {GPUS[0]}"),
+        ({"STUB_XID": "31"}, {"load-xid-program": "warn"}, f"Xid 31 of {GPUS[0]}"),
     ],
 )
 def test_a_fault_is_found_and_nothing_else(

@@ -1,0 +1,129 @@
+"""What an Xid asks for, and which ones still stand: pure functions over what the kernel's log says.
+
+The classes are data (xids.json), with their source and date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+Action = Literal["ignore", "restart-program", "reset-gpu", "restart-host", "inspect"]
+OF_THE_GPU: Final = ("reset-gpu", "restart-host", "inspect")
+OFTEN: Final = 5  # resets of one GPU within a day that say that another one will not help
+_DAY_S: Final = 86_400.0
+_CHANGED = re.compile(r"changed from .*\bto \w+ \(([^)]*)\)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Xid:
+    """One error that the driver reported.
+
+    Attributes:
+        number: Of the kind of error.
+        pci: The GPU, as the driver writes it, in lower case.
+        text: The line without its time.
+        seconds: Since the machine was booted; None where the line does not say.
+    """
+
+    number: int
+    pci: str
+    text: str
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """An Xid that nothing has cured since, how often it was reported on that GPU, and what it asks for."""
+
+    xid: Xid
+    count: int
+    action: Action
+
+
+def action_of(number: int, text: str | None = None) -> Action:
+    """What an Xid asks for; one that is not in the catalogue asks for a person.
+
+    Args:
+        number: Of the Xid.
+        text: Its line, which matters to Xid 154; None where it is not known: then what 154 goes with says it.
+    """
+    table = load_actions()
+    said = table["says-itself"]
+    if number == said["number"]:
+        if text is None:
+            return "ignore"
+        changed = _CHANGED.search(text)
+        found: Action = said["actions"].get(changed[1].strip(), "inspect") if changed else "inspect"
+        return found
+    known: Mapping[Action, Sequence[int]] = table["actions"]
+    return next((action for action, numbers in known.items() if number in numbers), "inspect")
+
+
+@cache
+def load_actions() -> Mapping[str, Any]:
+    """The table of actions; read once."""
+    text = (resources.files("gpuprov.gpu") / "xids.json").read_text(encoding="utf-8")
+    loaded: dict[str, Any] = json.loads(text)
+    return loaded
+
+
+def standing_xids(
+    xids: Sequence[Xid], *, loaded_s: float | None, recovered: Collection[str] = ()
+) -> tuple[Standing, ...]:
+    """The Xids that still ask for something, each kind once for each GPU, in the order of the last report.
+
+    The driver's last start cures what came before it, on all GPUs; a recovery action that changes to none (Xid 154)
+    does on its GPU. An Xid without a time is taken for later than both. GPUs of which NVML says that they need no
+    recovery need no reset.
+
+    Args:
+        xids: In the order of the log.
+        loaded_s: When the driver was loaded last, in seconds since boot; None where the log does not say.
+        recovered: GPUs of which NVML says that, as Xids name them.
+    """
+    left: list[Xid] = []
+    for xid in xids:
+        if xid.seconds is not None and loaded_s is not None and xid.seconds < loaded_s:
+            continue
+        if xid.number == load_actions()["says-itself"]["number"]:
+            cured = action_of(xid.number, xid.text) == "ignore"
+            left = [one for one in left if one.pci != xid.pci or not (cured or one.number == xid.number)]
+        left.append(xid)
+    found: dict[tuple[int, str], Standing] = {}
+    for xid in left:
+        action = action_of(xid.number, xid.text)
+        if action == "ignore" or (action == "reset-gpu" and xid.pci in recovered):
+            continue
+        key = xid.number, xid.pci
+        before = found.pop(key, None)
+        found[key] = Standing(xid=xid, count=before.count + 1 if before else 1, action=action)
+    worn = _worn_gpus(xids)
+    return tuple(
+        replace(one, action="inspect") if one.action == "reset-gpu" and one.xid.pci in worn else one
+        for one in found.values()
+    )
+
+
+def _worn_gpus(xids: Sequence[Xid]) -> frozenset[str]:
+    """GPUs that asked for a reset so often within a day that one more will not help, cured or not."""
+    worn = set()
+    for pci in {xid.pci for xid in xids}:
+        times = [
+            xid.seconds
+            for xid in xids
+            if xid.pci == pci
+            and xid.seconds is not None
+            and xid.number != load_actions()["says-itself"]["number"]
+            and action_of(xid.number, xid.text) == "reset-gpu"
+        ]
+        if any(later - first < _DAY_S for first, later in zip(times, times[OFTEN - 1 :], strict=False)):
+            worn.add(pci)
+    return frozenset(worn)

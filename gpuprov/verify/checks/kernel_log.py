@@ -1,0 +1,87 @@
+"""What the kernel's log says of GPUs, by what each error asks for."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.gpu.xids import OF_THE_GPU, Xid, standing_xids
+from gpuprov.verify.checks.driver import facts_of, no_driver
+from gpuprov.verify.finding import failed, not_asked, passed, unknown
+from gpuprov.verify.models import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from gpuprov.gpu.xids import Action, Standing
+    from gpuprov.verify.models import Expectation, Finding, Observation, Severity
+
+    Log = Mapping[str, Any]
+
+_MOST_NAMED: Final = 4
+_WORST: Final[Sequence[Action]] = ("restart-program", "reset-gpu", "restart-host", "inspect")
+_ASKS: Final[Mapping[Action, str]] = {
+    "restart-program": "restart the program",
+    "reset-gpu": "reset the GPU",
+    "restart-host": "reboot the host",
+    "inspect": "inspect the GPU",
+}
+
+
+def judge_log(look: Callable[[Log], Finding], expected: Expectation, seen: Observation) -> Finding:
+    """Look at the log, where there is a driver that writes into it and it can be read."""
+    if facts_of(seen, "driver")["version"] is None:
+        return not_asked(no_driver(expected))
+    log = facts_of(seen, "log")
+    if log["problem"]:
+        return unknown(f"the kernel log cannot be read: {log['problem']}", "unread")
+    return look({**log, "recovered": _recovered(seen)})
+
+
+def _recovered(seen: Observation) -> tuple[str, ...]:
+    """GPUs of which NVML says that they need no recovery, by the PCI addresses that Xids have."""
+    nvml: Mapping[str, Any] = (seen.facts or {})["nvml"] or {}
+    sound = [gpu["uuid"] for gpu in nvml.get("gpus", ()) if gpu["readings"]["recovery_action"].get("value") == 0]
+    addresses: Mapping[str, str] = facts_of(seen, "driver")["pci"]
+    return tuple(addresses[uuid].lower().partition(".")[0] for uuid in sound if uuid in addresses)
+
+
+def look_at_xids(actions: Sequence[Action], log: Log) -> Finding:
+    """No Xid asks for one of these, since the driver was loaded and the GPU recovered."""
+    xids = tuple(Xid(**row) for row in log["xids"])
+    standing = standing_xids(xids, loaded_s=log["loaded_s"], recovered=log["recovered"])
+    found = [one for one in standing if one.action in actions]
+    if not found:
+        return passed(f"none in {log['source']} since the driver was loaded")
+    worst = max(found, key=lambda one: _WORST.index(one.action))
+    lines = "; ".join(_describe(one) for one in found[-_MOST_NAMED:])
+    more = f"{len(found)} in {log['source']}, most recent: {lines}" if len(found) > _MOST_NAMED else lines
+    return failed(more, worst.action, xid=worst.xid.number, pci=worst.xid.pci)
+
+
+def _describe(one: Standing) -> str:
+    times = f" ({one.count} times)" if one.count > 1 else ""
+    return f"{_ASKS[one.action]}: {one.xid.text}{times}"
+
+
+def look_at_lines(part: str, what: str, log: Log) -> Finding:
+    """No line of this kind since the driver was loaded."""
+    lines = log[part]
+    if lines:
+        named = "; ".join(lines[-_MOST_NAMED:])
+        return failed(f"{len(lines)} in {log['source']}, most recent: {named}" if lines[_MOST_NAMED:] else named)
+    return passed(f"no {what} in {log['source']} since the driver was loaded")
+
+
+def _rule(check_id: str, look: Callable[[Log], Finding], severity: Severity = "critical") -> Rule:
+    judge = partial(judge_log, look)
+    return Rule(id=check_id, layer="nvml", needs=("host-module",), judge=judge, fact="log", severity=severity)
+
+
+RULES = (
+    _rule("host-bus", partial(look_at_lines, "lost", "GPU that left the bus")),
+    _rule("host-switch", partial(look_at_lines, "switches", "error of an NVSwitch")),
+    _rule("host-xid", partial(look_at_xids, OF_THE_GPU)),
+    _rule("host-xid-program", partial(look_at_xids, ("restart-program",)), "warning"),
+)

@@ -1,0 +1,106 @@
+"""What each Xid asks for, and which ones still stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuprov.gpu.xids import OFTEN, Xid, action_of, load_actions, standing_xids
+
+GPU, OTHER = "0000:65:00", "0000:66:00"
+
+
+def xid(number: int, seconds: float | None = 10.0, *, pci: str = GPU, text: str = "something") -> Xid:
+    return Xid(number=number, pci=pci, text=f"NVRM: Xid (PCI:{pci}): {number}, {text}", seconds=seconds)
+
+
+def recovery(to: str, seconds: float, *, pci: str = GPU) -> Xid:
+    text = f"pid=1, name=x, GPU recovery action changed from 0x0 (None) to 0x1 ({to})"
+    return xid(154, seconds, pci=pci, text=text)
+
+
+def asked(*xids: Xid, loaded_s: float | None = None, recovered: tuple[str, ...] = ()) -> dict[int, str]:
+    return {one.xid.number: one.action for one in standing_xids(xids, loaded_s=loaded_s, recovered=recovered)}
+
+
+@pytest.mark.parametrize("number", [43, 63, 66, 92, 152])
+def test_some_ask_for_nothing(number: int) -> None:
+    assert asked(xid(number)) == {}
+
+
+@pytest.mark.parametrize("number", [13, 31, 45, 68, 69, 70, 71, 72, 94])
+def test_some_ask_for_the_program_to_be_started_again(number: int) -> None:
+    assert asked(xid(number)) == {number: "restart-program"}
+
+
+@pytest.mark.parametrize(
+    ("number", "action"),
+    [
+        *((number, "reset-gpu") for number in (48, 64, 74, 95, 119)),
+        *((number, "restart-host") for number in (79, 151)),
+        *((number, "inspect") for number in (54, 142, 9999)),
+    ],
+)
+def test_the_others_ask_for_the_gpu_the_host_or_a_person(number: int, action: str) -> None:
+    assert asked(xid(number)) == {number: action}
+
+
+def test_each_number_has_one_action_and_the_table_says_whence_and_when() -> None:
+    table = load_actions()
+    numbers = [number for listed in table["actions"].values() for number in listed]
+    assert len(numbers) == len(set(numbers))
+    assert table["says-itself"]["number"] not in numbers
+    assert table["source"]
+    assert table["date"]
+
+
+@pytest.mark.parametrize(
+    ("to", "action"),
+    [
+        ("GPU Reset Required", "reset-gpu"),
+        ("Drain and Reset", "reset-gpu"),
+        ("Node Reboot Required", "restart-host"),
+        ("Something New", "inspect"),
+    ],
+)
+def test_154_says_itself_what_it_asks_for(to: str, action: str) -> None:
+    assert asked(recovery(to, 11.0)) == {154: action}
+
+
+def test_154_without_its_text_is_left_to_what_it_goes_with() -> None:
+    assert action_of(154) == "ignore"
+    assert action_of(154, "no such words") == "inspect"
+
+
+def test_a_gpu_that_needs_no_recovery_any_more_is_cured_and_the_other_one_is_not() -> None:
+    before = (xid(95, 10.0), recovery("GPU Reset Required", 10.0), xid(119, 12.0, pci=OTHER))
+    assert asked(*before) == {95: "reset-gpu", 154: "reset-gpu", 119: "reset-gpu"}
+    assert asked(*before, recovery("None", 20.0)) == {119: "reset-gpu"}
+    assert asked(*before, recovery("None", 20.0), xid(95, 30.0)) == {119: "reset-gpu", 95: "reset-gpu"}
+    assert asked(*before, recovered=(GPU,)) == {119: "reset-gpu"}
+
+
+def test_what_came_before_the_drivers_start_is_over() -> None:
+    assert asked(xid(79, 10.0), xid(13, 11.0), loaded_s=20.0) == {}
+    assert asked(xid(79, 30.0), loaded_s=20.0) == {79: "restart-host"}
+    assert asked(xid(79, None), loaded_s=20.0) == {79: "restart-host"}
+
+
+def test_nvml_is_believed_about_resets_alone() -> None:
+    assert asked(xid(79), xid(13), xid(48), recovered=(GPU,)) == {79: "restart-host", 13: "restart-program"}
+
+
+def test_one_kind_on_one_gpu_is_told_once_with_its_count() -> None:
+    found = standing_xids([xid(13), xid(31), xid(13, 12.0), xid(13, pci=OTHER)], loaded_s=None)
+    assert [(one.xid.number, one.xid.pci, one.count) for one in found] == [(31, GPU, 1), (13, GPU, 2), (13, OTHER, 1)]
+
+
+def test_a_gpu_that_is_reset_again_and_again_within_a_day_needs_a_person() -> None:
+    hour_s = 3600.0
+    often = [xid(95, number * hour_s) for number in range(OFTEN)]
+    assert asked(*often) == {95: "inspect"}
+    assert asked(*often[1:]) == {95: "reset-gpu"}
+    assert asked(*(xid(95, number * 24 * hour_s) for number in range(OFTEN))) == {95: "reset-gpu"}
+    assert asked(*often, xid(48, 9 * hour_s, pci=OTHER)) == {95: "inspect", 48: "reset-gpu"}
+    cured = [one for number in range(OFTEN) for one in (xid(95, number), recovery("None", number + 0.5))]
+    assert asked(*cured) == {}
+    assert asked(*cured, xid(119, 10.0)) == {119: "inspect"}
