@@ -94,7 +94,7 @@ def read_kernel_log(root: Path, *, execute: Callable[..., Completed] = run) -> K
         root: Where /dev is looked up; the journal is asked on the machine itself only.
         execute: Runs journalctl.
     """
-    journal, problem = _ask_journal(execute) if root == Path("/") else (None, "")
+    journal, problem = _ask_journal(execute) if str(root) == "/" else (None, "")
     if journal:
         return parse_log(journal, source="the journal")
     try:
