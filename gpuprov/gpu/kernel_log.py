@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
@@ -14,6 +13,7 @@ from gpuprov.gpu.xids import Xid
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from gpuprov.core.execution import Completed
 
