@@ -9,7 +9,7 @@ import click
 
 from gpuprov import __version__
 from gpuprov.cli.options import common_options
-from gpuprov.cli.verbs import VERBS
+from gpuprov.cli.verbs import GROUPS, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,10 +45,11 @@ class VerbGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the verbs from the table alone, without importing them."""
-        rows = [(name, VERBS[f"{self._path} {name}".strip()].help) for name in self.list_commands(ctx)]
-        with formatter.section("Verbs"):
-            formatter.write_dl(rows)
+        """List the verbs from the table alone, without importing them; those of gpuprov itself in sections."""
+        sections = {"Verbs": tuple(self.list_commands(ctx))} if self._path else GROUPS
+        for title, names in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, VERBS[f"{self._path} {name}".strip()].help) for name in names])
 
 
 def root() -> click.Group:

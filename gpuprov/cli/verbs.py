@@ -58,3 +58,15 @@ VERBS: dict[str, Verb] = {
     "image rm": Verb("gpuprov.cli.image_rm", "Remove a node image."),
     "completion": Verb("gpuprov.cli.completion", "Print the shell completion script."),
 }
+
+# The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Clusters": ("cluster", "verify", "smoke"),
+    "GPUs": ("run", "gpus"),
+    "Nodes": (
+        *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "logs"),
+        *("clone", "snapshot", "restore", "expose", "unexpose"),
+    ),
+    "Ansible": ("play", "inventory"),
+    "This machine": ("doctor", "explain", "record", "bundle", "host", "image", "completion"),
+}

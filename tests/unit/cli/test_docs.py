@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cli.failure import EXIT_UNEXPECTED
 from gpuprov.cli.main import EXIT_INTERRUPTED
 from gpuprov.cli.root import root
-from gpuprov.cli.verbs import VERBS
+from gpuprov.cli.verbs import GROUPS, VERBS
 from gpuprov.core.errors import GpuprovError
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -45,6 +45,17 @@ def documented() -> dict[str, set[str]]:
 
 def test_every_verb_is_documented_and_nothing_else(documented: dict[str, set[str]]) -> None:
     assert set(documented) == set(LEAVES)
+
+
+def test_the_help_has_the_sections_of_the_page_and_every_verb_in_one() -> None:
+    text = (DOCS / "commands.md").read_text().partition("## Exit codes")[0]
+    sections = [part for part in text.split("### ")[1:] if ROW.search(part)]
+    page = {
+        part.partition("\n")[0]: list(dict.fromkeys(verb_of(usage).split()[0] for usage, _ in ROW.findall(part)))
+        for part in sections
+    }
+    assert {title: list(names) for title, names in GROUPS.items()} == page
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted({path.split()[0] for path in VERBS})
 
 
 @pytest.mark.parametrize("path", LEAVES)
