@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 _DEVICE = re.compile(r"^\s*(\d+) (\S+)$", re.MULTILINE)
+_EXCLUDED = re.compile(r"^GPU Excluded:\s+Yes", re.MULTILINE)
 _NVIDIA_VENDOR = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
 
@@ -108,6 +109,12 @@ def parse_information(text: str) -> ProcGpu | None:
 def _read_proc_gpus(root: Path) -> tuple[ProcGpu, ...]:
     found = [parse_information(path.read_text()) for path in root.glob("proc/driver/nvidia/gpus/*/information")]
     return tuple(sorted((gpu for gpu in found if gpu), key=lambda gpu: gpu.pci))
+
+
+def find_excluded(root: Path) -> list[str]:
+    """PCI addresses of the GPUs that the driver was told to leave out."""
+    found = root.glob("proc/driver/nvidia/gpus/*/information")
+    return [normalise_pci(path.parent.name) for path in sorted(found) if _EXCLUDED.search(path.read_text())]
 
 
 def _text(path: Path) -> str:

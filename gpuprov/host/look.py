@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.core.errors import GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.execution import run
 from gpuprov.gpu.device_nodes import plan_device_nodes
-from gpuprov.gpu.driver_files import find_card_drivers, read_driver_files
+from gpuprov.gpu.driver_files import find_card_drivers, find_excluded, read_driver_files
 from gpuprov.gpu.host_device_nodes import find_wrong_nodes, stat_nodes
 from gpuprov.gpu.kernel_log import read_kernel_log
 from gpuprov.gpu.libraries import plan_library_mounts
@@ -67,6 +67,7 @@ def look_at_host(
             "gpus": [gpu.uuid for gpu in driver.gpus] if driver else [],
             "pci": {gpu.uuid: gpu.pci for gpu in driver.gpus} if driver else {},
             "cards": find_card_drivers(root),
+            "excluded": find_excluded(root),
             "problem": problem,
             "fix": fix,
         },

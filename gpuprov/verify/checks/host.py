@@ -56,6 +56,24 @@ def judge_nouveau(expected: Expectation, seen: Observation) -> Finding:
     return passed(f"{len(cards)} GPUs, none bound to another driver") if cards else not_asked(no_driver(expected))
 
 
+def judge_count(expected: Expectation, seen: Observation) -> Finding:
+    """The PCI bus and the driver know the same GPUs."""
+    driver = facts_of(seen, "driver")
+    if driver["version"] is None:
+        return not_asked(no_driver(expected))
+    cards: dict[str, str | None] = driver["cards"]
+    if not cards:
+        return not_asked("/sys/bus/pci shows no NVIDIA GPU")  # as in a container of somebody else's
+    given_away = {card for card, name in cards.items() if name not in (None, "nvidia")}
+    known = set(driver["pci"].values())
+    missing = set(cards) - given_away - set(driver["excluded"]) - known
+    wrong = [f"the GPU at {card} is on the PCI bus, but the driver does not list it" for card in sorted(missing)]
+    wrong += [f"the driver lists a GPU at {card}, but the PCI bus does not" for card in sorted(known - set(cards))]
+    if wrong:
+        return failed("; ".join(wrong))
+    return passed(f"{len(known)} GPUs on the PCI bus and in the driver")
+
+
 def judge_files(part: str, expected: Expectation, seen: Observation) -> Finding:
     """One part of the driver's files, as the look at the host has compared them with the module."""
     facts = facts_of(seen, part)
@@ -111,6 +129,7 @@ RULES = (
     Rule(id="host-network", layer="network", needs=(), judge=judge_network, fact="addresses"),
     Rule(id="host-module", layer="driver", needs=(), judge=judge_host_module, fact="driver"),
     Rule(id="host-nouveau", layer="driver", needs=(), judge=judge_nouveau, fact="driver"),
+    Rule(id="host-gpus", layer="driver", needs=("host-module",), judge=judge_count, fact="driver"),
     Rule(
         id="host-libraries",
         layer="driver",

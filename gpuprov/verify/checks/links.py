@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.checks.readings import explain_code, gpu_rule
-from gpuprov.verify.finding import failed, not_asked, passed
+from gpuprov.verify.finding import failed, not_asked, passed, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _FABRIC = {1: "not started", 2: "in progress", 3: "completed"}
 _FABRIC_DONE = 3
+# Models on boards whose NVLinks are wired; cards for PCIe slots report links too, which are down without a bridge
+_WIRED = re.compile(r"SXM|H100 80GB HBM3|H(?:20|200)$|GH200|G?B[23]00")
 _P2P = {
     1: "not supported by the chipset",
     3: "not supported by the topology",
@@ -32,9 +35,12 @@ def look_at_width(values: Values) -> Finding:
 
 
 def look_at_nvlink(values: Values) -> Finding:
-    """All links are up; none at all is a machine without NVLink."""
+    """All links are up; all down is a card without a bridge, or a machine without NVLink."""
     links = [int(up) for up in values["nvlinks"]]
     down = [str(number) for number, up in enumerate(links) if not up]
+    if links and len(down) == len(links) and _WIRED.search(values["name"]) and values.get("mig_mode", [0])[0] == 0:
+        # a warning: in a virtual machine with one GPU of a board nobody is at the other end
+        return warned(f"all {len(links)} NVLinks are down; a {values['name']} is wired to others")
     if not links or len(down) == len(links):
         return not_asked("no NVLink is in use")
     if down:

@@ -78,7 +78,7 @@ def judge_each_gpu(names: Sequence[str], look: Look, expected: Expectation, seen
     if not expected.gpus:
         return not_asked(NO_GPU)
     gpus = gpus_of(seen)
-    found = [look_at_readings(names, look, gpu["readings"]) for gpu in gpus]
+    found = [look_at_readings(names, look, {**gpu["readings"], "name": {"value": gpu["name"]}}) for gpu in gpus]
     return combine(expected, gpus, found)
 
 

@@ -40,7 +40,7 @@ def see_host(simulation: Mapping[str, Any] | None, **changes: Any) -> Observatio
     """A healthy host; its GPUs are simulated where nodes hold simulated ones."""
     facts = {
         "kernel": "6.1.0",
-        "driver": {"version": None, "gpus": [], "pci": {}, "cards": {}, "problem": "", "fix": ""},
+        "driver": {"version": None, "gpus": [], "pci": {}, "cards": {}, "excluded": [], "problem": "", "fix": ""},
         "libraries": NOTHING,
         "devices": NOTHING,
         "uvm": NOTHING,
@@ -58,7 +58,8 @@ def see_real_host(**changes: Any) -> Observation:
     nvml = simulated_nvml(document)
     driver = {
         "version": "580.95.05",
-        "pci": {},
+        "pci": {nvml["gpus"][0]["uuid"]: "0000:51:00.0"},
+        "excluded": [],
         "gpus": [gpu["uuid"] for gpu in nvml["gpus"]],
         "cards": {"0000:51:00.0": "nvidia"},
     }

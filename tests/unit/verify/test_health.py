@@ -86,9 +86,35 @@ def test_a_check_that_does_not_fire(build_case: Build, check_id: str, name: str,
     ],
 )
 def test_a_machine_without_such_a_thing(build_case: Build, check_id: str, name: str, value: object) -> None:
-    checks = judge(build_case, {f"nvml.gpus.{number}.readings.{name}": {"value": value} for number in (0, 1)})
+    changes: dict[str, object] = {f"nvml.gpus.{number}.readings.{name}": {"value": value} for number in (0, 1)}
+    checks = judge(
+        build_case, {**changes, **{f"nvml.gpus.{number}.name": "NVIDIA A100-PCIE-40GB" for number in (0, 1)}}
+    )
     assert checks[check_id].status == "skip"
     assert "no NV" in checks[check_id].evidence
+
+
+@pytest.mark.parametrize(
+    ("model", "mig", "status"),
+    [
+        ("NVIDIA A100-SXM4-80GB", 0, "warn"),
+        ("NVIDIA H100 80GB HBM3", 0, "warn"),
+        ("NVIDIA B200", 0, "warn"),
+        ("NVIDIA H200", 0, "warn"),
+        ("NVIDIA H100 80GB HBM3", 1, "skip"),
+        ("NVIDIA H100 PCIe", 0, "skip"),
+        ("NVIDIA H200 NVL", 0, "skip"),
+        ("NVIDIA GeForce RTX 3090", 0, "skip"),
+    ],
+)
+def test_links_that_are_all_down_matter_where_the_board_wires_them(
+    build_case: Build, model: str, mig: int, status: str
+) -> None:
+    parts = {"readings.nvlinks": {"value": [0] * 18}, "readings.mig_mode": {"value": [mig, mig]}, "name": model}
+    checks = judge(
+        build_case, {f"nvml.gpus.{number}.{part}": value for number in (0, 1) for part, value in parts.items()}
+    )
+    assert checks["nvml-nvlink"].status == status
 
 
 def test_gpus_that_cannot_reach_each_other_by_their_kind_are_no_warning(build_case: Build) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 REAL = Expectation(node="host", status="running", access="raw", gateway=GATEWAY)
 NO_DRIVER: dict[str, Any] = {"version": None, "gpus": [], "cards": {"0000:51:00.0": None}, "problem": "", "fix": ""}
 DRIVER = see_real_host().facts["driver"]  # type: ignore[index]
+TWO_CARDS = {"0000:51:00.0": "nvidia", "0000:52:00.0": "nvidia"}
 MISMATCH = {"failed": {"call": "nvmlInit", "text": "mismatch", "code": 18}}
 BROKEN = {"wrong": ["/dev/nvidia-uvm is missing"], "right": "", "fix": ""}
 
@@ -42,9 +44,9 @@ SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30"
 OFF = "NVRM: GPU 0000:51:00.0: GPU has fallen off the bus."
 
 
-def xid(number: int, seconds: float = 6.0) -> dict[str, Any]:
-    text = f"NVRM: Xid (PCI:0000:51:00): {number}, something"
-    return {**QUIET, "xids": [{"number": number, "pci": "0000:51:00", "text": text, "seconds": seconds}]}
+def xid(number: int, seconds: float = 6.0, *, pci: str = "0000:52:00") -> dict[str, Any]:
+    text = f"NVRM: Xid (PCI:{pci}): {number}, something"
+    return {**QUIET, "xids": [{"number": number, "pci": pci, "text": text, "seconds": seconds}]}
 
 
 FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -55,6 +57,8 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-module", "fail", "no NVIDIA GPU", {"driver": {**NO_DRIVER, "cards": {}}}),
     ("host-module", "fail", "says no version", {"driver": {**NO_DRIVER, "problem": "says no version", "fix": "dmesg"}}),
     ("host-nouveau", "fail", "0000:51:00.0 by nouveau", {"driver": {**DRIVER, "cards": {"0000:51:00.0": "nouveau"}}}),
+    ("host-gpus", "fail", "0000:52:00.0 is on the PCI bus", {"driver": {**DRIVER, "cards": TWO_CARDS}}),
+    ("host-gpus", "fail", "a GPU at 0000:51:00.0, but", {"driver": {**DRIVER, "cards": {"0000:52:00.0": None}}}),
     (
         "host-libraries",
         "fail",
@@ -68,7 +72,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
     ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not respond within 45 s"}}),
     ("host-xid", "fail", "): 79,", {"log": xid(79)}),
-    ("host-xid", "fail", "reset the GPU: NVRM: Xid (PCI:0000:51:00): 48,", {"log": xid(48)}),
+    ("host-xid", "fail", "reset the GPU: NVRM: Xid (PCI:0000:52:00): 48,", {"log": xid(48)}),
     ("host-xid", "fail", "inspect the GPU", {"log": xid(54)}),
     ("host-bus", "fail", OFF, {"log": {**QUIET, "lost": [OFF]}}),
     ("host-switch", "fail", SWITCH, {"log": {**QUIET, "switches": [SWITCH]}}),
@@ -118,16 +122,26 @@ def test_a_program_is_not_blamed_on_the_gpu_and_the_other_way_round() -> None:
 def test_what_asks_for_nothing_or_was_cured_is_no_failure() -> None:
     for log in (xid(63), xid(43), xid(95, 4.0), {**xid(154), "xids": []}):
         assert judge_host(REAL, see_real_host(log=log)).verdict == "pass"
-    uuid = DRIVER["gpus"][0]
-    cured = see_real_host(log=xid(95), driver={**DRIVER, "pci": {uuid: "0000:51:00.0"}})
-    assert judge_host(REAL, cured).verdict == "pass"  # NVML says of that GPU that it needs no recovery
-    other = see_real_host(log=xid(95), driver={**DRIVER, "pci": {uuid: "0000:99:00.0"}})
-    assert judge_host(REAL, other).verdict == "fail"
+
+
+def test_a_gpu_that_was_left_out_on_purpose_or_given_to_a_guest_is_not_missed() -> None:
+    for changes in ({"excluded": ["0000:52:00.0"]}, {"cards": {**TWO_CARDS, "0000:52:00.0": "vfio-pci"}}):
+        seen = see_real_host(driver={**DRIVER, "cards": TWO_CARDS, **changes})
+        assert found(judge_host(REAL, seen))["host-gpus"].status == "pass"
+
+
+def test_nvml_is_asked_whether_a_gpu_has_recovered() -> None:
+    log = xid(95, pci="0000:51:00")
+    cured = see_real_host(log=log)
+    assert judge_host(REAL, cured).verdict == "pass"  # by NVML that GPU needs no recovery
+    nvml = json.loads(json.dumps(cured.facts["nvml"]))  # type: ignore[index]
+    nvml["gpus"][0]["readings"]["recovery_action"] = {"code": 3, "text": "not supported"}
+    assert judge_host(REAL, see_real_host(log=log, nvml=nvml)).verdict == "fail"
 
 
 def test_the_fix_follows_what_the_error_asks_for() -> None:
     fixes = {number: found(judge_host(REAL, see_real_host(log=xid(number))))["host-xid"].fix for number in (95, 79, 54)}
-    assert fixes[95].startswith("sudo nvidia-smi --gpu-reset -i 0000:51:00")
+    assert fixes[95].startswith("sudo nvidia-smi --gpu-reset -i 0000:52:00")
     assert fixes[79].startswith("sudo reboot")
     assert fixes[54].startswith("gpuprov explain xid-54")
 
