@@ -11,6 +11,7 @@ from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
+from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver, Settings
-    from gpuprov.spec.models import ClusterSpec
 
 
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
@@ -45,7 +45,8 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
     """
     wanted = network_requests(spec, version=version)
     present = {network.name: network for network in state.networks}
-    as_recorded = state.spec is not None and state.spec.network == spec.network  # then it was changed outside gpuprov
+    recorded = state.recorded
+    as_recorded = isinstance(recorded, ClusterSpec) and recorded.network == spec.network  # changed outside gpuprov
     for request in wanted:
         found = present.get(request.name)
         if found is None:

@@ -6,14 +6,16 @@ that this class describes and nowhere else: no other module compares a role's na
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, SpecError
 from gpuprov.core.side_by_side import each
+from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.provision.recipe import PlaneRecipe
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +68,7 @@ class Plane:
         name: As `nodes.role` and the label write it.
         title: As people call it, in tables and phases.
         has_services: Whether services of its own run in nodes, which have to read files and get ready.
+        first_network: Whether its nodes find each other on the first network, so that each must be on it.
         recipe: What it adds to the image of its nodes.
         checks: What `verify` asks of its nodes; on nodes of other planes each is skipped.
         secret_paths: Files in its nodes that no bundle may show.
@@ -75,6 +78,7 @@ class Plane:
     name: ClassVar[str]
     title: ClassVar[str]
     has_services: ClassVar[bool] = False
+    first_network: ClassVar[bool] = False
     recipe: ClassVar[PlaneRecipe] = PlaneRecipe()
     checks: ClassVar[tuple[Rule, ...]] = ()
     secret_paths: ClassVar[tuple[str, ...]] = ()
@@ -175,5 +179,13 @@ class Plane:
 
 
 def spec_of(state: ClusterState) -> ClusterSpec:
-    """The cluster's recorded spec, or the default one where it was never brought up."""
-    return state.spec or ClusterSpec(name=state.name)
+    """The cluster's recorded spec, or the default one where it was never brought up; for looking at its nodes.
+
+    Where the record cannot be read, the nodes' names tell what `cluster up` calls them. Nothing may be written from
+    that, and `state.spec` refuses.
+    """
+    if not isinstance(state.recorded, SpecError):
+        return state.recorded or ClusterSpec(name=state.name)
+    own = sorted(node.name for node in state.nodes if node.complete and LABEL_ORDER not in node.labels)
+    prefixes = [match[1] for name in own if (match := re.fullmatch(r"(.+)[0-9]{3}", name))]
+    return ClusterSpec(name=state.name, nodes=NodesSpec(prefix=prefixes[0]) if prefixes else NodesSpec())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import present_member
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import SpecError
 from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
 from gpuprov.planes.base import Crew, spec_of
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
@@ -59,6 +60,9 @@ def renew_clusters(driver: Driver, clusters: Iterable[str], *, reporter: Reporte
 def renew_cluster(driver: Driver, name: str, *, reporter: Reporter) -> tuple[str, ...]:
     """Bring one cluster's running nodes to its files, unless a plane of it cannot take them now."""
     state = observe_cluster(driver, name)
+    if isinstance(state.recorded, SpecError):
+        reporter.warn(f"the other nodes' files are not updated: {state.recorded.what}; {state.recorded.fix}")
+        return ()
     complete = [node for node in state.nodes if node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB]
     crew = Crew(spec=spec_of(state), members=tuple(present_member(node) for node in complete))
     if not complete or not all(plane.can_apply(state) for plane in planes_of(member.role for member in crew.members)):

@@ -230,7 +230,7 @@ def test_states_are_of_its_cluster_and_a_ready_node_is_ready(plane: Plane, world
 
 def test_a_cluster_without_nodes_can_be_applied_and_has_no_states(plane: Plane, world: World) -> None:
     watched: Any = Watched(world.driver)
-    empty = ClusterState(name="lab", spec=None, nodes=(), others=(), networks=())
+    empty = ClusterState(name="lab", recorded=None, nodes=(), others=(), networks=())
     assert plane.can_apply(empty)
     assert plane.states(watched, empty) == {}
     plane.wait_ready(watched, Crew(spec=ClusterSpec(), members=()), Silent())
@@ -306,7 +306,7 @@ def observe_as(bench: Bench, plane: Plane) -> ClusterState:
     """The engine's cluster, as if all its nodes were of that plane."""
     seen = observe_cluster(bench.driver, CLUSTER)
     nodes = tuple(replace(node, labels={**node.labels, LABEL_ROLE: plane.name}) for node in seen.nodes)
-    return replace(seen, spec=ClusterSpec(name=CLUSTER, nodes=NodesSpec(prefix=NODES)), nodes=nodes)
+    return replace(seen, recorded=ClusterSpec(name=CLUSTER, nodes=NodesSpec(prefix=NODES)), nodes=nodes)
 
 
 @pytest.mark.usefixtures("controller")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.drivers.base import (
@@ -17,6 +17,7 @@ from gpuprov.drivers.base import (
     Status,
 )
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
+from gpuprov.drivers.label_text import read_texts
 from gpuprov.gpu.cdi_files import CDI_KIND
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ BRIDGE_OPTION = "com.docker.network.bridge.name"
 MAC_EACH_API = (1, 44)  # from here on every interface can have the MAC address that is asked for
 
 _PREFIX = "gpuprov."
+_SERIAL = re.compile(r"[0-9]{1,9}", re.ASCII)
 _STATUSES: dict[str, Status] = {"running": "running", "created": "stopped", "exited": "stopped", "paused": "frozen"}
 _COPY_ON_WRITE = ("overlay2", "btrfs", "zfs", "overlayfs", "fuse-overlayfs", "stargz")
 _SHARED_MEMORY_BYTES = 8 << 30  # data loaders need more than Docker's 64 MiB; it is a limit and nothing is reserved
@@ -205,9 +207,8 @@ def parse_container(
 
 
 def blueprint_of(document: Mapping[str, Any]) -> Blueprint | None:
-    """What a listed container was made to be; None if gpuprov did not make it."""
-    text = (document.get("Labels") or {}).get(NODE_LABEL)
-    return parse_blueprint(text) if text else None
+    """What a listed container was made to be; None if gpuprov did not make it, or nobody can tell."""
+    return parse_blueprint((document.get("Labels") or {}).get(NODE_LABEL))
 
 
 def container_name(document: Mapping[str, Any]) -> str:
@@ -287,10 +288,16 @@ def render_changed_labels(subject: str, labels: Mapping[str, str], *, serial: in
 def parse_changed_labels(documents: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """By the id of the object, the labels that were changed; an empty value unsets one."""
     changed: dict[str, dict[str, str]] = {}
-    for document in sorted(filter(_holds_labels, documents), key=lambda found: int(found["Labels"][LABELS_SERIAL])):
+    for document in sorted(filter(_holds_labels, documents), key=serial_of):
         labels = {key: value for key, value in document["Labels"].items() if key.startswith(_PREFIX)}
         changed.setdefault(document["Labels"][LABELS_OF], {}).update(labels)
     return changed
+
+
+def serial_of(document: Mapping[str, Any]) -> int:
+    """Which of an object's changed labels came later; those of a damaged number came first."""
+    serial = document["Labels"].get(LABELS_SERIAL, "")
+    return int(serial) if _SERIAL.fullmatch(serial) else 0
 
 
 def _holds_labels(document: Mapping[str, Any]) -> bool:
@@ -336,7 +343,7 @@ def parse_image(document: Mapping[str, Any]) -> ImageState | None:
     return ImageState(
         id=tags[0],
         name=image_name(tags[0]),
-        labels=json.loads(text),
+        labels=read_texts(text),
         size_bytes=document.get("Size"),
         created=created.isoformat().replace("+00:00", "Z"),
     )

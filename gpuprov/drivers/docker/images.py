@@ -14,6 +14,7 @@ from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import ImageState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import Conflict, NotFound
+from gpuprov.drivers.label_text import read_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -195,8 +196,8 @@ def list_snapshots(api: DockerApi) -> dict[str, tuple[str, ...]]:
     documents_ = api.get("/images/json", filters={"reference": [documents.SNAPSHOTS]})
     for document in sorted(documents_, key=lambda image: int(image["Created"])):
         text = (document.get("Labels") or {}).get(documents.SNAPSHOT_LABEL)
-        if text:
-            label = json.loads(text)
+        label = read_texts(text)
+        if {"uid", "name"} <= set(label):
             found.setdefault(label["uid"], []).append(label["name"])
     return {uid: tuple(names) for uid, names in found.items()}
 

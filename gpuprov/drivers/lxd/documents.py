@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import SHORT_LENGTH, fingerprint, short
 from gpuprov.drivers.base import (
@@ -18,6 +17,7 @@ from gpuprov.drivers.base import (
     NodeState,
     Status,
 )
+from gpuprov.drivers.label_text import read_texts
 from gpuprov.spec.devices import CharDevice, Mount
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ IMAGE_LABELS = "user.gpuprov.image-labels"  # JSON: one key to blank out in a co
 IMAGE_INSTANCE = "gpuprov-image-"
 _NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
 _NAME_STEM = _NAME_LENGTH - SHORT_LENGTH - 1  # of one that ends with a hash
+_LISTEN = re.compile(r"tcp:([^:]+):([0-9]{1,5})", re.ASCII)
 _STATUSES: dict[str, Status] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
 
 
@@ -186,7 +187,7 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
         mounts=tuple(
             Mount(source=device["source"], target=device["path"], read_only=device.get("readonly") == "true")
             for name, device in sorted(devices.items())
-            if name.startswith("mount-") and device["type"] == "disk"
+            if name.startswith("mount-") and device["type"] == "disk" and {"source", "path"} <= set(device)
         ),
         exposed=tuple(_exposures(devices)),
         snapshots=tuple(snapshot["name"] for snapshot in document.get("snapshots") or ()),
@@ -210,9 +211,10 @@ def _addresses(raw_lxc: str, devices: Mapping[str, Mapping[str, str]]) -> dict[s
 def _exposures(devices: Mapping[str, Mapping[str, str]]) -> Iterable[Exposure]:
     for name, device in sorted(devices.items()):
         if device["type"] == "proxy" and name.startswith("expose-"):
-            _, listen, host_port = device["listen"].split(":")
-            node_port = device["connect"].rsplit(":", 1)[-1]
-            yield Exposure(host_port=int(host_port), node_port=int(node_port), listen=listen)
+            listen = _LISTEN.fullmatch(device.get("listen", ""))
+            node_port = device.get("connect", "").rsplit(":", 1)[-1]
+            if listen and node_port.isdecimal():  # else somebody else's, of a kind that we do not make
+                yield Exposure(host_port=int(listen[2]), node_port=int(node_port), listen=listen[1])
 
 
 def parse_network(document: Mapping[str, Any]) -> NetworkState:
@@ -235,6 +237,6 @@ def parse_image_instance(document: Mapping[str, Any]) -> ImageState | None:
     return ImageState(
         id=f"instance:{document['name']}",
         name=document["name"],
-        labels=cast("dict[str, str]", json.loads(config[IMAGE_LABELS])),
+        labels=read_texts(config.get(IMAGE_LABELS)),
         created=document["created_at"],
     )
