@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 def command(session: Session, /, **wanted: object) -> int:
     """Create, grow, shrink or repair a cluster.
 
-    Without -f, the command starts from the spec that is recorded with the cluster; options override it.
+    Without -f, the command starts from the spec that is recorded with the cluster; options override it. Nodes beyond
+    the count are removed, but not those that create-node or clone added, unless --prune is given.
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
@@ -29,7 +30,8 @@ def command(session: Session, /, **wanted: object) -> int:
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
     driver, spec = spec_of_options(session.host, wanted)
-    order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
+    flags = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
+    order = UpOrder(spec=spec, **flags)
     result = cluster_up(driver, order, session.host, reporter=session.reporter)
     rows = cluster_rows(driver, spec.name)
     text = ["\n".join(result.changed) or "unchanged"]

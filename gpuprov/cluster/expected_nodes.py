@@ -72,7 +72,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         host_problem=gpus.problem,
         simulation=gpus.simulation,
         peers=_peers(node, state.nodes),
-        gateway=gateway_of(state),
+        gateway=gateway_of(state) if _is_on(node, "eth0", LABEL_ADDRESS) else None,
         host=node.host,
     )
 
@@ -135,16 +135,26 @@ def _real_gpus(held: list[Gpu], denied: tuple[int, ...], host: HostGpus) -> _Gpu
 
 
 def _peers(node: NodeState, nodes: Sequence[NodeState]) -> tuple[Peer, ...]:
-    """Every other finished node that runs; a stopped one is not expected to answer."""
+    """Every other finished node that runs, by its addresses on networks that the node is on too.
+
+    A stopped one is not expected to answer.
+    """
+    public = _is_on(node, "eth0", LABEL_ADDRESS)
+    private = _is_on(node, "eth1", LABEL_PRIVATE_ADDRESS)
     return tuple(
         Peer(
             name=other.name,
-            address=other.labels.get(LABEL_ADDRESS, ""),
-            private_address=other.labels.get(LABEL_PRIVATE_ADDRESS, ""),
+            address=other.labels.get(LABEL_ADDRESS, "") if public else "",
+            private_address=other.labels.get(LABEL_PRIVATE_ADDRESS, "") if private else "",
         )
         for other in nodes
         if other.name != node.name and other.status == "running" and other.complete
     )
+
+
+def _is_on(node: NodeState, interface: str, label: str) -> bool:
+    """Whether a node has an address on a network, or is to have one."""
+    return interface in node.addresses or bool(node.labels.get(label))
 
 
 def gateway_of(state: ClusterState) -> str | None:

@@ -25,6 +25,7 @@ class ClusterOrder:
 
     Attributes:
         verify: Whether its nodes are to be proven once they are up; no part of the spec.
+        prune: Whether nodes from create-node and clone that the spec does not have are removed; no part of the spec.
     """
 
     file: Path | None = None
@@ -35,6 +36,7 @@ class ClusterOrder:
     sharing: Sharing | None = None
     gpu_mode: GpuMode | None = None
     verify: bool = False
+    prune: bool = False
 
 
 def resolve_engine(host: Host, engine: str | None, order: ClusterOrder) -> Driver:

@@ -53,11 +53,26 @@ class UpOrder:
     Attributes:
         keep_on_failure: Leave what this run made for a look, instead of removing it.
         verify: Prove the nodes once they are up, if anything was changed.
+        prune: Remove nodes from create-node and clone that the spec does not have.
     """
 
     spec: ClusterSpec
     keep_on_failure: bool = False
     verify: bool = False
+    prune: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpPreview:
+    """What `cluster up` would do.
+
+    Attributes:
+        changes: One line for each.
+        beside: Nodes that would stay though the spec does not have them, one line for each.
+    """
+
+    changes: tuple[str, ...]
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +118,9 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     gpus = find_gpus(host, spec.gpus.mode, reporter=reporter)
     with host.lock(reporter), Rollback(reporter, keep=order.keep_on_failure) as rollback:
         with reporter.phase("plan"):
-            aim = _aim(driver, spec, host, gpus)
+            aim = _aim(driver, order, host, gpus)
+            for line in aim.plan.beside_lines():
+                reporter.note(line)
         changed = _carry_out(NodeRun(driver=driver, reporter=reporter, rollback=rollback), aim)
     report = None
     if order.verify and changed:
@@ -113,20 +130,27 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
 
 def plan_up(driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter) -> tuple[str, ...]:
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
-    check_spec(spec)
-    aim = _aim(driver, spec, host, find_gpus(host, spec.gpus.mode, reporter=reporter))
+    return preview_up(driver, UpOrder(spec=spec), host, reporter=reporter).changes
+
+
+def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpPreview:
+    """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
+    check_spec(order.spec)
+    aim = _aim(driver, order, host, find_gpus(host, order.spec.gpus.mode, reporter=reporter))
     files = gather_files(driver, _crew(aim), aim.state, {})
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
-    return (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)))
+    changes = (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)))
+    return UpPreview(changes=changes, beside=aim.plan.beside_lines())
 
 
-def _aim(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus) -> _Aim:
+def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> _Aim:
     """Observe, plan, and refuse a plan that clashes with the host or would end running work; changes nothing."""
+    spec = order.spec
     gpus = with_offers(driver, gpus)
     state = with_current_gpus(observe_cluster(driver, spec.name), gpus)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
-    plan = plan_cluster(spec, state, [place], version=__version__, expect=driver)
+    plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
     refuse_host_conflicts(driver, host, spec, networks=plan.networks, nodes=len(plan.create))
     for plane in PLANES.values():
         plane.refuse_leaving(driver, state, [*plan.remove, *plan.restart], for_good=False)

@@ -159,7 +159,14 @@ def _plan(
 ) -> _NodePlan:
     spec = _spec_for(order, state)
     check_spec(spec)
-    plane_of(spec.nodes.role).refuse_joining(order.name, spec, state)
+    plane = plane_of(spec.nodes.role)
+    if plane.first_network and order.network == "private":
+        raise UsageError(
+            f"{order.name} cannot be a node of {plane.title} on the private network alone",
+            evidence=f"its nodes find each other on {spec.network.bridge}, where this one would have no address",
+            fix="omit --network, or use --role plain",
+        )
+    plane.refuse_joining(order.name, spec, state)
     networks = plan_networks(spec, state, version=__version__)
     leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
     design = _design(order, spec, state, Place(host=host.name, gpus=gpus, leases=leases, claims=claims))
@@ -176,7 +183,7 @@ def _plan(
 
 def _created(design: NodeDesign) -> str:
     gpus = f"{len(design.gpus)} GPU {design.sharing} ({design.access})" if design.gpus else "no GPU"
-    return f"created node {design.name} {design.address} role {design.role}, {gpus}"
+    return f"created node {design.name} {design.address or design.private_address} role {design.role}, {gpus}"
 
 
 def _made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:

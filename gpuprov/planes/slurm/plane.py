@@ -38,6 +38,7 @@ class SlurmPlane(Plane):
     name = NAME
     title = "Slurm"
     has_services = True
+    first_network = True
     recipe = PlaneRecipe(
         roles=("slurm",),
         variables=lambda init: {"slurm": {"slurm_init": init}},
@@ -51,10 +52,12 @@ class SlurmPlane(Plane):
         """A node joins a controller that runs, or is the controller."""
         controller = controller_name(spec)
         if node != controller and not state.nodes_of(NAME):
+            there = state.node(controller)
             raise UsageError(
                 f"cluster {spec.name} has no Slurm controller for {node} to join",
-                evidence=f"the controller would be {controller}, but there is no such node",
-                fix="gpuprov cluster up -n 4, or --role plain",
+                evidence=f"the controller would be {controller}, "
+                f"{'which is not a Slurm node' if there else 'but there is no such node'}",
+                fix="use --role plain" if there else "gpuprov cluster up -n 4, or --role plain",
             )
         stopped = [one for one in state.nodes_of(NAME) if one.name == controller and one.status != "running"]
         if stopped:
@@ -69,7 +72,15 @@ class SlurmPlane(Plane):
         controller = controller_name(crew.spec)
         engine = driver.facts()
         machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
-        files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
+        members = crew.of(NAME)
+        if controller not in [member.name for member in members]:
+            role = next((member.role for member in crew.members if member.name == controller), "")
+            raise UsageError(
+                f"cluster {crew.spec.name} has Slurm nodes, but no controller",
+                evidence=f"{controller} would be it and {f'has the role {role!r:.60}' if role else 'does not exist'}",
+                fix=f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up --name {crew.spec.name}",
+            )
+        files = render_slurm(crew.spec, controller, members, machine)
         owner = munge.find_owner(state.nodes_of(NAME), image)
         if owner:
             # the controller first: a key that somebody changed elsewhere is the wrong one
@@ -101,8 +112,9 @@ class SlurmPlane(Plane):
 
     def can_apply(self, state: ClusterState) -> bool:
         """While its controller runs."""
-        controller = state.node(controller_name(spec_of(state)))
-        return not state.nodes_of(NAME) or (controller is not None and controller.status == "running")
+        nodes = state.nodes_of(NAME)
+        running = [node.name for node in nodes if node.status == "running"]
+        return not nodes or controller_name(spec_of(state)) in running
 
     def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
         """Write the files and restart what reads them.

@@ -9,12 +9,12 @@ import pytest
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, SpecError, TimedOut, UsageError
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_SPEC, NetworkState
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ORDER, LABEL_SPEC, NetworkState
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.spec.models import NetworkSpec, NodesSpec
-from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up, preview_up
 from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
@@ -142,8 +142,40 @@ def test_a_half_made_node_is_made_again(world: World) -> None:
 def test_nodes_of_create_node_stay_when_the_cluster_shrinks(world: World) -> None:
     world.up(3)
     world.create("web", role="plain")
+    world.create("c003", role="plain")
+    world.create("c007")
+    outcome = world.up(1)
+    assert [line for line in outcome.changed if line.startswith("remove")] == ["remove node c001", "remove node c002"]
+    assert world.names == ["c000", "c003", "c007", "web"]
+    assert "note keep node c007 (from create-node); --prune removes it" in world.reporter.lines
+    assert world.up(1).unchanged
+
+
+def test_nodes_of_create_node_go_when_that_is_asked_for(world: World) -> None:
+    world.up(2)
+    for name in ("web", "c003"):
+        world.create(name, role="plain")
+    spec = world.spec(2)
+    preview = preview_up(world.driver, UpOrder(spec=spec), world.host, reporter=world.reporter)
+    assert preview.changes == ()
+    assert preview.beside == tuple(
+        f"keep node {name} (from create-node); --prune removes it" for name in ("c003", "web")
+    )
+    order = UpOrder(spec=spec, prune=True)
+    preview = preview_up(world.driver, order, world.host, reporter=world.reporter)
+    assert preview.beside == ()
+    assert preview.changes[:2] == ("remove node c003", "remove node web")
+    world.slurm.jobs["c001"] = "7"  # which is none of those that go
+    assert cluster_up(world.driver, order, world.host, reporter=world.reporter).changed == preview.changes
+    assert world.names == ["c000", "c001"]
+
+
+def test_a_node_whose_order_is_damaged_is_still_one_from_create_node(world: World) -> None:
     world.up(1)
-    assert world.names == ["c000", "web"]
+    world.create("c004", role="plain")
+    world.engine.nodes["c004"].labels[LABEL_ORDER] = "{"
+    world.up(1)
+    assert world.names == ["c000", "c004"]
 
 
 def test_down_leaves_images_and_foreign_things_only(world: World) -> None:

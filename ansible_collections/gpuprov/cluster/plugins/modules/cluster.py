@@ -44,6 +44,12 @@ options:
             - The module fails where a check fails.
         type: bool
         default: false
+    prune:
+        description:
+            - Whether to also remove nodes that the spec does not have and that M(gpuprov.cluster.node),
+              C(gpuprov create-node) or C(gpuprov clone) added. They stay by default.
+        type: bool
+        default: false
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
     - gpuprov.cluster.gpuprov.gpu_mode
@@ -112,6 +118,7 @@ ARGUMENTS: dict[str, Any] = {
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
     "verify": {"type": "bool", "default": False},
+    "prune": {"type": "bool", "default": False},
 }
 
 
@@ -125,7 +132,8 @@ def act(module: Module) -> dict[str, Any]:
     wanted = module.params
     order = ClusterOrder(
         file=Path(wanted["file"]) if wanted["file"] else None,
-        **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode", "verify")},
+        **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode")},
+        **{key: wanted[key] for key in ("verify", "prune")},
     )
     host = LocalHost()
     ensured = ensure_cluster(
