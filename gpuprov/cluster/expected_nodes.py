@@ -56,9 +56,10 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
     """
     access = node.labels.get(LABEL_ACCESS, "none")
     uuids = leased_uuids(node)
-    gpus = _expect_gpus(uuids, access, host)
+    gpus = _expect_gpus(node.name, uuids, access, host)
     return Expectation(
         node=node.name,
+        cluster=state.name,
         status=node.status,
         complete=node.complete,
         role=node.labels.get(LABEL_ROLE, "plain"),
@@ -94,7 +95,7 @@ def listed_gpus(seen: Observation) -> tuple[str, ...]:
     return tuple(gpu["uuid"] for gpu in ((seen.facts or {}).get("nvml") or {}).get("gpus", []))
 
 
-def _expect_gpus(uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovError | None) -> _Gpus:
+def _expect_gpus(node: str, uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovError | None) -> _Gpus:
     if not uuids or host is None:
         return _Gpus()
     if isinstance(host, GpuprovError):
@@ -106,7 +107,7 @@ def _expect_gpus(uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovEr
         return _Gpus(
             problem=HostProblem(
                 evidence=f"the node holds {', '.join(gone)}, which this host does not have; present: {there}",
-                fix="nvidia-smi -L; gpuprov cluster up    # assigns GPUs again",
+                fix=f"nvidia-smi -L; if it does not come back: gpuprov rm {node}; gpuprov cluster up",
             )
         )
     held = [units[uuid] for uuid in uuids]

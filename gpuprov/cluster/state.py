@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import SpecError, UsageError
-from gpuprov.core.names import fold
+from gpuprov.core.names import fold, name_cluster
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
 from gpuprov.spec.serialize import load_spec_json
 
@@ -142,6 +142,6 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
         raise UsageError(f"the cluster {state.name} has no node {', '.join(strangers)}", evidence=evidence, fix=fix)
     if not there:
         evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
-        fix = f"{verb} --cluster {others[0]}" if others else "gpuprov cluster up -n 4"
+        fix = f"{verb} --cluster {others[0]}" if others else name_cluster("gpuprov cluster up -n 4", state.name)
         raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)

@@ -10,6 +10,7 @@ from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
+from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.planes.registry import PLANES, planes_of
 
@@ -88,10 +89,10 @@ def _health(node: NodeState, work: str) -> str:
     if not node.ours:
         return ""
     if not node.complete:
-        return "unfinished: gpuprov cluster up"
+        return name_cluster("unfinished: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     if node.status != "running":
         return f"{node.status}: gpuprov start {node.name}"
     plane = PLANES.get(node.labels.get(LABEL_ROLE, ""))
     if work and plane and not plane.is_ready(work):
-        return f"{plane.title} reports {work}: gpuprov cluster up"
+        return name_cluster(f"{plane.title} reports {work}: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     return "ok"

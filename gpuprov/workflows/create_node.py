@@ -176,7 +176,7 @@ def _plan(
         raise UsageError(
             f"the address {design.address} is in use",
             evidence=f"something on {spec.network.bridge} that {driver.name} does not know responds at this address",
-            fix="choose another address: gpuprov list shows those of the nodes",
+            fix="choose another address; those of the nodes: gpuprov list",
         )
     return _NodePlan(spec=spec, networks=networks, design=design, image=image)
 
@@ -253,7 +253,7 @@ def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> dict
         raise UsageError(
             f"the private address {private.ip}, which belongs to {public.ip}, is in use",
             evidence=f"by {taken[str(private.ip)]}",
-            fix="choose another --addr: gpuprov list shows the addresses in use",
+            fix="choose another --addr; those in use: gpuprov list",
         )
     return {
         "both": {"eth0": public, "eth1": private},

@@ -69,7 +69,7 @@ def _find(driver: Driver, name: str) -> NodeState | None:
         raise NotOurs(
             f"{name} was not made by gpuprov and is left alone",
             evidence=f"{driver.name} has an instance {name}, {node.status}, without a gpuprov label",
-            fix="choose another name; gpuprov list shows the nodes",
+            fix="choose another name; the names in use: gpuprov list --all",
         )
     return node
 

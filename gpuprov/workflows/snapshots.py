@@ -39,7 +39,7 @@ def _restore(driver: Driver, node: NodeState, label: str, *, reporter: Reporter)
         raise UsageError(
             f"{name} has no snapshot {label}",
             evidence=f"snapshots: {', '.join(node.snapshots) or 'none'}",
-            fix=f"gpuprov snapshot {name} {label} creates one",
+            fix=f"create one: gpuprov snapshot {name} {label}",
         )
     with reporter.phase("restore"):
         driver.restore_node(name, label)

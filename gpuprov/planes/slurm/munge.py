@@ -21,7 +21,7 @@ _KEY_BYTES = 128
 _KEY_MIN_BYTES = 32  # of munge itself
 
 
-def read_key(driver: Driver, holders: Sequence[str]) -> bytes:
+def read_key(driver: Driver, holders: Sequence[str], *, cluster: str) -> bytes:
     """The cluster's key: that of the first node which has one, or a new one for a cluster without nodes.
 
     Raises:
@@ -43,7 +43,7 @@ def read_key(driver: Driver, holders: Sequence[str]) -> bytes:
     raise EngineError(
         f"{holders[0]} has no usable munge key, and neither does any other node",
         evidence=found,
-        fix="gpuprov cluster down, then up: the nodes cannot authenticate each other",
+        fix=f"gpuprov cluster down {cluster}  # then create it again: its nodes cannot authenticate each other",
     )
 
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import File
 from gpuprov.planes.base import Diagnostics, Plane, spec_of
@@ -57,7 +58,7 @@ class SlurmPlane(Plane):
                 f"cluster {spec.name} has no Slurm controller for {node} to join",
                 evidence=f"the controller would be {controller}, "
                 f"{'which is not a Slurm node' if there else 'but there is no such node'}",
-                fix="use --role plain" if there else "gpuprov cluster up -n 4, or --role plain",
+                fix=_way_to_a_controller(state, controller),
             )
         stopped = [one for one in state.nodes_of(NAME) if one.name == controller and one.status != "running"]
         if stopped:
@@ -78,14 +79,14 @@ class SlurmPlane(Plane):
             raise UsageError(
                 f"cluster {crew.spec.name} has Slurm nodes, but no controller",
                 evidence=f"{controller} would be it and {f'has the role {role!r:.60}' if role else 'does not exist'}",
-                fix=f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up --name {crew.spec.name}",
+                fix=name_cluster(f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up", crew.spec.name),
             )
         files = render_slurm(crew.spec, controller, members, machine)
         owner = munge.find_owner(state.nodes_of(NAME), image)
         if owner:
             # the controller first: a key that somebody changed elsewhere is the wrong one
             holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != controller, name))
-            files += (munge.key_file(munge.read_key(driver, holders), owner),)
+            files += (munge.key_file(munge.read_key(driver, holders, cluster=state.name), owner),)
         # the image's slurmctld starts only where this is
         mark = File(path=slurm_path("controller_mark"), content=b"")
 
@@ -99,7 +100,7 @@ class SlurmPlane(Plane):
         controller = controller_name(spec_of(state))
         nodes = state.nodes_of(NAME)
         staying = [node.name for node in nodes if node.name not in names]
-        if for_good and controller in names and staying:
+        if for_good and staying and controller in {node.name for node in nodes} & set(names):
             raise UsageError(
                 f"{controller} is the Slurm controller of cluster {state.name}",
                 evidence=f"its other nodes: {', '.join(staying)}",
@@ -182,7 +183,7 @@ class SlurmPlane(Plane):
             raise EngineError(
                 f"cluster {state.name} has no Slurm controller",
                 evidence=f"it would be {name}, which does not exist",
-                fix="gpuprov cluster up",
+                fix=name_cluster("gpuprov cluster up", state.name),
             )
         return found
 
@@ -190,6 +191,14 @@ class SlurmPlane(Plane):
         """A job on every node, and one with a GPU."""
         srun = partial("gpuprov exec {} -- srun {}".format, nodes[0])
         return (srun(f"-N{len(nodes)} hostname"), srun("--gres=gpu:1 python3 -m smoke_kernels matmul"))
+
+
+def _way_to_a_controller(state: ClusterState, controller: str) -> str:
+    """What to type where a cluster has no Slurm nodes; it gets a controller only if they are what its spec is about."""
+    recorded = state.spec
+    if state.node(controller) or (recorded and recorded.nodes.role != NAME):
+        return "use --role plain"
+    return name_cluster(f"gpuprov cluster up{'' if recorded else ' -n 4'}, or use --role plain", state.name)
 
 
 def controller_name(spec: ClusterSpec) -> str:
