@@ -477,6 +477,7 @@ STATES: dict[str, tuple[Argv | Callable[[Stage], object], ...]] = {
     "slurm-gres": (lambda stage: stage.world.engine.nodes["c001"].files.pop(CONF),),
     "leftovers": (unfinish,),
     "ansible-node-gone": (lambda stage: stage.world.engine.nodes.pop("c001"),),
+    "recorded-spec": (damage_spec,),
     "munge-credential": (lambda stage: stage.world.engine.nodes["c001"].files.pop("/etc/munge/munge.key"),),
 }
 
@@ -526,23 +527,23 @@ def test_what_is_suggested_helps(case: Case, stage: Stage, ledger: Ledger) -> No
         parse(argv)
         if argv[0] not in PARSED:
             code, new, _ = stage.follow(argv)
-            assert code == 0 or (new and new != what), f"{argv}: {new}"
-            ledger.add("suggestion", where=case.site, command=" ".join(argv), helps=True)
+            helped = code == 0 or bool(new and new != what)
+            ledger.add("suggestion", error=case.site, command=shown(argv), helped=helped)
+            assert helped, f"{argv}: {new}"
     if case.cures:
         code, new, _ = stage.type(case.argv)
         assert code == 0, new
 
 
-def test_every_suggestion_has_a_case_or_a_reason_why_not(ledger: Ledger) -> None:
+def shown(argv: Sequence[str]) -> str:
+    return f"gpuprov {' '.join(argv)}"
+
+
+def test_every_suggestion_has_a_case_or_a_reason_why_not() -> None:
     tried = {site_of(case) for case in CASES}
-    left = []
-    for site in find_sites():
-        if site in tried or not commands(site.sample) or site.file.startswith("core/catalogue.json"):
-            continue
-        if any(str(site).startswith(prefix) for prefix in REASONS):
-            ledger.add("suggestion", where=str(site), command="", helps=None)
-        else:
-            left.append(str(site))
+    here = [site for site in find_sites() if not site.file.startswith("core/catalogue.json") and commands(site.sample)]
+    left = [str(site) for site in here if site not in tried]
+    left = [text for text in left if not text.startswith(tuple(REASONS))]
     assert left == []
     assert [prefix for prefix in REASONS if not any(str(site).startswith(prefix) for site in find_sites())] == []
 
@@ -578,5 +579,5 @@ def test_what_the_catalogue_says_helps(name: str, situation: str, stage: Stage, 
         if argv[0] in PARSED:
             continue
         code, what, _ = stage.follow(argv)
+        ledger.add("suggestion", error=f"{name} {situation}".strip(), command=shown(argv), helped=code == 0)
         assert code == 0, f"{argv}: {what}"
-        ledger.add("suggestion", where=f"{name} {situation}".strip(), command=" ".join(argv), helps=True)

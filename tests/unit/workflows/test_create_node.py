@@ -322,7 +322,7 @@ def test_slurm_whose_controller_was_removed(world: World) -> None:
     del world.engine.nodes["c000"]
     with pytest.raises(UsageError, match="cluster lab has Slurm nodes, but no controller") as caught:
         world.create("c002")
-    assert caught.value.fix == "gpuprov cluster up --name lab"
+    assert caught.value.fix == "gpuprov cluster up"
     world.up(2)
     world.create("c002")
     assert "NodeName=c002" in world.file("c000", "/etc/slurm/slurm.conf")
@@ -333,4 +333,4 @@ def test_a_controller_whose_role_was_changed_is_said(world: World) -> None:
     world.engine.nodes["c000"].labels[LABEL_ROLE] = "plain"
     with pytest.raises(UsageError, match="no controller") as caught:
         world.up(2)
-    assert caught.value.fix == "gpuprov rm c000; gpuprov cluster up --name lab"
+    assert caught.value.fix == "gpuprov rm c000; gpuprov cluster up"
