@@ -28,13 +28,15 @@ _ENDS = r",|;|\)| \(|\n| +#| && | \|\| | \| |: |`"
 _NO_ARTICLE = r"(?<![\w./-])(?<!\ba )(?<!\bA )(?<!no )(?<!the )(?<!not )"
 _COMMAND = re.compile(rf"""{_NO_ARTICLE}gpuprov ((?:'[^']*'|"[^"]*"|(?!{_ENDS}).)+)""")
 # What stands for a word that the reader knows
-READERS = {"NODE": "c001", "NAME": "web", "NEW": "copy", "CLUSTER": "lab", "PLAYBOOK": "site.yml"}
+READERS = {"NODE": "c001", "NAME": "web", "NEW": "copy", "CLUSTER": "lab", "PLAYBOOK": "site.yml", "PORT": "8080"}
 # What may stand for an expression of the source; `c001` for any other
 _SAMPLES = {
     **dict.fromkeys(("kernel", "order.kernel", "self.kernel"), "matmul"),
     **dict.fromkeys(("engine", "engines[-1]", "door.name", "holder.engine", "driver.name"), "lxd"),
     **dict.fromkeys(("owner", "spec.name", "state.name", "cluster", "report.cluster"), "lab"),
-    **dict.fromkeys(("exposure.host_port", "xid", "__version__", "version", "machine or name"), "79"),
+    **dict.fromkeys(
+        ("exposure.host_port", "exposure.node_port", "xid", "__version__", "version", "machine or name"), "79"
+    ),
     "again": "expose c001 8080",
     "self._kind": "bundle",
     "instead": "--level full",
