@@ -95,10 +95,13 @@ def plan_repairs(
 
 
 def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterState) -> None:
-    """Write what was asked for onto the cluster's network, if it is not there yet."""
+    """Write what was asked for onto the cluster's network, if it is not there yet, and take away what others have."""
     network = next((found for found in state.own_networks if found.name == spec.network.bridge), None)
     if network is None or network.labels.get(LABEL_SPEC) != text:
         driver.set_network_labels(spec.network.bridge, {LABEL_SPEC: text})
+    for found in state.own_networks:
+        if found.name != spec.network.bridge and found.labels.get(LABEL_SPEC):
+            driver.set_network_labels(found.name, {LABEL_SPEC: ""})
 
 
 def attach(spec: ClusterSpec, name: str, addresses: Mapping[str, IPv4Interface]) -> tuple[Attachment, ...]:

@@ -201,3 +201,15 @@ def test_what_create_node_was_asked_for_is_read_back_or_is_nothing() -> None:
 def test_a_recorded_spec_of_this_version_is_not_damaged(lab: Typed) -> None:
     recorded = lab.world.engine.networks["gpbr0"].labels[LABEL_SPEC]
     assert dump_spec(replace(lab.world.spec(2), name="lab"))[:20] == recorded[:20]
+
+
+def test_a_damaged_record_on_a_network_of_before_does_not_come_back(
+    lab: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage_spec(lab.world, DAMAGED_SPECS["newer"])
+    with (tmp_path / "lab.yaml").open("a") as file:
+        file.write("network: {bridge: other0, subnet: 10.0.9.0/24}\n")
+    up = ("cluster", "up", "--name", "lab", "-f", str(tmp_path / "lab.yaml"), "--no-verify")
+    lab(("rm", "web"), capsys)
+    lab(up, capsys)
+    assert "unchanged" in lab(up[:4] + up[-1:], capsys)
