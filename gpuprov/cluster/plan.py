@@ -238,7 +238,9 @@ def _spec_of(node: NodeState | None, spec: ClusterSpec) -> ClusterSpec:
 
 def _kept_lease(name: str, spec: ClusterSpec, node: NodeState | None) -> LeaseRequest | None:
     """What a node that create-node made was given, exclusive or shared, none too; None for the cluster's own nodes."""
-    if node is None or not (node.labels.get(LABEL_ORDER) or number_of_name(name, prefix=spec.nodes.prefix) is None):
+    number = number_of_name(name, prefix=spec.nodes.prefix)
+    own = number is not None and number < spec.nodes.count
+    if node is None or (own and not read_order(node)):
         return None
     held = leased_uuids(node)
     sharing = sharing_of(node) if node.labels.get(LABEL_SHARING) else spec.gpus.sharing

@@ -61,7 +61,7 @@ def renew_cluster(driver: Driver, name: str, *, reporter: Reporter) -> tuple[str
     """Bring one cluster's running nodes to its files, unless a plane of it cannot take them now."""
     state = observe_cluster(driver, name)
     if isinstance(state.recorded, SpecError):
-        reporter.warn(f"the other nodes' files are not updated: {state.recorded.what}; {state.recorded.fix}")
+        reporter.warn(f"the nodes' files are not updated: {state.recorded.what}; {state.recorded.fix}")
         return ()
     complete = [node for node in state.nodes if node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB]
     crew = Crew(spec=spec_of(state), members=tuple(present_member(node) for node in complete))

@@ -40,7 +40,7 @@ def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:
         spec = decode_spec(parse_json(text), decoder)
     except (ValueError, RecursionError) as error:
         decoder.problems.append(Problem(path=WHOLE, message=f"not JSON: {error}"))
-    if spec is not None and spec.name != cluster:
+    if spec is not None and spec.name != cluster and not decoder.problems:
         decoder.problems.append(Problem(path="name", message=f"is {spec.name[:60]!r}", allowed=cluster))
     if spec is None or decoder.problems:
         raise SpecError(

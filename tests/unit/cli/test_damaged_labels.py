@@ -127,7 +127,7 @@ def test_other_nodes_files_are_not_written_from_a_guess(lab: Typed, capsys: pyte
     lab.world.engine.faults.clear()
     capsys.readouterr()
     assert main(("rm", "web"), host=lab.world.host) == 0
-    assert "the other nodes' files are not updated: the spec recorded with cluster lab" in capsys.readouterr().err
+    assert "the nodes' files are not updated: the spec recorded with cluster lab" in capsys.readouterr().err
     assert lab.world.file("c000", "/etc/hosts") == before
     assert ("delete_node", "web") in lab.world.steps()
 

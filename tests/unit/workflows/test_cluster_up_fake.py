@@ -9,7 +9,16 @@ import pytest
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, SpecError, TimedOut, UsageError
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ORDER, LABEL_SPEC, NetworkState
+from gpuprov.drivers.base import (
+    LABEL_ADDRESS,
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    LABEL_GPUS,
+    LABEL_ORDER,
+    LABEL_SHARING,
+    LABEL_SPEC,
+    NetworkState,
+)
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
@@ -172,10 +181,21 @@ def test_nodes_of_create_node_go_when_that_is_asked_for(world: World) -> None:
 
 def test_a_node_whose_order_is_damaged_is_still_one_from_create_node(world: World) -> None:
     world.up(1)
-    world.create("c004", role="plain")
+    world.create("c004", role="plain", gpus="2")
     world.engine.nodes["c004"].labels[LABEL_ORDER] = "{"
+    held = world.engine.nodes["c004"].labels[LABEL_GPUS]
     world.up(1)
     assert world.names == ["c000", "c004"]
+    assert world.engine.nodes["c004"].labels[LABEL_GPUS] == held
+
+
+def test_a_node_of_the_spec_with_damaged_labels_gets_what_the_spec_says(world: World) -> None:
+    world.up(2)
+    before = dict(world.engine.nodes["c001"].labels)
+    world.engine.nodes["c001"].labels |= {LABEL_ORDER: "{", LABEL_GPUS: ",,", LABEL_SHARING: "x", LABEL_ADDRESS: "999"}
+    world.up(2)
+    assert {**world.engine.nodes["c001"].labels, LABEL_ORDER: ""} == {**before, LABEL_ORDER: ""}
+    assert world.up(2).unchanged
 
 
 def test_down_leaves_images_and_foreign_things_only(world: World) -> None:
