@@ -34,9 +34,8 @@ _SAMPLES = {
     **dict.fromkeys(("kernel", "order.kernel", "self.kernel"), "matmul"),
     **dict.fromkeys(("engine", "engines[-1]", "door.name", "holder.engine", "driver.name"), "lxd"),
     **dict.fromkeys(("owner", "spec.name", "state.name", "cluster", "report.cluster"), "lab"),
-    **dict.fromkeys(
-        ("exposure.host_port", "exposure.node_port", "xid", "__version__", "version", "machine or name"), "79"
-    ),
+    **dict.fromkeys(("__version__", "version", "machine or name", "xid"), "79"),
+    **dict.fromkeys(("GOOD_POOL_GIB", "exposure.host_port", "exposure.node_port"), "79"),
     "again": "expose c001 8080",
     "self._kind": "bundle",
     "instead": "--level full",

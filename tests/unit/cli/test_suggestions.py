@@ -457,6 +457,7 @@ REASONS = {
     "verify/junit.py": "the name of a test suite",
     "verify/smoke_result.py: gpuprov smoke {order.kernel}": "a kernel that fails: tests/unit/workflows/test_smoke.py",
     "workflows/bundle.py": "the first line of a bundle",
+    "workflows/prepare_host.py": "prepares this machine: tests/unit/workflows/test_prepare_host.py",
     "workflows/smoke.py: gpuprov smoke {kernel}": "the verb of what cluster/state.py says",
     "workflows/smoke.py: nvidia-smi": "CUDA has no device: tests/unit/workflows/test_smoke.py",
     "workflows/verify.py: gpuprov verify": "the verb of what cluster/state.py says",
