@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import spec_of_options, spec_options
+from gpuprov.cli.job_options import job_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.planes.leaving import JobsPolicy
 
 
 @click.command()
 @spec_options
 @click.option("--keep-on-failure", is_flag=True, help="If the run fails, keep what it created, for inspection.")
 @click.option("--verify/--no-verify", default=True, help="Verify the nodes once they are up, if anything changed.")
+@job_options
 @click.pass_obj
-def command(session: Session, /, **wanted: object) -> int:
+def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int:
     """Create, grow, shrink or repair a cluster.
 
-    Without -f, the command starts from the spec that is recorded with the cluster; options override it.
+    Without -f, the command starts from the spec that is recorded with the cluster; options override it. Refused while
+    jobs run on nodes that it would remove or restart.
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
@@ -29,7 +33,8 @@ def command(session: Session, /, **wanted: object) -> int:
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
     driver, spec = spec_of_options(session.host, wanted)
-    order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
+    keep, verify = bool(wanted["keep_on_failure"]), bool(wanted["verify"])
+    order = UpOrder(spec=spec, keep_on_failure=keep, verify=verify, policy=policy)
     result = cluster_up(driver, order, session.host, reporter=session.reporter)
     rows = cluster_rows(driver, spec.name)
     text = ["\n".join(result.changed) or "unchanged"]

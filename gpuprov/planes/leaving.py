@@ -286,10 +286,11 @@ def _go_on_blindly(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPol
 
 
 def _busy(jobs: Sequence[Job], leaves: Sequence[Leave]) -> UsageError:
+    wait = "--drain to wait for them, or with " if any(job.place for job in jobs) else ""
     return UsageError(
         f"jobs would end with {_names(leaves)}",
         evidence=_listed(jobs),
-        fix="repeat the command with --drain to wait for them, or with --force to end them",
+        fix=f"repeat the command with {wait}--force to end them",
     )
 
 

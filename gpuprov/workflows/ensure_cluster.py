@@ -39,7 +39,7 @@ def ensure_cluster(
     before = cluster_rows(driver, spec.name)
     if check:
         return BeforeAfter(changed=plan_up(driver, spec, host, reporter=reporter), before=before, after=before)
-    result = cluster_up(driver, UpOrder(spec=spec, verify=order.verify), host, reporter=reporter)
+    result = cluster_up(driver, UpOrder(spec=spec, verify=order.verify, policy=order.policy), host, reporter=reporter)
     return BeforeAfter(
         changed=result.changed, before=before, after=cluster_rows(driver, spec.name), report=result.report
     )
@@ -53,4 +53,5 @@ def _absent(driver: Driver, order: ClusterOrder, host: Host, reporter: Reporter,
         nodes = [f"removed node {node.name}" for node in state.nodes]
         networks = [f"removed network {network.name}" for network in state.own_networks]
         return BeforeAfter(changed=(*nodes, *networks), before=before, after=before)
-    return BeforeAfter(changed=cluster_down(driver, name, host, reporter=reporter).changed, before=before)
+    done = cluster_down(driver, name, host, reporter=reporter, policy=order.policy)
+    return BeforeAfter(changed=done.changed, before=before)
