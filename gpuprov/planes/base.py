@@ -149,15 +149,18 @@ class Plane:
             UsageError: The nodes that stay could not work without one of them.
         """
 
-    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+    def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """The nodes that a run of gpuprov held and that was killed before it released them, as far as one can tell."""
+        return ()
+
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> None:
         """Have no more work begin on nodes until `release`, also that of a later process where this one is killed.
 
-        What somebody else keeps from work stays his. Returns the nodes, of all, that a killed process has left so.
+        What somebody else keeps from work stays his.
 
         Raises:
             GpuprovError: It could not be done.
         """
-        return ()
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """The work that would end with nodes.

@@ -147,6 +147,11 @@ def leaving(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, repo
         yield hold.told
 
 
+def find_abandoned(driver: Driver, state: ClusterState) -> tuple[str, ...]:
+    """The nodes that a killed run has left held."""
+    return tuple(name for plane in PLANES.values() for name in plane.abandoned(driver, state))
+
+
 class _Hold:
     """What keeps work from nodes, for as long as its block lasts."""
 
@@ -155,7 +160,6 @@ class _Hold:
         self.told: list[str] = []
         self._driver = driver
         self._reporter = reporter
-        self._parts = [(plane, leave) for leave in leaves for plane in PLANES.values()]
         self._abandoned: set[str] = set()
         self._begun = False
 
@@ -165,15 +169,24 @@ class _Hold:
         Raises:
             UsageError: It could not be done, and the policy does not say to go on.
         """
-        for plane, leave in self._parts:
+        for leave in self.leaves:
+            self._abandoned.update(find_abandoned(self._driver, leave.state))
+        self._begun = bool(self._abandoned)
+        try:
+            for leave in self.leaves:
+                if leave.ending.nodes:
+                    self._hold(leave)
+        except GpuprovError as error:
+            _go_on_blindly(error, self.leaves, policy, reporter=self._reporter)
+
+    def _hold(self, leave: Leave) -> None:
+        for plane in PLANES.values():
             begun, self._begun = self._begun, True  # before: Ctrl-C may come when the plane has done it
             try:
-                self._abandoned.update(plane.hold(self._driver, leave.state, leave.ending.nodes))
-            except GpuprovError as error:
+                plane.hold(self._driver, leave.state, leave.ending.nodes)
+            except GpuprovError:
                 self._begun = begun
-                if leave.ending.nodes:
-                    _go_on_blindly(error, self.leaves, policy, reporter=self._reporter)
-        self._begun = bool(self._abandoned) or (self._begun and any(leave.ending.nodes for leave in self.leaves))
+                raise
 
     def __enter__(self) -> _Hold:  # noqa: PYI034 - Self needs Python 3.11
         return self

@@ -26,9 +26,9 @@ from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
-from gpuprov.planes.base import Crew, Departure
+from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
-from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving, refuse_busy
+from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, find_abandoned, leaving, refuse_busy
 from gpuprov.planes.registry import check_spec, plane_of
 from gpuprov.planes.renew import renew_nodes
 from gpuprov.spec.serialize import dump_spec
@@ -133,7 +133,8 @@ def plan_up(driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter
     refuse_busy(driver, aim.leaves, SPARE_JOBS)
     files = gather_files(driver, _crew(aim), aim.state, {})
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
-    return (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)))
+    released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
+    return (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
 
 
 def _aim(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus) -> _Aim:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import GpuprovError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.planes.base import Departure
@@ -61,5 +62,13 @@ def remove_nodes(
         if present:
             with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("remove"):
                 delete_nodes(driver, present, reporter=reporter)
-        renewed = renew_clusters(driver, clusters, reporter=reporter)  # also what a killed run has not told the others
+        renewed: tuple[str, ...] = ()
+        try:
+            renewed = renew_clusters(
+                driver, clusters, reporter=reporter
+            )  # also what a killed run has not told the others
+        except GpuprovError as error:
+            if not policy.force:
+                raise
+            reporter.warn(f"the other nodes have not been told: {error.what}: {error.evidence}; gpuprov cluster up")
     return Outcome(changed=(*(f"removed {name}" for name in present), *renewed))

@@ -73,6 +73,7 @@ class SlurmInNodes:
             return self._shell(command)
         if argv[:2] == ("systemctl", "restart"):
             self.restarted.append((command.node.name, argv[2]))
+            self.broken = self.broken and argv[2] != "slurmctld"
             self.start(command.node)
             return said("")
         commands = {"sinfo": self._sinfo, "squeue": self._squeue, "scontrol": self._scontrol, "scancel": self._scancel}

@@ -94,10 +94,17 @@ class SlurmPlane(Plane):
                 fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
             )
 
-    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+    def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """Those that are drained with the reason of a process that is gone."""
+        controller = _running_controller(state)
+        words = daemons.node_words(driver, controller) if controller else {}
+        return tuple(name for name, word in words.items() if word.abandoned)
+
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> None:
         """Drain them; without a controller no job starts anyhow."""
         controller = _running_controller(state)
-        return jobs.hold(driver, controller, names) if controller else ()
+        if controller:
+            jobs.hold(driver, controller, names)
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """Every job, also those that wait, where the controller's disk goes; the processes where no controller runs."""
