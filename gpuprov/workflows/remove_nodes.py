@@ -63,10 +63,8 @@ def remove_nodes(
             with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("remove"):
                 delete_nodes(driver, present, reporter=reporter)
         renewed: tuple[str, ...] = ()
-        try:
-            renewed = renew_clusters(
-                driver, clusters, reporter=reporter
-            )  # also what a killed run has not told the others
+        try:  # where nothing is removed as well: a killed run may not have told the others
+            renewed = renew_clusters(driver, clusters, reporter=reporter)
         except GpuprovError as error:
             if not policy.force:
                 raise
