@@ -9,7 +9,7 @@ from gpuprov.core.process import describe_owner, is_gone
 from gpuprov.planes.base import Job
 
 FORMAT = "%N %T %u %E"
-HELD = "gpuprov lets no jobs start; process "  # and which one: how a drain of ours is told from an administrator's
+HELD = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
 STOPPED = "stopped by gpuprov"  # for a node that is away; Slurm takes it back when it registers
 STARTED = "running,completing,configuring,suspended,stopped,resizing,signaling,stage_out"
 WAITING = "pending"

@@ -322,7 +322,7 @@ def test_a_drain_of_another_run_that_goes_on_stays(world: World) -> None:
 
     def meanwhile() -> None:
         world.slurm.drains["c002"].reason = world.slurm.drains["c002"].reason.replace(" 0", " 1")
-        world.slurm.drains["c001"] = Drain(reason="gpuprov lets no jobs start; process elsewhere b n 1 1")
+        world.slurm.drains["c001"] = Drain(reason="drained by gpuprov; process elsewhere b n 1 1")
         world.create("web", role="plain")  # a run of its own, whose `wait_ready` sees both
         assert "c001" in world.slurm.drains
         world.slurm.queue.clear()
