@@ -122,24 +122,27 @@ def drained(
 
 
 @contextmanager
-def leaving(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, reporter: Reporter) -> Iterator[list[str]]:
-    """Have no job start on nodes, refuse if one runs there, and have them take jobs again after the block.
+def leaving(
+    driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, reporter: Reporter, stopping: bool = False
+) -> Iterator[list[str]]:
+    """Have no job start on nodes, and refuse if one runs there; where the block fails, have them take jobs again.
 
-    Nodes that are gone by then are left as they are: the configuration that follows does not have them.
+    Where it ends well, `Plane.wait_ready` has them take jobs again, and the next configuration has none that are gone.
 
     Args:
         driver: The engine.
         leaves: Which nodes.
         policy: What becomes of jobs.
         reporter: Is told whose jobs end.
+        stopping: Whether the nodes stay and do not run afterwards: nobody waits for them to be ready.
 
     Yields:
-        A list to which is added, once the block has ended, a line for each node that a killed run had held.
+        A list to which is added, where nodes were `stopping`, a line for each node that a killed run had held.
 
     Raises:
         UsageError: Somebody works on one of them, or nobody can tell, and the policy does not say to go on.
     """
-    hold = _Hold(driver, leaves, reporter)
+    hold = _Hold(driver, leaves, reporter, always=stopping)
     with hold:
         hold.take(policy)
         if any(leave.ending.nodes for leave in leaves):
@@ -153,10 +156,11 @@ def find_abandoned(driver: Driver, state: ClusterState) -> tuple[str, ...]:
 
 
 class _Hold:
-    """What keeps work from nodes, for as long as its block lasts."""
+    """What keeps work from nodes, for as long as its block lasts; with `always`, no longer than that."""
 
-    def __init__(self, driver: Driver, leaves: Sequence[Leave], reporter: Reporter) -> None:
+    def __init__(self, driver: Driver, leaves: Sequence[Leave], reporter: Reporter, *, always: bool = True) -> None:
         self.leaves = leaves
+        self._always = always
         self.told: list[str] = []
         self._driver = driver
         self._reporter = reporter
@@ -194,8 +198,8 @@ class _Hold:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let the nodes that are there take work again, whatever has happened."""
-        if self._begun:
+        """Let the nodes that are there take work again."""
+        if self._begun and (self._always or kind is not None):
             try:
                 to_its_end(self._release)
             except GpuprovError as problem:

@@ -53,7 +53,7 @@ def stop_nodes(
         leaves = look()
         nodes = [node for leave in leaves for node in leave.state.nodes if node.name in names]
         running = [node.name for node in nodes if node.status != "stopped"]
-        with leaving(driver, leaves, policy, reporter=reporter) as released:
+        with leaving(driver, leaves, policy, reporter=reporter, stopping=True) as released:
             if running:
                 with reporter.phase("stop"):
                     each(driver.stop_node, running)
