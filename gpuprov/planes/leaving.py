@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 SETTLE_S = 5.0  # a job that has ended is Slurm's for a moment longer, while it cleans up
 _LOOK_S = 2.0
-_SHOWN = 20
+_SHOWN = 20  # jobs in an error
+_NAMED = 200  # jobs of which each that ends has a line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,8 +228,10 @@ def _settle(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, repo
         return
     if not policy.force:
         raise _busy(found, leaves)
-    for job in found:
+    for job in found[:_NAMED]:
         reporter.warn(f"ending job {job}")
+    if len(found) > _NAMED:
+        reporter.warn(f"ending {len(found) - _NAMED} more jobs")
     try:
         again = [number for leave in leaves for number in _end_jobs(driver, leave)]
     except GpuprovError as error:

@@ -126,11 +126,13 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     return UpResult(changed=changed, report=report)
 
 
-def plan_up(driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter) -> tuple[str, ...]:
+def plan_up(
+    driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+) -> tuple[str, ...]:
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
     check_spec(spec)
     aim = _aim(driver, spec, host, find_gpus(host, spec.gpus.mode, reporter=reporter))
-    refuse_busy(driver, aim.leaves, SPARE_JOBS)
+    refuse_busy(driver, aim.leaves, policy)
     files = gather_files(driver, _crew(aim), aim.state, {})
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]

@@ -38,7 +38,8 @@ def ensure_cluster(
     spec = resolve_spec(driver, order)
     before = cluster_rows(driver, spec.name)
     if check:
-        return BeforeAfter(changed=plan_up(driver, spec, host, reporter=reporter), before=before, after=before)
+        planned = plan_up(driver, spec, host, reporter=reporter, policy=order.policy)
+        return BeforeAfter(changed=planned, before=before, after=before)
     result = cluster_up(driver, UpOrder(spec=spec, verify=order.verify, policy=order.policy), host, reporter=reporter)
     return BeforeAfter(
         changed=result.changed, before=before, after=cluster_rows(driver, spec.name), report=result.report
