@@ -91,9 +91,9 @@ class _Aim:
 
     @property
     def leaves(self) -> list[Leave]:
-        """The nodes that are to be removed or restarted."""
+        """The nodes that are to be removed or restarted, if there are any."""
         departure = Departure(nodes=(*self.plan.remove, *self.plan.restart), lost=self.plan.remove)
-        return [Leave(state=self.state, departure=departure)]
+        return [Leave(state=self.state, departure=departure)] if departure.nodes else []
 
 
 def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpResult:
@@ -165,30 +165,28 @@ def _carry_out(run: NodeRun, aim: _Aim, policy: JobsPolicy) -> tuple[str, ...]:
         for role in sorted({design.role for design in plan.create})
     }
     files = gather_files(driver, _crew(aim), aim.state, images)
-    _remove_and_repair(run, aim, policy)
-    if plan.create or plan.start:
-        with reporter.phase("nodes"):
-            boot_nodes(driver, plan.start, reporter=reporter)
-            _create(run, aim, images, files.of)
-    old = [design.name for design in (*plan.keep, *plan.repair)]
-    renewed = renew_nodes(driver, files, old, new=[design.name for design in plan.create], reporter=reporter)
+    with leaving(driver, aim.leaves, policy, reporter=reporter):
+        _remove_and_repair(run, aim)
+        if plan.create or plan.start:
+            with reporter.phase("nodes"):
+                boot_nodes(driver, plan.start, reporter=reporter)
+                _create(run, aim, images, files.of)
+        old = [design.name for design in (*plan.keep, *plan.repair)]
+        renewed = renew_nodes(driver, files, old, new=[design.name for design in plan.create], reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), aim.state)
     return (*plan.lines(), *renewed)
 
 
-def _remove_and_repair(run: NodeRun, aim: _Aim, policy: JobsPolicy) -> None:
-    """What may end jobs; a node that is made again under its name takes jobs once it is ready."""
+def _remove_and_repair(run: NodeRun, aim: _Aim) -> None:
+    """What may end jobs."""
     driver, reporter, plan = run.driver, run.reporter, aim.plan
-    if not plan.remove and not plan.repair:
-        return
-    with leaving(driver, aim.leaves, policy, reporter=reporter):
-        if plan.remove:
-            with reporter.phase("remove"):
-                delete_nodes(driver, plan.remove, reporter=reporter)
-        if plan.repair:
-            with reporter.phase("repair"):
-                settings = [name for name, drift in plan.drift.items() if drift.settings]
-                repair_nodes(driver, plan.repair, settings=settings, restart=plan.restart, reporter=reporter)
+    if plan.remove:
+        with reporter.phase("remove"):
+            delete_nodes(driver, plan.remove, reporter=reporter)
+    if plan.repair:
+        with reporter.phase("repair"):
+            settings = [name for name, drift in plan.drift.items() if drift.settings]
+            repair_nodes(driver, plan.repair, settings=settings, restart=plan.restart, reporter=reporter)
 
 
 def _create(

@@ -46,10 +46,11 @@ def restore(
 
     with drained(driver, look, policy, reporter=reporter), host.lock(reporter):
         leaves, node = look(), _get_with(driver, name, label)
-        with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("restore"):
-            driver.restore_node(name, label)
         clusters = {node.labels[LABEL_CLUSTER]} if node.status == "running" else set()
-        renewed = renew_clusters(driver, clusters, reporter=reporter)
+        with leaving(driver, leaves, policy, reporter=reporter):
+            with reporter.phase("restore"):
+                driver.restore_node(name, label)
+            renewed = renew_clusters(driver, clusters, reporter=reporter)
     return Outcome(changed=(f"restored {name} to {label}", *renewed))
 
 

@@ -185,7 +185,7 @@ def test_an_engine_that_replaces_nodes_restarts_them_by_name_and_not_under_a_job
         ):
             with pytest.raises(UsageError, match="jobs would end with c001") as refused:
                 run()
-            assert refused.value.evidence == "17 on c001"
+            assert refused.value.evidence == "job 17 of alice (train) on c001"
         assert world.engine.dump() == changed
         world.slurm.jobs.clear()
     planned = plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)

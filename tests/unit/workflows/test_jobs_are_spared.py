@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.drivers.base import ExecResult
+    from tests.fakes.engine import Command
     from tests.fakes.world import World
 
     Verb = Callable[[World, JobsPolicy], object]
@@ -263,6 +265,34 @@ def test_a_story_that_fails_lets_its_nodes_work_again(world: World) -> None:
         stop(world, SPARE_JOBS)
     assert holders(world) == {}
     assert world.slurm.down == set()
+
+
+def test_a_story_that_fails_later_does_too(world: World) -> None:
+    world.up(3)
+    world.engine.nodes["c002"].privileged = True
+    world.engine.faults.raise_at(UsageError("no", evidence="e", fix="f"), "create_node")
+    with pytest.raises(UsageError, match="no"):
+        world.up(4)
+    assert not world.engine.nodes["c002"].privileged
+    assert holders(world) == {}
+
+
+def test_a_controller_that_hangs_does_not_keep_force_from_going_on(world: World) -> None:
+    world.up(3)
+
+    def hang(command: Command) -> ExecResult:
+        if command.argv[0] in ("sinfo", "squeue", "scontrol") or "sinfo" in command.argv[-1]:
+            raise TimedOut("it did not finish", evidence="no output", fix="gpuprov shell c000")
+        return world.slurm(command)
+
+    world.engine.answer = hang
+    assert "it did not finish" in refused(world, stop).evidence
+    stop(world, FORCE)
+    assert world.engine.nodes["c002"].status == "stopped"
+    rm(world, FORCE)
+    assert "c002" not in world.names
+    down(world, FORCE)
+    assert world.names == []
 
 
 def test_what_a_job_leaves_behind_is_waited_for_and_no_job(world: World) -> None:
