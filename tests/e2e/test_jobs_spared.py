@@ -89,8 +89,8 @@ def made(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactor
 def bay(made: Bay) -> Iterator[Bay]:
     """Three idle nodes before and after each test, and an empty queue."""
     yield made
-    made.gpuprov(*made.up(3, "--force"))
     made.slurm("scancel", "--user=root")
+    made.gpuprov(*made.up(3, "--force"))
     made.wait(lambda: not made.slurm("squeue", "-h"), "the queue to be empty", seconds=60)
     assert {made.state(made.place.node(number)) for number in range(3)} == {"idle"}
 

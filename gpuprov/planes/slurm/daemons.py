@@ -73,10 +73,16 @@ def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: 
 def resume(driver: Driver, controller: str, names: Sequence[str]) -> None:
     """Have nodes that run take jobs again.
 
+    `state=resume` is for those that are DOWN as well: Slurm takes a node for silent after it, until the next ping.
+
     Raises:
         EngineError: Slurm refused.
     """
-    tell(driver, controller, ["scontrol", "update", f"nodename={','.join(names)}", "state=resume"])
+    tell(driver, controller, ["scontrol", "update", f"nodename={','.join(names)}", "state=undrain"])
+    words = node_words(driver, controller)
+    down = [name for name in names if name in words and words[name].state.startswith("down")]
+    if down:
+        tell(driver, controller, ["scontrol", "update", f"nodename={','.join(down)}", "state=resume"])
 
 
 def tell(driver: Driver, controller: str, argv: Sequence[str]) -> str:
