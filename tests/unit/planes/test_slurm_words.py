@@ -39,6 +39,7 @@ def test_nodes_with_their_reasons() -> None:
         ("drained", "slurm", "gres/gpu count reported lower than configured (0 < 1)", False, False, False),
         ("drained", "root", "gpuprov", False, False, True),
     ],
+    ids=["idle", "own", "killed", "elsewhere", "down", "administrator", "slurm", "other words"],
 )
 def test_who_drained_a_node(state: str, user: str, reason: str, own: bool, abandoned: bool, kept: bool) -> None:
     word = NodeWord(state=state, user=user, reason=reason)
