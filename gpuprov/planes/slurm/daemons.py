@@ -78,14 +78,14 @@ def resume(driver: Driver, controller: str, names: Sequence[str]) -> None:
     Raises:
         EngineError: Slurm refused.
     """
-    tell(driver, controller, ["scontrol", "update", f"nodename={','.join(names)}", "state=undrain"])
+    run_slurm(driver, controller, ["scontrol", "update", f"nodename={','.join(names)}", "state=undrain"])
     words = node_words(driver, controller)
     down = [name for name in names if name in words and words[name].state.startswith("down")]
     if down:
-        tell(driver, controller, ["scontrol", "update", f"nodename={','.join(down)}", "state=resume"])
+        run_slurm(driver, controller, ["scontrol", "update", f"nodename={','.join(down)}", "state=resume"])
 
 
-def tell(driver: Driver, controller: str, argv: Sequence[str]) -> str:
+def run_slurm(driver: Driver, controller: str, argv: Sequence[str]) -> str:
     """Run one of Slurm's commands on the controller, and return what it prints.
 
     Raises:

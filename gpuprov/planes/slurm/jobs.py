@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import expand
-from gpuprov.planes.slurm.daemons import resume, tell
+from gpuprov.planes.slurm.daemons import resume, run_slurm
 from gpuprov.planes.slurm.words import (
     COLUMNS,
     FORMAT,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.base import Job
-    from gpuprov.planes.slurm.words import Entry, NodeWord
+    from gpuprov.planes.slurm.words import NodeWord, QueuedJob
 
 _LOOK_BUDGET_S = 30.0
 # Without a controller nobody starts jobs, but those that it started go on: slurmd runs each step as a process.
@@ -39,7 +39,7 @@ def ask_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
     Raises:
         GpuprovError: The controller does not answer.
     """
-    return parse_words(tell(driver, controller, ["sinfo", "-h", "-N", "-o", FORMAT]))
+    return parse_words(run_slurm(driver, controller, ["sinfo", "-h", "-N", "-o", FORMAT]))
 
 
 def hold(driver: Driver, controller: str, names: Collection[str]) -> None:
@@ -52,10 +52,10 @@ def hold(driver: Driver, controller: str, names: Collection[str]) -> None:
     open_ones = [name for name in sorted(names) if name in words and not words[name].drained]
     if open_ones:
         nodes = f"nodename={','.join(open_ones)}"
-        tell(driver, controller, ["scontrol", "update", nodes, "state=drain", f"reason={hold_reason()}"])
+        run_slurm(driver, controller, ["scontrol", "update", nodes, "state=drain", f"reason={hold_reason()}"])
 
 
-def find_jobs(driver: Driver, controller: str, names: Collection[str], *, queue: bool) -> tuple[Job, ...]:
+def queued_jobs(driver: Driver, controller: str, names: Collection[str], *, queue: bool) -> tuple[Job, ...]:
     """The jobs that end with nodes: those on them, and those whose srun or salloc runs on one.
 
     Args:
@@ -69,11 +69,11 @@ def find_jobs(driver: Driver, controller: str, names: Collection[str], *, queue:
     """
     states = f"{STARTED},{WAITING}" if queue else STARTED
     argv = ["squeue", "-h", "-t", states, "--Format", COLUMNS]
-    found = parse_jobs(tell(driver, controller, argv))
+    found = parse_jobs(run_slurm(driver, controller, argv))
     return tuple(entry.job for entry in found if queue or ends_with(entry, names))
 
 
-def ends_with(entry: Entry, names: Collection[str]) -> bool:
+def ends_with(entry: QueuedJob, names: Collection[str]) -> bool:
     """Whether a job ends with one of these nodes; one of which it is not known where it runs does."""
     if entry.client in names:
         return True
@@ -104,19 +104,21 @@ def end_jobs(driver: Driver, controller: str, names: Sequence[str], jobs: Sequen
     here = [name for name in names if name in ask_words(driver, controller)]
     if here:
         down = ["scontrol", "update", f"nodename={','.join(here)}", "state=down", f"reason={hold_reason()}"]
-        tell(driver, controller, down)
+        run_slurm(driver, controller, down)
     ids = [job.id for job in jobs if job.id.replace("_", "").isdecimal()]
     if not ids:
         return ()
-    left = parse_jobs(tell(driver, controller, ["squeue", "-h", "-t", STARTED, "--Format", COLUMNS]))
+    left = parse_jobs(run_slurm(driver, controller, ["squeue", "-h", "-t", STARTED, "--Format", COLUMNS]))
     running = [entry.job.id for entry in left if entry.job.id in ids and not entry.job.ending]
     if running:
-        tell(driver, controller, ["scancel", *running])
-    waiting = parse_jobs(tell(driver, controller, ["squeue", "-h", "-r", "-t", WAITING, "--Format", COLUMNS]))
+        run_slurm(driver, controller, ["scancel", *running])
+    waiting = parse_jobs(run_slurm(driver, controller, ["squeue", "-h", "-r", "-t", WAITING, "--Format", COLUMNS]))
     return tuple(entry.job.id for entry in waiting if entry.job.id in ids)
 
 
-def release(driver: Driver, controller: str, *, running: Collection[str], stopped: Collection[str]) -> tuple[str, ...]:
+def release_nodes(
+    driver: Driver, controller: str, *, running: Collection[str], stopped: Collection[str]
+) -> tuple[str, ...]:
     """Let nodes take jobs that gpuprov drained and no other process needs so; returns their names.
 
     A node that is away is DOWN: Slurm would believe for a minute that it is there, and start jobs. It takes it back
@@ -131,6 +133,6 @@ def release(driver: Driver, controller: str, *, running: Collection[str], stoppe
         resume(driver, controller, back)
     if away:
         nodes = f"nodename={','.join(away)}"
-        tell(driver, controller, ["scontrol", "update", nodes, "state=down", f"reason={hold_reason()}"])
-        tell(driver, controller, ["scontrol", "update", nodes, "state=undrain", f"reason={STOPPED}"])
+        run_slurm(driver, controller, ["scontrol", "update", nodes, "state=down", f"reason={hold_reason()}"])
+        run_slurm(driver, controller, ["scontrol", "update", nodes, "state=undrain", f"reason={STOPPED}"])
     return (*back, *away)

@@ -111,7 +111,7 @@ class SlurmPlane(Plane):
         queue = controller_name(spec_of(state)) in departure.lost
         running = _running_controller(state)
         if running:
-            return jobs.find_jobs(driver, running, departure.nodes, queue=queue)
+            return jobs.queued_jobs(driver, running, departure.nodes, queue=queue)
         up = [node.name for node in state.nodes_of(NAME) if node.status != "stopped"]
         return jobs.find_steps(driver, [name for name in up if queue or name in departure.nodes])
 
@@ -131,7 +131,7 @@ class SlurmPlane(Plane):
             return ()
         running = {node.name for node in state.nodes if node.status == "running"}
         stopped = {node.name for node in state.nodes} - running
-        return jobs.release(driver, controller, running=running, stopped=stopped)
+        return jobs.release_nodes(driver, controller, running=running, stopped=stopped)
 
     def can_apply(self, state: ClusterState) -> bool:
         """While its controller runs."""

@@ -70,7 +70,7 @@ class NodeWord:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class QueuedJob:
     """A job, and from where it was submitted.
 
     Attributes:
@@ -96,7 +96,7 @@ def hold_reason() -> str:
     return f"{HELD}{describe_owner(os.getpid())}"
 
 
-def parse_jobs(text: str) -> tuple[Entry, ...]:
+def parse_jobs(text: str) -> tuple[QueuedJob, ...]:
     """Jobs from `squeue --Format COLUMNS`; the rest of a name that has line breaks is skipped."""
     entries = []
     for line in text.splitlines():
@@ -114,7 +114,7 @@ def parse_jobs(text: str) -> tuple[Entry, ...]:
             ending=values["StateCompact"] == _COMPLETING,
         )
         client = values["AllocNodes"] if values["BatchFlag"] == _INTERACTIVE else ""
-        entries.append(Entry(job=job, client=client))
+        entries.append(QueuedJob(job=job, client=client))
     return tuple(entries)
 
 

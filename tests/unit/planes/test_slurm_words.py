@@ -9,7 +9,7 @@ import pytest
 from gpuprov.core.process import describe_owner
 from gpuprov.planes.base import Job
 from gpuprov.planes.slurm.jobs import ends_with
-from gpuprov.planes.slurm.words import HELD, Entry, NodeWord, hold_reason, parse_jobs, parse_steps, parse_words
+from gpuprov.planes.slurm.words import HELD, NodeWord, QueuedJob, hold_reason, parse_jobs, parse_steps, parse_words
 
 GONE = f"{HELD}{describe_owner(os.getpid()).rpartition(' ')[0]} 1"
 ELSEWHERE = f"{HELD}another-host boot pid:[1] 7 1"
@@ -82,7 +82,7 @@ def test_a_name_with_line_breaks_hides_no_job() -> None:
     ],
 )
 def test_which_jobs_end_with_a_node(place: str, client: str, *, ends: bool) -> None:
-    assert ends_with(Entry(job=Job(id="17", place=place), client=client), ["c001"]) is ends
+    assert ends_with(QueuedJob(job=Job(id="17", place=place), client=client), ["c001"]) is ends
 
 
 def test_steps_of_a_node_without_a_controller() -> None:
