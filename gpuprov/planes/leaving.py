@@ -117,8 +117,8 @@ def drained(
     hold = _Hold(driver, look(), reporter)
     with hold:
         with reporter.phase("drain"):
-            hold.take(policy)
-            _wait(driver, hold.leaves, policy, reporter=reporter)
+            if hold.take(policy):
+                _wait(driver, hold.leaves, policy, reporter=reporter)
         yield
 
 
@@ -145,8 +145,7 @@ def leaving(
     """
     hold = _Hold(driver, leaves, reporter, always=stopping)
     with hold:
-        hold.take(policy)
-        if any(leave.ending.nodes for leave in leaves):
+        if hold.take(policy) and any(leave.ending.nodes for leave in leaves):
             _settle(driver, leaves, policy, reporter=reporter)
         yield hold.told
 
@@ -170,8 +169,8 @@ class _Hold:
         self._abandoned: set[str] = set()
         self._begun = False
 
-    def take(self, policy: JobsPolicy) -> None:
-        """Keep work from the nodes.
+    def take(self, policy: JobsPolicy) -> bool:
+        """Keep work from the nodes; returns whether that was possible.
 
         Raises:
             UsageError: It could not be done, and the policy does not say to go on.
@@ -185,9 +184,11 @@ class _Hold:
                     self._hold(leave)
         except GpuprovError as error:
             _go_on_blindly(error, self.leaves, policy, reporter=self._reporter)
+            return False
+        return True
 
     def _hold(self, leave: Leave) -> None:
-        for plane in PLANES.values():
+        for plane in (plane for plane in PLANES.values() if plane.has_services):
             begun, self._begun = self._begun, True  # before: Ctrl-C may come when the plane has done it
             try:
                 plane.hold(self._driver, leave.state, leave.ending.nodes)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 JOBS = 60
 SECOND = 1
 PATIENCE_S = 300.0  # a job that a node did not take is queued again for two minutes
-SHORT, LONG = 3, 50  # rounds of each verb: four verbs
+SHORT, LONG = 3, 50  # rounds of four verbs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ def bay(made: Bay) -> Iterator[Bay]:
     made.slurm("scancel", "--user=root")
     made.gpuprov(*made.up(3, "--force"))
     made.wait(lambda: not made.slurm("squeue", "-h"), "the queue to be empty", seconds=60)
-    assert {made.state(made.place.node(number)) for number in range(3)} == {"idle"}
+    assert set(made.slurm("sinfo", "-h", "-N", "-o", "%T").split()) == {"idle"}
 
 
 def test_stop_names_the_job_and_ends_it_only_by_force(bay: Bay) -> None:
@@ -113,11 +113,11 @@ def test_stop_names_the_job_and_ends_it_only_by_force(bay: Bay) -> None:
     bay.wait(lambda: bay.job(other) == "COMPLETED", "a job on the node that was away")
 
 
-@pytest.mark.parametrize("verb", ["restore", "rm", "cluster up"])
+@pytest.mark.parametrize("verb", ["restore", "rm"])
 def test_the_others_too_and_slurm_knows_at_once(bay: Bay, verb: str) -> None:
     bay.gpuprov("snapshot", bay.victim, "good")
     number = bay.start_long_job("--no-requeue")
-    argv = {"restore": ("restore", bay.victim, "good"), "rm": ("rm", bay.victim), "cluster up": bay.up(2)}[verb]
+    argv = ("restore", bay.victim, "good") if verb == "restore" else ("rm", bay.victim)
     assert f"job {number} of root (train) on {bay.victim}" in bay.refused(*argv).stderr
     assert bay.job(number) == "RUNNING"
     assert f"ending job {number}" in bay.gpuprov(*argv, "--force").stderr
@@ -178,10 +178,9 @@ def test_an_administrator_s_drain_stays(bay: Bay) -> None:
 def test_who_cannot_look_refuses_and_force_goes_on(bay: Bay) -> None:
     bay.slurm("systemctl", "stop", "slurmctld")
     try:
-        for argv in (("stop", bay.victim), ("cluster", "down", bay.place.cluster)):
-            said = bay.gpuprov(*argv, expect=2).stderr
-            assert "cannot tell whether jobs run on" in said
-            assert "--force" in said
+        said = bay.gpuprov("stop", bay.victim, expect=2).stderr
+        assert "cannot tell whether jobs run on" in said
+        assert "--force" in said
         assert "jobs on" in bay.gpuprov("stop", bay.victim, "--force").stderr
         assert bay.rows()[bay.victim]["status"] == "stopped"
     finally:
@@ -208,24 +207,23 @@ def test_no_job_is_lost_in_many_rounds(bay: Bay, ledger: Ledger) -> None:
 
 
 def survive_round(bay: Bay, ledger: Ledger, turn: int) -> None:
-    """Each verb beside a queue of its own: with --drain, and in every other round again and again until it may."""
-    patient = turn % 2 == 0
-    stopped, gone = ("stop", bay.victim), ("rm", bay.victim)
-    for verb, argv, back in (
-        ("rm", gone, bay.up(3)),
-        ("stop, start", stopped, ("start", bay.victim)),
-        ("cluster up -n, smaller", bay.up(2), bay.up(3)),
-        ("cluster up -n, larger", bay.up(4), bay.up(3)),
-    ):
-        mark = f"{verb.replace(' ', '-').replace(',', '')}-{turn}"
-        bay.submit(f"sleep {SECOND}", f"--array=1-{JOBS}", name=mark)
-        for step in (argv, back):
-            insist(bay, step, patient=patient)
-        bay.wait(lambda: not bay.slurm("squeue", "-h"), f"the {JOBS} jobs of {mark} to end", seconds=PATIENCE_S)
-        ends = bay.slurm("squeue", "-h", "-r", "-t", "all", "-n", mark, "-o", "%T").split()
-        lost = JOBS - ends.count("COMPLETED")
-        ledger.add("job", engine="lxd", verb=verb, rounds=1, jobs=JOBS, lost=lost)
-        assert lost == 0, f"{mark}: {ends}"
+    """Each verb, and back, beside one queue: with --drain, and in every other round again and again until it may."""
+    mark = f"round-{turn}"
+    bay.submit(f"sleep {SECOND}", f"--array=1-{JOBS}", name=mark)
+    verbs = {
+        "rm": (("rm", bay.victim), bay.up(3)),
+        "stop, start": (("stop", bay.victim), ("start", bay.victim)),
+        "cluster up, smaller": (bay.up(2), bay.up(3)),
+        "cluster up, larger": (bay.up(4), bay.up(3)),
+    }
+    for steps in verbs.values():
+        for argv in steps:
+            insist(bay, argv, patient=turn % 2 == 0)
+    bay.wait(lambda: not bay.slurm("squeue", "-h"), f"the {JOBS} jobs to end", seconds=PATIENCE_S)
+    ends = bay.slurm("squeue", "-h", "-r", "-t", "all", "-n", mark, "-o", "%T").split()
+    lost = JOBS - ends.count("COMPLETED")
+    ledger.add("job", engine="lxd", verb="; ".join(verbs), rounds=len(verbs), jobs=JOBS, lost=lost)
+    assert lost == 0, ends
 
 
 def insist(bay: Bay, argv: tuple[str, ...], *, patient: bool) -> None:

@@ -48,6 +48,7 @@ class SlurmInNodes:
         queue: All jobs.
         drains: By node, why it is drained.
         down: Nodes that somebody marked DOWN, until their daemon registers.
+        unregistered: How many updates are refused, as while nodes have not registered with a new controller.
         silent: Nodes whose slurmd does not respond.
         broken: Whether the controller does not respond.
         on_drain: Called with the nodes that are being drained, once they are.
@@ -60,6 +61,7 @@ class SlurmInNodes:
         self.down: set[str] = set()
         self.silent: set[str] = set()
         self.broken = False
+        self.unregistered = 0
         self.on_drain: Callable[[tuple[str, ...]], object] = lambda _names: None
         self.on_look: Callable[[], object] = lambda: None
         self.cancelled: list[str] = []
@@ -159,6 +161,9 @@ class SlurmInNodes:
             for name in set(names) & set(self.drains):
                 self.drains[name].reason = values["reason"]
             self._end_on(names)
+        elif self.unregistered:
+            self.unregistered -= 1
+            return ExecResult(exit_code=1, stdout="", stderr="slurm_update error: Invalid node state specified\n")
         else:
             assert values["state"] in ("resume", "undrain")
             for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster import services
@@ -47,9 +48,10 @@ def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: 
         words = node_words(driver, controller)
         held = [name for name in names if name in words and (words[name].own or words[name].abandoned)]
         if held:
-            resume(driver, controller, held)
-            released.extend(name for name in held if words[name].abandoned)
-            words = node_words(driver, controller)
+            with suppress(EngineError):  # Slurm refuses it for nodes that have not registered with it yet
+                resume(driver, controller, held)
+                released.extend(name for name in held if words[name].abandoned)
+                words = node_words(driver, controller)
         left.clear()
         left.update({name: words[name] for name in names if name in words and words[name].kept})
         states = {name: words[name].state if name in words else UNKNOWN for name in names}

@@ -193,6 +193,7 @@ def test_force_ends_the_jobs_and_says_whose(world: World, verb: Verb) -> None:
 def test_force_goes_on_with_a_broken_controller(world: World, verb: Verb) -> None:
     world.slurm.broken = True
     verb(world, FORCE)
+    assert not [line for line in world.reporter.lines if "could not let" in line], "nothing was held"
     assert any("jobs on c[000-002] end" in line or "jobs on c002 end" in line for line in world.reporter.lines)
     assert "c002" not in world.engine.nodes or world.engine.nodes["c002"].status == "stopped"
 
@@ -368,6 +369,16 @@ def test_a_stopped_node_takes_jobs_once_it_is_started(world: World) -> None:
     assert holders(world) == {}
     start_stop.start_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
     assert world.slurm.down == set()
+
+
+def test_a_controller_that_comes_back_has_its_nodes_take_jobs(world: World) -> None:
+    """It was drained when it was stopped, and nobody could undrain it then; nor before it has registered."""
+    world.up(3)
+    start_stop.stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    assert holders(world) == {"c000": "root"}
+    world.slurm.unregistered = 2
+    start_stop.start_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    assert holders(world) == {}
 
 
 def test_without_a_controller_a_node_s_own_processes_are_looked_at(world: World) -> None:
