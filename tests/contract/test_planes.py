@@ -323,9 +323,9 @@ def test_who_takes_nothing_away_is_not_refused_and_no_node_is_asked(bench: Bench
 
 @pytest.mark.usefixtures("controller")
 def test_who_cannot_tell_of_jobs_refuses(bench: Bench, plane: Plane) -> None:
-    """A real node in which the plane's services are missing."""
+    """A node in which the plane's services are missing."""
     leave = Leave(state=observe_as(bench, plane), departure=Departure(nodes=(CONTROLLER,)))
-    if bench.real and plane.has_services:
+    if plane.has_services:
         with pytest.raises(UsageError, match="cannot tell whether jobs run"):
             refuse_busy(bench.driver, [leave], SPARE_JOBS)
     else:
