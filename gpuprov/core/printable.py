@@ -1,23 +1,55 @@
-"""Text that somebody else wrote, as it may be shown: one line, no control characters, and not without end."""
+"""What nodes, engines and users say, made safe to show: nothing of it moves a cursor or hides what stands there."""
 
 from __future__ import annotations
 
-LONGEST = 200
+import re
+import unicodedata
+from functools import cache
+
+_LINES = "\n\t"
+_DELETE = "\x7f"
+_ODD_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # controls, marks that reorder text, halves of characters
+_STYLE = re.compile(r"\x1b\[\d{0,2}m")  # our own colours
 
 
-def printable(text: str, limit: int = LONGEST) -> str:
-    r"""The text in one line of at most `limit` characters.
+def printable(text: str, *, lines: bool = True, styles: bool = False) -> str:
+    r"""The text with every character that would do more than stand there written as `\x1b`.
 
-    What moves a cursor, hides or reverses text (control characters, escape codes, direction marks) is written as
-    `\x1b`. Of a text that is too long, the beginning is kept, and how long it was.
+    Args:
+        text: From anywhere.
+        lines: Whether it may have several lines and tabs.
+        styles: Whether colours stay: for text that this program has put together of printable parts.
     """
-    shown = text[:limit]
-    shown = "".join(letter if letter.isprintable() else _escape(letter) for letter in shown)
-    if len(text) > limit or len(shown) > limit:
-        tail = f"... ({len(text)} characters)"
-        return (shown[: max(0, limit - len(tail))] + tail)[:limit]
-    return shown
+    if text.isascii() and text.isprintable():
+        return text
+    if styles:
+        kept = _STYLE.findall(text)
+        parts = [printable(part, lines=lines) for part in _STYLE.split(text)]
+        return "".join(part + style for part, style in zip(parts, [*kept, ""], strict=True))
+    return "".join(character if _stands(character, lines=lines) else _written(character) for character in text)
 
 
-def _escape(letter: str) -> str:
-    return letter.encode("unicode_escape", "backslashreplace").decode("ascii")
+def printable_json(document: str) -> str:
+    """A JSON document, dumped as Unicode, with the same characters of its strings written as JSON writes them."""
+    if document.isascii() and _DELETE not in document:
+        return document
+    return "".join(
+        character if character in _LINES or _stands(character, lines=True) else _written_in_json(character)
+        for character in document
+    )
+
+
+@cache
+def _stands(character: str, *, lines: bool) -> bool:
+    if character in _LINES:
+        return lines
+    return unicodedata.category(character) not in _ODD_CATEGORIES
+
+
+def _written(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def _written_in_json(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at] << 8 | units[at + 1]:04x}" for at in range(0, len(units), 2))

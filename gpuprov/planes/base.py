@@ -96,7 +96,7 @@ class Job:
 
     def __str__(self) -> str:
         where = f"on {self.place}" if self.place else "waiting"
-        return printable(f"{self.id} of {self.user} ({self.name}) {where}")
+        return printable(f"{self.id} of {self.user} ({self.name}) {where}", lines=False)
 
 
 class Plane:

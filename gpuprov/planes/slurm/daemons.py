@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DAEMONS = ("slurmctld", "slurmd")
 UNKNOWN = "unknown to Slurm"
+_SHOWN = 200
 _READY_BUDGET_S = 90.0
 _COMMAND_BUDGET_S = 30.0
 # While there is no controller yet, sinfo asks again a second later, and for ten seconds; ping ends at once.
@@ -65,8 +66,9 @@ def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: 
         fix=f"gpuprov exec {controller} -- sinfo -R; {services.log_command(driver, controller, DAEMONS)}",
     ).until(observe, lambda states: all(name in left or state in ready_states() for name, state in states.items()))
     for name, word in left.items():
+        reason = printable(f"{word.reason[:_SHOWN]} (set by {word.user})", lines=False)
         reporter.warn(
-            f"{name} is {word.state}, and starts no jobs: {printable(word.reason)} (set by {printable(word.user)}); "
+            f"{name} is {word.state}, and starts no jobs: {reason}; "
             f"when that is over: gpuprov exec {controller} -- scontrol update nodename={name} state=resume"
         )
     return tuple(released)
@@ -99,7 +101,7 @@ def run_slurm(driver: Driver, controller: str, argv: Sequence[str]) -> str:
         said = (result.stderr or result.stdout).strip()[-1000:] or f"exit status {result.exit_code}"
         raise EngineError(
             f"`{argv[0]}` failed on {controller}, which runs Slurm's controller",
-            evidence=printable(said, 1000),
+            evidence=printable(said),
             fix=services.status_command(driver, controller, "slurmctld"),
         )
     return result.stdout
