@@ -197,18 +197,17 @@ def test_cluster_down_counts_jobs_that_wait(bay: Bay) -> None:
 
 def test_no_job_of_a_full_queue_is_lost(bay: Bay, ledger: Ledger) -> None:
     for turn in range(SHORT):
-        survive_round(bay, ledger, turn)
+        survive_round(bay, ledger, f"short-{turn}", patient=turn % 2 == 0)
 
 
 @pytest.mark.long
 def test_no_job_is_lost_in_many_rounds(bay: Bay, ledger: Ledger) -> None:
     for turn in range(LONG):
-        survive_round(bay, ledger, turn)
+        survive_round(bay, ledger, f"long-{turn}", patient=turn % 2 == 0)
 
 
-def survive_round(bay: Bay, ledger: Ledger, turn: int) -> None:
-    """Each verb, and back, beside one queue: with --drain, and in every other round again and again until it may."""
-    mark = f"round-{turn}"
+def survive_round(bay: Bay, ledger: Ledger, mark: str, *, patient: bool) -> None:
+    """Each verb, and back, beside one queue of jobs: with --drain, or again and again until it may."""
     bay.submit(f"sleep {SECOND}", f"--array=1-{JOBS}", name=mark)
     verbs = {
         "rm": (("rm", bay.victim), bay.up(3)),
@@ -218,7 +217,7 @@ def survive_round(bay: Bay, ledger: Ledger, turn: int) -> None:
     }
     for steps in verbs.values():
         for argv in steps:
-            insist(bay, argv, patient=turn % 2 == 0)
+            insist(bay, argv, patient=patient)
     bay.wait(lambda: not bay.slurm("squeue", "-h"), f"the {JOBS} jobs to end", seconds=PATIENCE_S)
     ends = bay.slurm("squeue", "-h", "-r", "-t", "all", "-n", mark, "-o", "%T").split()
     lost = JOBS - ends.count("COMPLETED")
