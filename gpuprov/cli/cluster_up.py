@@ -7,21 +7,25 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import spec_of_options, spec_options
+from gpuprov.cli.job_options import job_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.planes.leaving import JobsPolicy
 
 
 @click.command()
 @spec_options
 @click.option("--keep-on-failure", is_flag=True, help="If the run fails, keep what it created, for inspection.")
 @click.option("--verify/--no-verify", default=True, help="Verify the nodes once they are up, if anything changed.")
+@job_options
 @click.pass_obj
-def command(session: Session, /, **wanted: object) -> int:
+def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int:
     """Create, grow, shrink or repair a cluster.
 
     Without -f, the command starts from the spec that is recorded with the cluster; options override it. Nodes beyond
-    the count are removed, but not those that create-node or clone added, unless --prune is given.
+    the count are removed, but not those that create-node or clone added, unless --prune is given. Refused while jobs
+    run on nodes that it would remove or restart.
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
@@ -31,7 +35,7 @@ def command(session: Session, /, **wanted: object) -> int:
 
     driver, spec = spec_of_options(session.host, wanted)
     flags = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
-    order = UpOrder(spec=spec, **flags)
+    order = UpOrder(spec=spec, policy=policy, **flags)
     result = cluster_up(driver, order, session.host, reporter=session.reporter)
     rows = cluster_rows(driver, spec.name)
     text = ["\n".join(result.changed) or "unchanged"]

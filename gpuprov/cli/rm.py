@@ -7,23 +7,30 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.job_options import job_options
 from gpuprov.cli.parameters import nodes_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.planes.leaving import JobsPolicy
 
 
 @click.command()
 @nodes_argument()
+@job_options
 @engine_option
 @click.pass_obj
-def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
-    """Remove nodes, running or not, with all their data. Nodes with a running Slurm job are refused."""
+def command(session: Session, nodes: tuple[str, ...], engine: str | None, policy: JobsPolicy) -> None:
+    """Remove nodes, running or not, with all their data. Refused while jobs run there."""
     from gpuprov.workflows.remove_nodes import remove_nodes
 
     show_outcome(
         session,
         remove_nodes(
-            open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter
+            open_engine_of_nodes(session.host, engine, *nodes),
+            nodes,
+            session.host,
+            reporter=session.reporter,
+            policy=policy,
         ),
     )

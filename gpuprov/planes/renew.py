@@ -35,9 +35,10 @@ def renew_nodes(
         reporter: Hears each node's state.
 
     Returns:
-        One line for each set of files that nodes lacked.
+        One line for each set of files that nodes lacked, and for each node that a killed run had kept from work.
     """
     stale = find_stale(driver, old, files.of)
+    released: list[str] = []
     up = {*old, *new}
     crew = replace(files.crew, members=tuple(member for member in files.crew.members if member.name in up))
     known = [plane.name for plane in files.planes]
@@ -45,11 +46,11 @@ def renew_nodes(
         mine = {member.name for member in crew.of(plane.name)}
         with reporter.phase(plane.name) if plane.has_services else nullcontext():
             plane.apply(driver, crew, {name: lacking for name, lacking in stale.items() if name in mine}, files.of)
-            plane.wait_ready(driver, crew, reporter)
+            released += plane.wait_ready(driver, crew, reporter)
     others = {member.name for member in crew.members if member.role not in known}
     for name in others & set(stale):
         driver.push(name, stale[name])
-    return renewal_lines(files.planes, stale)
+    return (*renewal_lines(files.planes, stale), *released)
 
 
 def renew_clusters(driver: Driver, clusters: Iterable[str], *, reporter: Reporter) -> tuple[str, ...]:

@@ -37,7 +37,7 @@ def ensure_cluster(
         return _absent(driver, order, host, reporter, check=check)
     spec = resolve_spec(driver, order)
     before = cluster_rows(driver, spec.name)
-    wanted = UpOrder(spec=spec, verify=order.verify, prune=order.prune)
+    wanted = UpOrder(spec=spec, verify=order.verify, prune=order.prune, policy=order.policy)
     if check:
         changes = preview_up(driver, wanted, host, reporter=reporter).changes
         return BeforeAfter(changed=changes, before=before, after=before)
@@ -55,4 +55,5 @@ def _absent(driver: Driver, order: ClusterOrder, host: Host, reporter: Reporter,
         nodes = [f"removed node {node.name}" for node in state.nodes]
         networks = [f"removed network {network.name}" for network in state.own_networks]
         return BeforeAfter(changed=(*nodes, *networks), before=before, after=before)
-    return BeforeAfter(changed=cluster_down(driver, name, host, reporter=reporter).changed, before=before)
+    done = cluster_down(driver, name, host, reporter=reporter, policy=order.policy)
+    return BeforeAfter(changed=done.changed, before=before)

@@ -137,7 +137,7 @@ def test_a_job_on_a_node_is_still_seen(lab: Typed, capsys: pytest.CaptureFixture
     lab.world.slurm.jobs["c001"] = "12"
     capsys.readouterr()
     assert main(("rm", "c001"), host=lab.world.host) == 2
-    assert "12 on c001" in capsys.readouterr().err
+    assert "job 12 of alice (train) on c001" in capsys.readouterr().err
     assert "idle" in lab(("cluster", "status", "lab"), capsys)
 
 

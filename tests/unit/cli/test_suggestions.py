@@ -27,7 +27,7 @@ from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.slurm import daemons
 from gpuprov.workflows.ensure_node import ensure_node
 from tests.fakes.driver import FakeDriver
-from tests.fakes.world import CONF, said
+from tests.fakes.slurm import CONF, said
 from tests.suggestions import Site, commands, find_sites, parse
 
 if TYPE_CHECKING:
@@ -315,11 +315,6 @@ CASES = (
         argv=("cluster", "status"),
     ),
     Case(
-        site="planes/slurm/daemons.py: wait for them",
-        before=(*LAB, lambda stage: stage.world.slurm.jobs.update(c001="7")),
-        argv=("rm", "c001"),
-    ),
-    Case(
         site="planes/slurm/daemons.py: gpuprov exec {controller} -- sinfo",
         before=(*LAB, lambda stage: stage.world.slurm.silent.add("c001")),
         argv=("cluster", "up", "-n", "3", "--no-verify"),
@@ -441,6 +436,7 @@ CASES = (
 REASONS = {
     "cluster/build_image.py: use a base": "a builder that does not boot: tests/unit/cluster/test_build_image.py",
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
+    "cli/cluster_down.py": "a terminal, on which somebody says no: tests/unit/cli",
     "cluster/find_engine.py": "an engine is silent: tests/unit/cluster/test_find_engine.py",
     "cluster/services.py: gpuprov exec {name} -- journalctl": "a part of what planes/slurm/daemons.py says",
     "cluster/services.py: gpuprov logs": "Docker's nodes, in place of journalctl",
@@ -450,6 +446,9 @@ REASONS = {
     "drivers/lxd/": "LXD has to say it: tests/e2e/test_exhaustion.py, tests/contract",
     "drivers/registry.py": "prepares this machine: tests/e2e/test_bare_host.py",
     "host/survey.py": "an engine is silent: tests/unit/cli/test_hung_engine.py",
+    "planes/leaving.py": "a drain that cannot be undone, jobs that have ended and do not go away",
+    "planes/slurm/daemons.py: {name} is": "a node that somebody drained: tests/unit/workflows",
+    "workflows/remove_nodes.py": "what could not be done after rm --force: tests/unit/workflows",
     "planes/slurm/plane.py: gpuprov rm {controller}": "a part of the fix that has a case",
     "planes/base.py": "no plane of the registry has a line for the cluster and no node to run it in",
     "provision/rootfs.py": "builds a base",

@@ -108,7 +108,8 @@ def test_a_running_job_keeps_its_node(world: World) -> None:
     with pytest.raises(UsageError) as caught:
         world.up(2)
     assert "17" in caught.value.evidence
-    assert "scancel" in caught.value.fix
+    assert "--drain" in caught.value.fix
+    assert "--force" in caught.value.fix
     assert world.engine.dump() == before
     world.slurm.jobs = {"c000": "18"}
     world.up(2)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_PRIVATE_ADDRESS, LABEL_ROLE
+from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.workflows.remove_nodes import remove_nodes
 
 if TYPE_CHECKING:
@@ -82,3 +83,15 @@ def test_a_broken_node_is_removed(world: World, break_it: Callable[[World], None
     assert outcome.changed[0] == "removed c002"
     assert world.names == ["c000", "c001"]
     assert "c002" not in world.file("c000", "/etc/slurm/slurm.conf")
+
+
+def test_a_controller_goes_alone_by_force_and_the_next_up_makes_it_again(world: World) -> None:
+    world.up(3)
+    with pytest.raises(UsageError, match="c000 is the Slurm controller"):
+        remove_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    policy = JobsPolicy(force=True)
+    outcome = remove_nodes(world.driver, ["c000"], world.host, reporter=world.reporter, policy=policy)
+    assert outcome.changed[0] == "removed c000"
+    assert "warn c000 is the Slurm controller of cluster lab: its other nodes: c001, c002" in world.reporter.lines
+    assert world.up(3).changed
+    assert world.up(3).unchanged

@@ -53,6 +53,7 @@ options:
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
     - gpuprov.cluster.gpuprov.gpu_mode
+    - gpuprov.cluster.gpuprov.force
     - gpuprov.cluster.gpuprov.changes
 seealso:
     - module: gpuprov.cluster.node
@@ -98,6 +99,7 @@ from typing import Any
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
+    FORCE,
     GPU_MODE,
     ROLE,
     Listener,
@@ -117,6 +119,7 @@ ARGUMENTS: dict[str, Any] = {
     "sharing": {"type": "str", "choices": ["shared", "exclusive"]},
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
+    "force": FORCE,
     "verify": {"type": "bool", "default": False},
     "prune": {"type": "bool", "default": False},
 }
@@ -127,11 +130,13 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.cluster_order import ClusterOrder, resolve_engine
+    from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.workflows.ensure_cluster import ensure_cluster
 
     wanted = module.params
     order = ClusterOrder(
         file=Path(wanted["file"]) if wanted["file"] else None,
+        policy=JobsPolicy(force=wanted["force"]),
         **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode")},
         **{key: wanted[key] for key in ("verify", "prune")},
     )

@@ -65,6 +65,7 @@ options:
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
     - gpuprov.cluster.gpuprov.gpu_mode
+    - gpuprov.cluster.gpuprov.force
     - gpuprov.cluster.gpuprov.changes
 seealso:
     - module: gpuprov.cluster.cluster
@@ -118,6 +119,7 @@ from typing import Any
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
+    FORCE,
     GPU_MODE,
     ROLE,
     Listener,
@@ -140,6 +142,7 @@ ARGUMENTS: dict[str, Any] = {
     "privileged": {"type": "bool", "default": False},
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
+    "force": FORCE,
 }
 
 
@@ -150,6 +153,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.core.names import check_cluster_name
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
+    from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure_node import ensure_node
 
@@ -176,6 +180,7 @@ def act(module: Module) -> dict[str, Any]:
         host,
         reporter=Listener(module),
         check=module.check_mode,
+        policy=JobsPolicy(force=wanted["force"]),
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
     return {**results, "node": row_document(ensured.after[0]) if ensured.after else None}
