@@ -14,12 +14,13 @@ from gpuprov.spec.addressing import gateway, mac
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from ipaddress import IPv4Interface
 
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
-    from gpuprov.drivers.base import Driver, Settings
+    from gpuprov.drivers.base import Driver, NetworkState, Settings
 
 
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
@@ -73,12 +74,31 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
     return tuple(request for request in wanted if request.name not in present)
 
 
-def ensure_networks(driver: Driver, requests: tuple[NetworkRequest, ...], rollback: Rollback) -> Outcome:
-    """Make the planned networks."""
+def ensure_networks(
+    driver: Driver, requests: tuple[NetworkRequest, ...], rollback: Rollback, *, reporter: Reporter
+) -> Outcome:
+    """Make the planned networks, and isolate each from those of other clusters."""
     for request in requests:
         rollback.add(f"network {request.name}", partial(driver.delete_network, request.name))
         to_its_end(partial(driver.create_network, request))
+    isolate_networks(driver, [request.name for request in requests], reporter=reporter)
     return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
+
+
+def open_networks(networks: Iterable[NetworkState], clusters: Collection[str]) -> tuple[str, ...]:
+    """The networks of these clusters whose nodes others can reach: the rules are gone, as after a reboot."""
+    theirs = (network for network in networks if network.labels.get(LABEL_CLUSTER) in clusters)
+    return tuple(network.name for network in theirs if network.isolated is False)
+
+
+def isolate_networks(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> tuple[str, ...]:
+    """Isolate networks; what is impossible here is a warning, for they work without. Returns the lines of changes."""
+    lacks = {name: to_its_end(partial(driver.isolate_network, name)) for name in names}
+    for reason in sorted({lack for lack in lacks.values() if lack}):
+        open_ones = ", ".join(name for name, lack in lacks.items() if lack == reason)
+        check = f"sudo gpuprov doctor --engine {driver.name}"
+        reporter.warn(f"nodes of other clusters on this host can reach those on {open_ones}: {reason}; check: {check}")
+    return tuple(f"isolated network {name}" for name, lack in lacks.items() if not lack)
 
 
 def plan_repairs(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.leases import leased_uuids, sharing_of
-from gpuprov.cluster.networks import attach, plan_networks, plan_repairs
+from gpuprov.cluster.networks import attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.placement import place
 from gpuprov.core.errors import NotOurs, UsageError
@@ -43,6 +43,7 @@ class Plan:
     Attributes:
         networks: To make.
         network_repairs: Networks that were changed, each with its differences.
+        isolate: Networks that other clusters can reach, as after a reboot.
         remove: Nodes beyond the count, and half-made ones.
         create: Nodes to make.
         repair: Nodes that are not as asked; done in place.
@@ -54,6 +55,7 @@ class Plan:
 
     networks: tuple[NetworkRequest, ...]
     network_repairs: tuple[tuple[NetworkRequest, str], ...]
+    isolate: tuple[str, ...]
     remove: tuple[str, ...]
     create: tuple[NodeDesign, ...]
     repair: tuple[NodeDesign, ...]
@@ -81,6 +83,7 @@ class Plan:
         return (
             *(f"create network {request.name} {request.address or '(nodes only)'}" for request in self.networks),
             *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
+            *(f"isolate network {name} from other clusters" for name in self.isolate),
             *(f"remove node {name}" for name in self.remove),
             *(
                 f"create node {design.name} {design.address or design.private_address} role {design.role}, "
@@ -147,7 +150,8 @@ def plan_cluster(
     designs = _design(names, spec, staying, places)
     repairs = plan_repairs(spec, state, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
-    return replace(sorted_out, networks=networks, network_repairs=repairs, beside=tuple(beside))
+    isolate = open_networks(state.networks, {spec.name})
+    return replace(sorted_out, networks=networks, network_repairs=repairs, isolate=isolate, beside=tuple(beside))
 
 
 def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple[str, ...], expect: Expect) -> Plan:
@@ -170,6 +174,7 @@ def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple
     return Plan(
         networks=(),
         network_repairs=(),
+        isolate=(),
         remove=remove,
         create=tuple(create),
         repair=tuple(repair),

@@ -226,6 +226,8 @@ class NetworkState:
 
     Attributes:
         settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
+        isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
+            has no bridge of its own, or where this user cannot tell.
     """
 
     name: str
@@ -233,6 +235,7 @@ class NetworkState:
     address: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
+    isolated: bool | None = None
 
     @property
     def ours(self) -> bool:
@@ -444,6 +447,13 @@ class Driver(Protocol):
 
     def create_network(self, request: NetworkRequest) -> None:
         """Make a network; EngineError if the name is taken."""
+
+    def isolate_network(self, name: str) -> str:
+        """Have the host refuse connections to nodes on a network of ours from elsewhere; no change where it does.
+
+        Nodes on the same network and the host itself reach them as before, and so do ports that are exposed. Returns
+        why the host cannot, in words; nothing where it does. The rules go with the network, and with a reboot.
+        """
 
     def delete_network(self, name: str) -> None:
         """Remove a network of ours; no change if it is absent. Raises NotOurs."""

@@ -6,7 +6,7 @@ import os
 import platform
 import re
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -40,12 +40,17 @@ CgroupVersion = Literal["v1", "v2", "hybrid", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class EngineView:
-    """The engine as this user sees it, or the error that says why not."""
+    """The engine as this user sees it, or the error that says why not.
+
+    Attributes:
+        isolated: Of our networks, whether the host refuses connections from elsewhere, as far as that can be told.
+    """
 
     facts: EngineFacts | None = None
     error: GpuprovError | None = None
     own_networks: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
+    isolated: Mapping[str, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,10 +135,12 @@ def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
         return EngineView(error=error)
     names = tuple(network.name for network in networks)
     own = tuple(network.name for network in networks if network.ours)
+    isolated = {network.name: network.isolated for network in networks if network.isolated is not None}
+    view = EngineView(networks=names, own_networks=own, isolated=isolated)
     try:
-        return EngineView(facts=driver.facts(), networks=names, own_networks=own)
+        return replace(view, facts=driver.facts())
     except GpuprovError as error:
-        return EngineView(error=error, networks=names, own_networks=own)
+        return replace(view, error=error)
 
 
 def _find_forward_rules() -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
 from gpuprov.core.units import GIB
+from gpuprov.drivers.registry import INSTALLABLE
 from gpuprov.host.finding import HostFinding
 from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.host.kernel_limits import LIMITS
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.host.facts import HostFacts
     from gpuprov.host.finding import Status
     from gpuprov.host.links import Link
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.spec.models import ClusterSpec, Engine
 
 ROOM_LEAST_BYTES = 1 * GIB
 ROOM_FOR_IMAGE_BYTES = 4 * GIB
@@ -40,6 +41,7 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
         judge_subnet(facts, "subnet", spec.network.bridge, spec.network.subnet),
         judge_subnet(facts, "private-subnet", spec.network.private_bridge, spec.network.private_subnet),
         judge_forward(facts.forward_rules, spec.network.bridge),
+        judge_isolation(facts, spec.engine),
         *judge_host_gpus(facts),
     )
 
@@ -168,6 +170,23 @@ def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> HostFinding:
     evidence = "the FORWARD policy is DROP (Docker sets it): nodes cannot reach the outside"
     fix = find_fix("", "forward", chain=chain, bridge=bridge)
     return HostFinding(id="forward", status="warn", evidence=evidence, fix=fix)
+
+
+def judge_isolation(facts: HostFacts, engine: Engine) -> HostFinding:
+    """The host refuses connections from one cluster to another; its rules do not survive a reboot."""
+    seen = facts.engine
+    open_ones = sorted(network for network, isolated in seen.isolated.items() if not isolated)
+    if open_ones:
+        evidence = f"nodes of other clusters on this host can reach those on {', '.join(open_ones)}"
+        fix = find_fix("" if engine in INSTALLABLE else "not-prepared", "isolation", engine=engine)
+        return HostFinding(id="isolation", status="warn", evidence=evidence, fix=fix)
+    if seen.own_networks and not seen.isolated and facts.uid != 0:
+        evidence = "only root can read the firewall's rules"
+        return HostFinding(id="isolation", status="info", evidence=evidence, fix=find_fix("not-root", "isolation"))
+    if seen.own_networks and not seen.isolated:
+        evidence = "nodes of other clusters on this host can reach those of a cluster: the command nft is missing"
+        return HostFinding(id="isolation", status="warn", evidence=evidence, fix=find_fix("no-nft", "isolation"))
+    return HostFinding(id="isolation", status="ok", evidence="clusters of this host cannot reach each other's nodes")
 
 
 def takes(link: Link, wanted: IPv4Network) -> bool:

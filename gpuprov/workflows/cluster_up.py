@@ -10,7 +10,7 @@ from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours, read_leases
-from gpuprov.cluster.networks import ensure_networks, record_spec
+from gpuprov.cluster.networks import ensure_networks, isolate_networks, record_spec
 from gpuprov.cluster.nodes import (
     NodeRun,
     boot_nodes,
@@ -179,7 +179,10 @@ def _carry_out(run: NodeRun, aim: _Aim, policy: JobsPolicy) -> tuple[str, ...]:
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
     if plan.networks:
         with reporter.phase("networks"):
-            ensure_networks(driver, plan.networks, run.rollback)
+            ensure_networks(driver, plan.networks, run.rollback, reporter=reporter)
+    if plan.isolate:
+        with reporter.phase("isolation"):
+            isolate_networks(driver, plan.isolate, reporter=reporter)
     if plan.network_repairs:
         with reporter.phase("network repair"):
             for request, _ in plan.network_repairs:

@@ -11,7 +11,7 @@ from gpuprov.cluster.files import planned_member, present_member
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image, get_named_image
 from gpuprov.cluster.leases import Neighbours, read_leases
-from gpuprov.cluster.networks import attach, ensure_networks, plan_networks
+from gpuprov.cluster.networks import attach, ensure_networks, isolate_networks, open_networks, plan_networks
 from gpuprov.cluster.nodes import Copied, NodeRun, boot_nodes, create_nodes, ensure_seed, image_labels
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_host_conflicts
@@ -119,7 +119,8 @@ def _create(run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: 
     spec, design, plane = plan.spec, plan.design, plane_of(plan.design.role)
     if plan.networks:
         with reporter.phase("networks"):
-            ensure_networks(driver, plan.networks, run.rollback)
+            ensure_networks(driver, plan.networks, run.rollback, reporter=reporter)
+    isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
     image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, reporter=reporter)
     old = [node for node in state.nodes if node.complete]
     members = sorted((*map(present_member, old), planned_member(design)), key=lambda member: member.name)
@@ -136,7 +137,7 @@ def _create(run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: 
         )
     running = [node.name for node in old if node.status == "running"]
     renewed = renew_nodes(driver, files, running, new=[design.name], reporter=reporter)
-    return Outcome(changed=(_created(design), *renewed))
+    return Outcome(changed=(*isolated, _created(design), *renewed))
 
 
 def _without_half_made(name: str, state: ClusterState) -> ClusterState:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.networks import isolate_networks, open_networks
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.names import DEFAULT_BRIDGE
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.core.units import GIB
+from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.registry import REGISTRY
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.targets import Target
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import EngineFacts
+    from gpuprov.drivers.base import Driver, EngineFacts
     from gpuprov.host.base import Host
     from gpuprov.provision.playbook import PlayResult
     from gpuprov.spec.models import Engine
@@ -65,17 +67,26 @@ def variables_for(engine: Engine, environment: Mapping[str, str]) -> tuple[tuple
 
 
 def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
-    """Install and start the engine, and make what nodes need; changes nothing where all is there.
+    """Install and start the engine, make what nodes need, and isolate its clusters; a second run changes nothing.
 
     Raises:
         HostNotReady: Not root, too little room, or a distribution that is not known.
         PlaybookError: A step failed.
     """
     outcome = _apply(order, "main", host, verb="prepare", reporter=reporter, run=run)
-    note = describe_storage(host.open(order.engine).facts(), changed=not outcome.unchanged)
+    driver = host.open(order.engine)
+    note = describe_storage(driver.facts(), changed=not outcome.unchanged)
     if note:
         reporter.note(note)
-    return outcome
+    with host.lock(reporter):
+        isolated = _isolate_clusters(driver, reporter)
+    return replace(outcome, changed=(*outcome.changed, *isolated))
+
+
+def _isolate_clusters(driver: Driver, reporter: Reporter) -> tuple[str, ...]:
+    networks = driver.list_networks()
+    clusters = {network.labels[LABEL_CLUSTER] for network in networks if network.ours}
+    return isolate_networks(driver, open_networks(networks, clusters), reporter=reporter)
 
 
 def describe_storage(engine: EngineFacts, *, changed: bool) -> str:

@@ -51,7 +51,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
         )
         refuse_host_conflicts(driver, host, spec, networks=missing, nodes=0)
         with Rollback(reporter) as rollback:
-            ensure_networks(driver, missing, rollback)
+            ensure_networks(driver, missing, rollback, reporter=reporter)
             image = ensure_node_image(driver, spec, plane, gpus, reporter=reporter)
         _remove_networks(driver, [*left, *(request.name for request in missing)])
     return EnsuredImage(image=image, built=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
+from gpuprov.cluster.networks import isolate_networks, open_networks
 from gpuprov.cluster.nodes import boot_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.outcome import Outcome
@@ -27,12 +28,14 @@ def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: R
     """Start nodes; files that changed while they were away are renewed."""
     with host.lock(reporter):
         nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
+        clusters = {node.labels[LABEL_CLUSTER] for node in nodes}
+        isolated = isolate_networks(driver, open_networks(driver.list_networks(), clusters), reporter=reporter)
         stopped = [node.name for node in nodes if node.status != "running"]
         if stopped:
             with reporter.phase("start"):
                 boot_nodes(driver, stopped, reporter=reporter)
-        renewed = renew_clusters(driver, {node.labels[LABEL_CLUSTER] for node in nodes}, reporter=reporter)
-    return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
+        renewed = renew_clusters(driver, clusters, reporter=reporter)
+    return Outcome(changed=(*isolated, *(f"started {name}" for name in stopped), *renewed))
 
 
 def stop_nodes(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SPARE = NetworkRequest(name="gptbr2", labels={LABEL_CLUSTER: CLUSTER}, address="10.77.2.1/24")
 # A port nobody listens on: a neighbour that is there refuses at once, one that is not lets the connection hang.
 KNOCK = "import socket\ntry:\n socket.create_connection(('{0}', 9), timeout=5)\nexcept OSError as e:\n print(e.errno)"
-ECONNREFUSED = "111"
+ECONNREFUSED, EHOSTUNREACH = "111", "113"
 SERVE = "nohup python3 -m http.server --directory /opt/www {0} >/dev/null 2>&1 </dev/null &"
 BUDGET_S = 15.0
 
@@ -89,6 +89,66 @@ def test_a_network_in_use_is_not_removed(bench: Bench, spare: str) -> None:
     bench.driver.delete_node(name)
 
 
+def rules_of(bridge: str) -> list[str]:
+    """What this machine's firewall has of a bridge in our table."""
+    listed = subprocess.run(["nft", "-s", "list", "ruleset"], check=True, capture_output=True, text=True).stdout
+    return [line.strip() for line in listed.splitlines() if f'"{bridge}"' in line or f"to.{bridge} " in line]
+
+
+def test_a_network_is_isolated_until_it_goes(bench: Bench, spare: str) -> None:
+    driver = bench.driver
+    assert networks(driver)[spare].isolated is False
+    for _ in range(2):
+        assert driver.isolate_network(spare) == ""
+        assert networks(driver)[spare].isolated is True
+    if bench.real:
+        assert rules_of(spare)
+        subprocess.run(["nft", "flush", "chain", "inet", "gpuprov", f"to.{spare}"], check=True)
+        assert networks(driver)[spare].isolated is False
+        assert driver.isolate_network(spare) == ""
+        assert networks(driver)[spare].isolated is True
+    driver.delete_network(spare)
+    with refused(EngineError):
+        driver.isolate_network(spare)
+    if bench.real:
+        assert rules_of(spare) == []
+
+
+def test_a_network_that_cannot_be_removed_stays_isolated(bench: Bench, spare: str) -> None:
+    nic = Attachment(network=spare, interface="eth0", kind="veth", address="10.77.2.9/24", mac="00:16:3e:77:02:09")
+    name = bench.create(attachments=(nic,))
+    bench.driver.isolate_network(spare)
+    with refused(EngineError):
+        bench.driver.delete_network(spare)
+    assert networks(bench.driver)[spare].isolated is True
+    bench.driver.delete_node(name)
+
+
+@pytest.mark.usefixtures("real")
+def test_nodes_of_another_network_are_refused_and_the_host_is_not(bench: Bench, spare: str) -> None:
+    nic = Attachment(
+        network=spare,
+        interface="eth0",
+        kind="veth",
+        address="10.77.2.9/24",
+        mac="00:16:3e:77:02:09",
+        gateway="10.77.2.1",
+    )
+    stranger, node = bench.create(attachments=(nic,), start=True), bench.create(start=True)
+    state = bench.driver.find_node(node)
+    assert state
+    address = state.addresses["eth0"].partition("/")[0]
+    bench.driver.isolate_network(NAT)
+    try:
+        assert bench.python(stranger, KNOCK.format(address)) == EHOSTUNREACH
+        assert bench.python(stranger, KNOCK.format("10.77.0.1")) == ECONNREFUSED  # that is the host
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((address, 9), timeout=5)
+    finally:
+        subprocess.run(["nft", "delete", "chain", "inet", "gpuprov", f"to.{NAT}"], check=True)
+    bench.driver.delete_node(stranger)
+
+
 def test_an_absent_network_has_no_labels(driver: Driver) -> None:
     with refused(EngineError):
         driver.set_network_labels("gptbr8", {"gpuprov.x": "1"})
@@ -100,6 +160,8 @@ def test_a_foreign_network_is_left_alone(driver: Driver, foreign_network: str) -
         driver.delete_network(foreign_network)
     with refused(NotOurs):
         driver.set_network_labels(foreign_network, {LABEL_CLUSTER: CLUSTER})
+    with refused(NotOurs):
+        driver.isolate_network(foreign_network)
     with refused(EngineError):
         driver.create_network(NetworkRequest(name=foreign_network, labels={LABEL_CLUSTER: CLUSTER}))
 

@@ -102,6 +102,10 @@ def sweep(*places: Place) -> None:
     for link in json.loads(_out("ip", "-j", "link") or "[]"):
         if any(link["ifname"].startswith(place.mark) for place in places):
             _out("ip", "link", "delete", link["ifname"])
+    for line in _out("nft", "list", "chains").splitlines():
+        chain = line.split()[1] if line.startswith("\tchain to.") else ""
+        if any(chain.startswith(f"to.{place.mark}") for place in places):
+            _out("nft", "delete", "chain", "inet", "gpuprov", chain)
     for line in _out("ip", "netns", "list").splitlines():
         if any(line.startswith(place.mark) for place in places):
             _out("ip", "netns", "delete", line.split()[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.places import Place
@@ -21,6 +23,16 @@ listener = socket.create_server((sys.argv[1], 7001))
 print("ready", flush=True)
 connection, (address, port) = listener.accept()
 print(address)
+"""
+DIAL = """
+import errno, json, socket, sys
+def dial(place):
+    try:
+        socket.create_connection(tuple(place), timeout=5).close()
+    except OSError as error:
+        return errno.errorcode.get(error.errno, "silence")
+    return "open"
+print(json.dumps([dial(place) for place in json.loads(sys.argv[1])]))
 """
 ASK = "import socket, sys; socket.create_connection((sys.argv[1], 7001), timeout=5).close()"
 # any answer will do: a host without an outside has nobody to forward the question to
@@ -81,6 +93,57 @@ def test_nodes_reach_the_outside_as_the_host(gpuprov: Gpuprov, place: Place, out
     assert outside.stdout
     # the host's address there: the node's own has no way back
     assert outside.stdout.readline() == f"{place.address(0, 1)}\n"
+
+
+@pytest.fixture(params=["lxd", "docker"])
+def neighbour(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path: Path) -> Iterator[str]:
+    """The node of another cluster of this host."""
+    engine = str(request.param)
+    if engine == "docker":
+        request.getfixturevalue("docker")
+    path = tmp_path / "spec.yaml"
+    path.write_text(place.spec(count=1, engine=engine, nodes="role: plain"))
+    gpuprov("cluster", "up", "-f", str(path), "--no-verify")
+    yield place.node(0)
+    gpuprov("cluster", "down", place.cluster, "--engine", engine)
+
+
+def dial(gpuprov: Gpuprov, name: str, *places: tuple[str, int]) -> set[str]:
+    """What a node is told at addresses and ports."""
+    said = gpuprov.in_node(name, "python3", "-c", DIAL, json.dumps(places))
+    return set(json.loads(said))
+
+
+def test_clusters_of_one_host_are_isolated(
+    gpuprov: Gpuprov, place: Place, neighbour: str, host: Callable[..., str]
+) -> None:
+    ports = [("10.78.3.2", 22), ("10.78.3.2", 6817), ("10.78.3.3", 22), ("10.78.3.3", 6818)]
+    theirs = (place.address(0, 2), 22)
+    assert dial(gpuprov, "e001", *ports) == {"open"}
+    assert dial(gpuprov, neighbour, *ports) == {"EHOSTUNREACH"}
+    assert dial(gpuprov, "e001", theirs) == {"EHOSTUNREACH"}
+    for address, port in (*ports, theirs):
+        socket.create_connection((address, port), timeout=5).close()
+    assert dial(gpuprov, neighbour, *(("10.78.5.1", port) for port in (22, 6817))).isdisjoint({"open"})
+    for bridge in ("gpteb0", f"{place.mark}0"):
+        host("nft", "delete", "chain", "inet", "gpuprov", f"to.{bridge}")
+    doctor = gpuprov.json("doctor")["findings"]
+    (finding,) = (finding for finding in doctor if finding["id"] == "isolation")
+    assert (finding["status"], "gpteb0" in finding["evidence"]) == ("warn", True)
+    assert dial(gpuprov, neighbour, *ports) & {"open"}, "the rules are what refuses"
+    gpuprov("start", "e001", neighbour)
+    assert dial(gpuprov, neighbour, *ports) == {"EHOSTUNREACH"}
+    assert dial(gpuprov, "e001", theirs) == {"EHOSTUNREACH"}
+
+
+def test_the_outside_does_not_reach_nodes_through_the_host(
+    place: Place, outside: subprocess.Popen[str], host: Callable[..., str]
+) -> None:
+    name = f"{place.mark}o"
+    host("ip", "-n", name, "route", "add", "10.78.3.0/24", "via", place.address(0, 1))
+    said = host("ip", "netns", "exec", name, "python3", "-c", DIAL, json.dumps([("10.78.3.2", 22)]))
+    assert json.loads(said) == ["EHOSTUNREACH"]
+    assert outside.poll() is None
 
 
 def test_addresses_survive_a_restart(gpuprov: Gpuprov) -> None:

@@ -1,4 +1,4 @@
-"""A cluster that an earlier version made is this version's cluster: found, unchanged, verified, grown, taken down."""
+"""A cluster that an earlier version made is this version's: found, isolated, verified, grown, taken down."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def test_a_cluster_of_an_earlier_version(
     for name, row in was.items():
         (before,) = row["gpus"]
         assert uuids[name] == SEEDED + before[len(SEEDED) :] != before, "the same GPU, by the UUID that it has now"
-    assert gpuprov.json("cluster", "plan", "-f", str(path))["plan"] == []
+    bridges = [f"{place.mark}{number}" for number in range(2 if engine == "lxd" else 1)]
+    isolation = [f"isolate network {bridge} from other clusters" for bridge in bridges]  # which it did not have
+    assert gpuprov.json("cluster", "plan", "-f", str(path))["plan"] == isolation
+    assert gpuprov.json(*up, "--no-verify")["changed"] == isolation
     assert gpuprov.json(*up, "--no-verify")["unchanged"] is True
     assert gpuprov.json("verify", "--cluster", place.cluster)["passed"] is True
 

@@ -369,7 +369,17 @@ class FakeDriver:
                 address=request.address,
                 labels=dict(request.labels),
                 settings=self.network_settings(request),
+                isolated=False,
             )
+
+    def isolate_network(self, name: str) -> str:
+        """Record it."""
+        with self._step("isolate_network", name):
+            network = self._our_network(name)
+            if network is None:
+                raise _error(f"there is no network {name}", f"networks: {', '.join(self.engine.networks) or 'none'}")
+            self.engine.networks[name] = replace(network, isolated=True)
+            return ""
 
     def delete_network(self, name: str) -> None:
         """Remove a network that no node uses."""

@@ -72,6 +72,11 @@ class World:
         self.engine.nodes.clear()
         self.engine.networks.clear()
 
+    def forget_isolation(self) -> None:
+        """What a reboot does to the host's rules."""
+        networks = self.engine.networks
+        networks.update({name: replace(network, isolated=False) for name, network in networks.items()})
+
     @property
     def driver(self) -> FakeDriver:
         """A new process's."""

@@ -296,6 +296,10 @@ class DockerDriver(TellsNoNetworkSettings):
         """Make a network."""
         networks.create_network(self._api, request)
 
+    def isolate_network(self, name: str) -> str:
+        """Have the host refuse connections to its nodes from elsewhere."""
+        return networks.isolate_network(self._api, name)
+
     def delete_network(self, name: str) -> None:
         """Remove a network of ours."""
         networks.delete_network(self._api, name)

@@ -10,6 +10,7 @@ from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import NetworkState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import NotFound
+from gpuprov.drivers.isolation import isolate, released, tell_isolated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 def list_networks(api: DockerApi, *, root: Path = Path("/")) -> list[NetworkState]:
     """Docker's networks, and the machine's other bridges."""
     found = {name: state for name, (_, state) in documents.parse_networks(api.get("/networks")).items()}
+    bridges = [name for name, state in found.items() if state.address]
+    found |= {state.name: state for state in tell_isolated([found[name] for name in bridges])}
     for bridge in _host_bridges(root):
         found.setdefault(bridge, NetworkState(name=bridge, managed=False))
     return list(found.values())
@@ -55,18 +58,21 @@ def delete_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> None
             evidence=f"by {', '.join(sorted(documents.container_name(user) for user in users))}",
             fix="remove its nodes first: gpuprov rm NODE",
         )
-    api.delete(f"/networks/{identity}")
+    with released(name):
+        api.delete(f"/networks/{identity}")
     forget_labels(api, identity)
+
+
+def isolate_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> str:
+    """Have the host refuse connections to nodes on a bridge from elsewhere; other networks have none of their own."""
+    _get_ours(api, name, root)
+    (state,) = (found for found in list_networks(api, root=root) if found.name == name)
+    return isolate(name) if state.address else ""
 
 
 def set_network_labels(api: DockerApi, name: str, labels: Mapping[str, str], *, root: Path = Path("/")) -> None:
     """Add or change labels of a network of ours."""
-    identity = _ours(api, name, root)
-    if identity is None:
-        raise NotFound(
-            f"there is no network {name}", evidence="docker has no network of that name", fix="gpuprov cluster up"
-        )
-    change_labels(api, identity, labels)
+    change_labels(api, _get_ours(api, name, root), labels)
 
 
 def change_labels(api: DockerApi, subject: str, labels: Mapping[str, str]) -> None:
@@ -98,6 +104,15 @@ def _remove(api: DockerApi, networks: list[documents.Document]) -> None:
 def _of(document: Mapping[str, object]) -> object:
     labels = document.get("Labels")
     return labels.get(documents.LABELS_OF) if isinstance(labels, dict) else None
+
+
+def _get_ours(api: DockerApi, name: str, root: Path) -> str:
+    identity = _ours(api, name, root)
+    if identity is None:
+        raise NotFound(
+            f"there is no network {name}", evidence="docker has no network of that name", fix="gpuprov cluster up"
+        )
+    return identity
 
 
 def _ours(api: DockerApi, name: str, root: Path) -> str | None:

@@ -27,6 +27,7 @@ from gpuprov.drivers.base import (
     Stream,
     require_capability,
 )
+from gpuprov.drivers.isolation import isolate, released, tell_isolated
 from gpuprov.drivers.lxd import documents, images, settings
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.execute import run_recorded
@@ -372,10 +373,10 @@ class LxdDriver:
         """Every network, the host's own interfaces too."""
         found = [(document, documents.parse_network(document)) for document in self._api.get("networks", recursion=1)]
         rules = read_rules(self._firewall()) if any(state.ours for _, state in found) else None
-        return [
+        return tell_isolated(
             replace(state, settings=_network_settings(document, rules)) if state.ours else state
             for document, state in found
-        ]
+        )
 
     def _firewall(self) -> str:
         return str(self._api.client.host_info["environment"].get("firewall"))
@@ -384,23 +385,24 @@ class LxdDriver:
         """Make a bridge."""
         self._api.send("post", "networks", body=documents.render_network(request))
 
+    def isolate_network(self, name: str) -> str:
+        """Have the host refuse connections to its nodes from elsewhere."""
+        self._get_our_network(name)
+        return isolate(name)
+
     def delete_network(self, name: str) -> None:
         """Remove a network of ours; no change if it is absent."""
         if self._our_network(name):
-            if find_lost(name, {}, None):
-                # LXD takes a network without a link for stopped, and would leave its name server running for ever
-                shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
-                self._api.send("patch", "networks", name, body={"config": shaken})
-            self._api.delete("networks", name)
+            with released(name):
+                if find_lost(name, {}, None):
+                    # LXD takes a network without a link for stopped, and would leave its name server running for ever
+                    shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
+                    self._api.send("patch", "networks", name, body={"config": shaken})
+                self._api.delete("networks", name)
 
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a network of ours."""
-        if not self._our_network(name):
-            raise NotFound(
-                f"there is no network {name}",
-                evidence=f"{self.name} has no network of that name",
-                fix="gpuprov cluster up",
-            )
+        self._get_our_network(name)
         self._api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
 
     def network_settings(self, request: NetworkRequest) -> Settings:
@@ -409,12 +411,7 @@ class LxdDriver:
 
     def set_network_settings(self, request: NetworkRequest) -> None:
         """Bring config, link and rules to the request's; labels stay."""
-        if not self._our_network(request.name):
-            raise NotFound(
-                f"there is no network {request.name}",
-                evidence="gpuprov has no network of that name",
-                fix="gpuprov cluster up",
-            )
+        self._get_our_network(request.name)
         document = self._api.get("networks", request.name)
         labels = {key: value for key, value in document["config"].items() if key.startswith("user.")}
         wanted = documents.render_network(replace(request, labels={}))["config"] | labels
@@ -423,6 +420,14 @@ class LxdDriver:
             shaken = {**wanted, settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
             self._api.send("put", "networks", request.name, body={"config": shaken})
         self._api.send("put", "networks", request.name, body={"config": wanted})
+
+    def _get_our_network(self, name: str) -> None:
+        if not self._our_network(name):
+            raise NotFound(
+                f"there is no network {name}",
+                evidence=f"{self.name} has no network of that name",
+                fix="gpuprov cluster up",
+            )
 
     def _our_network(self, name: str) -> bool:
         try:

@@ -14,6 +14,7 @@ from gpuprov.host.findings import (
     judge_engine,
     judge_facts,
     judge_forward,
+    judge_isolation,
     judge_kernel_release,
     judge_limit,
     judge_subnet,
@@ -25,6 +26,7 @@ from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from gpuprov.host.finding import HostFinding
+    from gpuprov.spec.models import Engine
 
 GIB = 1 << 30
 LXD = EngineFacts(
@@ -107,6 +109,25 @@ def test_what_is_not_good_says_what_to_type() -> None:
 )
 def test_kernel(release: str, status: str) -> None:
     assert judge_kernel_release(release).status == status
+
+
+@pytest.mark.parametrize(
+    ("isolated", "uid", "engine", "status", "fix"),
+    [
+        ({"gpbr0": True, "gpbr1": True}, 0, "lxd", "ok", ""),
+        ({"gpbr0": True, "gpbr1": False}, 0, "docker", "warn", "sudo gpuprov host prepare --engine docker "),
+        ({"gpbr0": True, "gpbr1": False}, 0, "incus", "warn", "sudo gpuprov start NODE "),
+        ({}, 1000, "lxd", "info", "sudo gpuprov doctor"),
+        ({}, 0, "lxd", "warn", "sudo apt-get install nftables"),
+    ],
+)
+def test_clusters_that_can_reach_each_other(
+    isolated: dict[str, bool], uid: int, engine: Engine, status: str, fix: str
+) -> None:
+    seen = EngineView(own_networks=("gpbr0", "gpbr1"), isolated=isolated)
+    finding = judge_isolation(replace(GOOD, engine=seen, uid=uid), engine)
+    assert (finding.status, finding.fix[: len(fix)]) == (status, fix)
+    assert judge_isolation(replace(GOOD, engine=EngineView(), uid=uid), engine).status == "ok"
 
 
 def test_an_engine_that_cannot_be_reached_keeps_its_three_parts() -> None:

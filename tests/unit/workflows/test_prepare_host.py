@@ -11,6 +11,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
 from gpuprov.core.units import GIB
+from gpuprov.drivers.base import LABEL_CLUSTER, NetworkRequest
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.workflows.prepare_host import HostOrder, describe_storage, prepare_host, undo_host, variables_for
@@ -109,6 +110,15 @@ def test_without_a_size_the_role_chooses_one(host: FakeHost) -> None:
     plays = Plays()
     prepare_host(replace(ORDER, pool_size_gib=None), host, reporter=Silent(), run=plays)
     assert plays.seen[0].roles[0].variables["host_pool_size_gib"] == 0
+
+
+def test_prepare_restores_what_a_reboot_took(host: FakeHost) -> None:
+    driver = host.open("lxd")
+    for name in ("gpbr0", "gpbr1"):
+        driver.create_network(NetworkRequest(name=name, labels={LABEL_CLUSTER: "lab"}))
+    driver.isolate_network("gpbr1")
+    assert prepare_host(ORDER, host, reporter=Silent(), run=Plays()).changed == ("isolated network gpbr0",)
+    assert prepare_host(ORDER, host, reporter=Silent(), run=Plays()).unchanged
 
 
 def test_undo_says_that_packages_stay_and_how_to_remove_them(host: FakeHost) -> None:
