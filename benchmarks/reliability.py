@@ -97,6 +97,37 @@ def foreign(rows: list[Row]) -> str:
     return table(("Engine", "Life of a cluster", "Foreign things compared", "Changed"), lines)
 
 
+def hostile(rows: list[Row]) -> str:
+    """What root in a node did, and whether gpuprov and the other nodes survived it, by engine."""
+    engines = sorted({row["engine"] for row in rows}, reverse=True)
+    lines = [
+        (what, *(_survived([row for row in tries if row["engine"] == engine]) for engine in engines))
+        for (what,), tries in sorted(_group(rows, "misbehaviour").items())
+    ]
+    whole = (_survived([row for row in rows if row["engine"] == engine]) for engine in engines)
+    return table(("Misbehaviour", *engines), [*lines, (f"all {len(lines)} kinds", *whole)])
+
+
+def jobs(rows: list[Row]) -> str:
+    """Jobs that were lost beside verbs that remove, stop or restart nodes."""
+    lines = [
+        (engine, f"`{verb}`", *(sum(run[key] for run in runs) for key in ("rounds", "jobs", "lost")))
+        for (engine, verb), runs in _group(rows, "engine", "verb").items()
+    ]
+    whole = ("all", "", *(sum(row[key] for row in rows) for key in ("rounds", "jobs", "lost")))
+    return table(("On", "Verb beside a full queue", "Rounds", "Jobs", "Lost"), [*sorted(lines), whole])
+
+
+def suggestions(rows: list[Row]) -> str:
+    """How many of the commands that errors suggest helped where they were suggested, and which did not."""
+    lines = []
+    for (where,), tries in _group([{"where": "fake", **row} for row in rows], "where").items():
+        failed = [f"`{row['command']}` ({row['error']})" for row in tries if not row["helped"]]
+        helped = f"{len(tries) - len(failed)} of {len(tries)}"
+        lines.append((where, len({row["error"] for row in tries}), helped, ", ".join(failed) or "none"))
+    return table(("On", "Errors", "Suggested commands that helped", "Others"), lines)
+
+
 TABLES: dict[str, tuple[str, Callable[[list[Row]], str]]] = {
     "kills": ("kill", kills_by_verb),
     "steps": ("kill", kills_by_step),
@@ -104,6 +135,9 @@ TABLES: dict[str, tuple[str, Callable[[list[Row]], str]]] = {
     "races": ("race", races),
     "repairs": ("repair", repairs),
     "foreign": ("foreign", foreign),
+    "hostile": ("hostile", hostile),
+    "jobs": ("job", jobs),
+    "suggestions": ("suggestion", suggestions),
 }
 
 

@@ -21,6 +21,13 @@ LEDGER: list[dict[str, Any]] = [
     {"kind": "race", "where": "lxd", "race": "2 cluster up", "won": 2, "idle": 0, "refused": 0},
     {"kind": "repair", "what": "the power is cut", "plan": "nothing to do", "seconds": 9.5},
     {"kind": "foreign", "engine": "lxd", "life": "up", "objects": 700, "changed": 0},
+    {"kind": "hostile", "engine": "lxd", "misbehaviour": "the host key is a FIFO", "survived": True},
+    {"kind": "hostile", "engine": "docker", "misbehaviour": "the host key is a FIFO", "survived": False},
+    {"kind": "hostile", "engine": "lxd", "misbehaviour": "the probe never ends", "survived": True},
+    {"kind": "job", "engine": "lxd", "verb": "rm", "rounds": 1, "jobs": 60, "lost": 0},
+    {"kind": "job", "engine": "lxd", "verb": "rm", "rounds": 2, "jobs": 120, "lost": 1},
+    {"kind": "suggestion", "error": "no-node", "command": "gpuprov list", "helped": True},
+    {"kind": "suggestion", "error": "spec", "command": "gpuprov up", "helped": False, "where": "lxd"},
 ]
 LINES = (
     "| lxd | `cluster up` | 1 of 2 |  |  | 1 of 1 | 2 of 3 | 3.0 s (2.0 to 4.0) |",
@@ -29,6 +36,13 @@ LINES = (
     "| 2 cluster up | lxd | 2 | 1 did it, 1 unchanged; or 2 did it |",
     "| the power is cut | 1 | 9.5 s |",
     "| lxd | up | 700 | 0 |",
+    "| the host key is a FIFO | 1 of 1 | 0 of 1 |",
+    "| the probe never ends | 1 of 1 |  |",
+    "| all 2 kinds | 2 of 2 | 0 of 1 |",
+    "| lxd | `rm` | 3 | 180 | 1 |",
+    "| all |  | 3 | 180 | 1 |",
+    "| fake | 1 | 1 of 1 | none |",
+    "| lxd | 1 | 0 of 1 | `gpuprov up` (spec) |",
 )
 
 
