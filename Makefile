@@ -42,7 +42,8 @@ reliability: $(VENV)/.test
 	@$(NEED_ROOT)
 	$(BIN)/gpuprov host prepare && $(BIN)/gpuprov host prepare --engine docker
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
-	$(BIN)/python -m pytest --long --ledger $(LEDGER) tests/unit tests/e2e -k 'kill or race or repair or twice or foreign'
+	$(BIN)/python -m pytest --long --ledger $(LEDGER) --counted $(IN_PARALLEL) tests/unit
+	$(BIN)/python -m pytest --long --ledger $(LEDGER) --counted --ignore tests/unit --durations 20
 	$(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md
 
 unit: $(VENV)/.test

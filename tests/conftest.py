@@ -18,7 +18,7 @@ from tests.forwarding import bridges_let_through
 from tests.only_run import only_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 DRIVER = Path("/proc/driver/nvidia/version")
@@ -30,6 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--ledger", metavar="FILE", help="write what reliability tests counted and measured, one JSON a line"
     )
+    parser.addoption("--counted", action="store_true", help="run only the tests that enter something into the ledger")
 
 
 def pytest_configure() -> None:
@@ -42,20 +43,22 @@ def pytest_configure() -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--long"):
-        leave_out(config, items, "long")
+        leave_out(config, items, lambda item: item.get_closest_marker("long") is not None)
+    if config.getoption("--counted"):
+        leave_out(config, items, lambda item: "ledger" not in getattr(item, "fixturenames", ()))
     if not DRIVER.exists():
-        config.stash[WITHOUT_GPU] = leave_out(config, items, "gpu")
+        config.stash[WITHOUT_GPU] = leave_out(config, items, lambda item: item.get_closest_marker("gpu") is not None)
 
 
 def pytest_collection_finish() -> None:
     gc.freeze()  # some hundred thousand objects that stay: no collection during a test need look at them
 
 
-def leave_out(config: pytest.Config, items: list[pytest.Item], marker: str) -> int:
-    left_out = [item for item in items if item.get_closest_marker(marker)]
+def leave_out(config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]) -> int:
+    left_out = [item for item in items if unwanted(item)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker(marker)]
+        items[:] = [item for item in items if not unwanted(item)]
     return len(left_out)
 
 

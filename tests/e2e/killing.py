@@ -39,7 +39,7 @@ _FILES = ("/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf", "/etc/s
 
 @dataclass(frozen=True, kw_only=True)
 class Blow:
-    """Where a run is stopped: at a step, or after a time."""
+    """Where a run is stopped: at a step, or some time after its first word; `step` then says when, in words."""
 
     how: How
     step: str = ""
@@ -51,11 +51,17 @@ class Blow:
 
 @dataclass(kw_only=True)
 class Stopped:
-    """How a run ended that was, or was to be, stopped."""
+    """How a run ended that was, or was to be, stopped; its seconds are those since its first word."""
 
     exit_code: int
     stderr: str
     reached: bool
+    seconds: float
+
+    @property
+    def steps(self) -> list[str]:
+        """Those that it told, each once, in their order."""
+        return list(dict.fromkeys(step for line in self.stderr.splitlines() if (step := step_of(line))))
 
 
 def step_of(line: str) -> str | None:
@@ -65,15 +71,22 @@ def step_of(line: str) -> str | None:
 
 
 def watch_steps(gpuprov: Gpuprov, argv: Iterable[str]) -> list[str]:
-    """Run it undisturbed; its steps, each once, in their order."""
-    lines = gpuprov("--verbose", *argv).stderr.splitlines()
-    return list(dict.fromkeys(step for line in lines if (step := step_of(line))))
+    """The steps of an undisturbed run."""
+    return leave_alone(gpuprov, argv).steps
+
+
+def leave_alone(gpuprov: Gpuprov, argv: Iterable[str]) -> Stopped:
+    """An undisturbed run."""
+    undisturbed = strike(gpuprov, argv, Blow(how="SIGKILL", step="never"))
+    assert undisturbed.exit_code == 0, undisturbed.stderr
+    return undisturbed
 
 
 def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "lxd") -> Stopped:
     """Run it and deliver the blow."""
     lines: list[str] = []
     reached = threading.Event()
+    began_s = time.monotonic()
     with gpuprov.start("--verbose", *argv) as process:
 
         def act() -> None:
@@ -89,8 +102,10 @@ def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "
         guard.start()
         assert process.stderr is not None
         for line in process.stderr:
-            if timer and not lines:  # before its first word a run has not begun, and Python itself would end
-                timer.start()
+            if not lines:  # before its first word a run has not begun, and Python itself would end
+                began_s = time.monotonic()
+                if timer:
+                    timer.start()
             lines.append(line)
             if timer is None and not reached.is_set() and step_of(line) == blow.step:
                 act()
@@ -101,7 +116,8 @@ def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "
     stderr = "".join(lines)
     assert "Traceback" not in stderr, stderr
     assert process.returncode in ENDINGS[blow.how], f"{blow}: exit code {process.returncode}\n{stderr}"
-    return Stopped(exit_code=process.returncode, stderr=stderr, reached=reached.is_set())
+    seconds = time.monotonic() - began_s
+    return Stopped(exit_code=process.returncode, stderr=stderr, reached=reached.is_set(), seconds=seconds)
 
 
 def kill_engine(engine: str = "lxd") -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov.provision.folder import abandoned_folders
-from tests.e2e.killing import DUMPS, Blow, Dump, loose_links, state_images, strike, watch_steps
+from tests.e2e.killing import DUMPS, Blow, Dump, leave_alone, loose_links, state_images, strike
+from tests.e2e.places import EVERY_GPU
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +17,14 @@ if TYPE_CHECKING:
 
     from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
-    from tests.e2e.killing import How
+    from tests.e2e.killing import How, Stopped
     from tests.e2e.places import Place
+
+
+QUARTERS = ("first", "second", "third", "last")
+LIVES = 5  # in each quarter of the time, for each signal and engine: 480 kills, with two engines and four verbs
+INTERRUPTED = 130
+UNDONE = {"cluster up": "", "create-node": "cluster up"}  # verbs that undo, each with the verb before it in a life
 
 
 @dataclass
@@ -33,8 +40,8 @@ def counted(ledger: Ledger, verb: str, blow: Blow, *, engine: str = "lxd") -> It
     count = Count()
 
     def add(*, survived: bool) -> None:
-        step, seconds = blow.step or "at a random time", round(count.seconds, 2)
-        ledger.add("kill", engine=engine, verb=verb, step=step, how=blow.how, survived=survived, seconds=seconds)
+        what, seconds = {"step": blow.step, "how": blow.how}, round(count.seconds, 2)
+        ledger.add("kill", engine=engine, verb=verb, **what, survived=survived, seconds=seconds)
 
     try:
         yield count
@@ -42,6 +49,16 @@ def counted(ledger: Ledger, verb: str, blow: Blow, *, engine: str = "lxd") -> It
         add(survived=False)
         raise
     add(survived=True)
+
+
+def begin_life(gpuprov: Gpuprov, ledger: Ledger, place: Place, folder: Path, *, engine: str, role: str) -> Life:
+    """A life of a cluster of two nodes, after an undisturbed one."""
+    spec = folder / "spec.yaml"
+    spec.write_text(place.spec(engine=engine, gpus=EVERY_GPU, nodes=f"role: {role}"))
+    verbs = verbs_of(place, spec, engine)
+    life = Life(gpuprov=gpuprov, ledger=ledger, place=place, engine=engine, role=role, verbs=verbs)
+    life.live()
+    return life
 
 
 def verbs_of(place: Place, spec: Path, engine: str) -> dict[str, tuple[str, ...]]:
@@ -65,6 +82,7 @@ class Life:
     place: Place
     engine: str
     verbs: dict[str, tuple[str, ...]]
+    role: str
     steps: dict[str, list[str]] = field(default_factory=dict)
     results: dict[str, Dump] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -83,18 +101,17 @@ class Life:
 
     def live(self) -> None:
         """An undisturbed life; the image is there before, for its steps are no steps of the rounds."""
-        self.gpuprov("image", "build", "--gpu-mode", "simulated", "--engine", self.engine)
+        which = ("--role", self.role, "--engine", self.engine)
+        self.gpuprov("image", "build", "--gpu-mode", "simulated", *which)
         self.others = self.remains()
         for verb, argv in self.verbs.items():
-            began_s = time.monotonic()
-            self.steps[verb] = watch_steps(self.gpuprov, argv)
-            self.seconds[verb] = time.monotonic() - began_s
+            undisturbed = leave_alone(self.gpuprov, argv)
+            self.steps[verb], self.seconds[verb] = undisturbed.steps, undisturbed.seconds
             self.results[verb] = self.look()
         assert self.results["cluster down"].parts == {}
 
     def survive(self, verb: str, blow: Blow) -> None:
         """Stop a verb, do it again, and compare."""
-        before = self.look()
         stopped = strike(self.gpuprov, self.verbs[verb], blow, engine=self.engine)
         if not stopped.reached:  # it was done before
             assert self.results[verb].differences(self.look()) == []
@@ -104,17 +121,26 @@ class Life:
                 self.gpuprov("host", "prepare", "--engine", self.engine)
                 if self.engine == "docker":
                     self.start_what_docker_left()
-            undone = self.look()
-            if stopped.exit_code == 130 and verb == "cluster up":
-                left = {key for key in undone.parts if key != "keys"}
-                assert not left, f"{blow} of {verb}: left behind {left}"
+            if stopped.exit_code == INTERRUPTED:
+                self.expect_undone(verb, blow, stopped)
             began_s = time.monotonic()
             again = self.gpuprov(*self.verbs[verb])
             count.seconds = time.monotonic() - began_s
             differences = self.results[verb].differences(self.look())
-            assert not differences, f"{blow} of {verb}: {differences}\nbefore: {before}\n{stopped.stderr}{again.all}"
+            assert not differences, f"{blow} of {verb}: {differences}\n{stopped.stderr}{again.all}"
             once_more = self.gpuprov.json(*self.verbs[verb])
             assert once_more["unchanged"] is True, f"{blow} of {verb}: {once_more}"
+
+    def expect_undone(self, verb: str, blow: Blow, stopped: Stopped) -> None:
+        """It says that it was interrupted, and has undone what it made, or had made it all by then."""
+        assert "interrupted" in stopped.stderr, f"{blow} of {verb}: {stopped.stderr}"
+        if verb not in UNDONE:
+            return
+        before = self.results[UNDONE[verb]].parts if UNDONE[verb] else {}
+        there = self.look().parts
+        assert {*there} - {"keys"} in ({*before} - {"keys"}, {*self.results[verb].parts} - {"keys"}), (
+            f"{blow} of {verb}: {sorted(there)} instead of {sorted(before)}\n{stopped.stderr}"
+        )
 
     def start_what_docker_left(self) -> None:
         """A Docker that was killed ends its containers when it is started again, and starts none of them."""
@@ -133,6 +159,14 @@ class Life:
         """The short form of a life in which each verb is stopped; `make test-long` has every step."""
         for turn, verb in enumerate(self.verbs):
             self.survive(verb, Blow(how=hows[turn % len(hows)], step=self.half_way(verb)))
+
+    def die_at_any_time(self, how: How, quarter: int, lives: int) -> None:
+        """Lives in which each verb is stopped within a quarter of its time, evenly spread over it."""
+        for life in range(lives):
+            share = (quarter + (life + 0.5) / lives) / len(QUARTERS)
+            for verb in self.verbs:
+                when = f"in the {QUARTERS[quarter]} quarter of its time"
+                self.survive(verb, Blow(how=how, step=when, after_s=share * self.seconds[verb]))
 
     def die_in(self, number: int, hows: tuple[How, ...]) -> None:
         """A life in which each verb is stopped at its step of this number."""

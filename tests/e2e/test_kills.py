@@ -1,12 +1,12 @@
 """Killed anywhere: the same command again succeeds, with the result of an undisturbed run, and `down` leaves nothing.
 
 One round is a cluster's life: up, one more node, fewer nodes, down; each is stopped at a step and done again. CI stops
-each half way, once, and kills the engine under `up`; the long tests stop each at every step, and at any time.
+each half way, once, and kills the engine under `up`. The long tests stop each at any time and at every step: those of
+Slurm's nodes in some rounds, for they take long, and the daemon's under plain ones.
 """
 
 from __future__ import annotations
 
-import random
 import time
 from typing import TYPE_CHECKING
 
@@ -15,15 +15,15 @@ import pytest
 from gpuprov.provision.folder import abandoned_folders
 from tests.e2e import killing
 from tests.e2e.killing import SIGNALS, Blow, strike, watch_steps
-from tests.e2e.lives import Life, counted, verbs_of
-from tests.e2e.places import EVERY_GPU, sweep
+from tests.e2e.lives import LIVES, QUARTERS, Life, begin_life, counted
+from tests.e2e.places import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
+    from tests.e2e.killing import How
     from tests.e2e.places import Place
 
 ROUNDS = 28  # the longest verb has 24 steps, and more on a slow machine, on which Slurm tells more states
@@ -31,23 +31,32 @@ ROUNDS = 28  # the longest verb has 24 steps, and more on a slow machine, on whi
 
 @pytest.fixture(scope="module")
 def life(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
-    path: Path = tmp_path_factory.mktemp("kills") / "spec.yaml"
-    path.write_text(place.spec(gpus=EVERY_GPU))
-    life = Life(gpuprov=gpuprov, ledger=ledger, place=place, engine="lxd", verbs=verbs_of(place, path, "lxd"))
-    life.live()
-    return life
+    return begin_life(gpuprov, ledger, place, tmp_path_factory.mktemp("kills"), engine="lxd", role="slurm")
+
+
+@pytest.fixture(scope="module")
+def plain(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
+    """The same life without Slurm, whose nodes are there much sooner."""
+    return begin_life(gpuprov, ledger, place, tmp_path_factory.mktemp("kills"), engine="lxd", role="plain")
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(life: Life) -> Iterator[None]:
+def nothing_is_left(gpuprov: Gpuprov, place: Place) -> Iterator[None]:
     """A round that fails does not spoil the next."""
     yield
-    life.gpuprov("cluster", "down", life.place.cluster)
-    sweep(life.place)
+    gpuprov("cluster", "down", place.cluster)
+    sweep(place)
 
 
 def test_a_round_of_kills(life: Life) -> None:
     life.die_half_way(SIGNALS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("quarter", range(len(QUARTERS)))
+@pytest.mark.parametrize("how", SIGNALS)
+def test_at_any_time(plain: Life, how: How, quarter: int) -> None:
+    plain.die_at_any_time(how, quarter, LIVES)
 
 
 def test_no_step_is_left_out(life: Life) -> None:
@@ -59,19 +68,11 @@ def longest(life: Life) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(ROUNDS))
-def test_every_step(life: Life, number: int) -> None:
+@pytest.mark.parametrize("number", range(0, ROUNDS, 2))
+def test_every_other_step(life: Life, number: int) -> None:
     if number >= longest(life):
         pytest.skip(f"no verb has more than {longest(life)} steps")
-    life.die_in(number, ("SIGKILL",))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(8))
-def test_at_a_random_time(life: Life, seed: int) -> None:
-    dice = random.Random(seed)
-    for verb in life.verbs:
-        life.survive(verb, Blow(how=dice.choice(SIGNALS), after_s=dice.uniform(0.1, life.seconds[verb])))
+    life.die_in(number, SIGNALS)
 
 
 def test_the_engine_is_killed_under_up(life: Life) -> None:
@@ -80,11 +81,11 @@ def test_the_engine_is_killed_under_up(life: Life) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(ROUNDS))
-def test_the_engine_is_killed_at_every_step(life: Life, number: int) -> None:
-    if number >= longest(life):
-        pytest.skip(f"no verb has more than {longest(life)} steps")
-    life.die_in(number, ("engine",))
+@pytest.mark.parametrize("number", range(0, ROUNDS, 2))
+def test_the_engine_is_killed_at_every_other_step(plain: Life, number: int) -> None:
+    if number >= longest(plain):
+        pytest.skip(f"no verb has more than {longest(plain)} steps")
+    plain.die_in(number, ("engine",))
     assert killing.engines() == 1 or not killing.PID_FILE.exists()
 
 

@@ -141,6 +141,11 @@ CASES: dict[str, tuple[Callable[[Ward], object], str, bool]] = {
         "repair network {bridge}: NAT rule on the host missing instead of present",
         False,
     ),
+    "the isolation rules are flushed": (
+        lambda ward: output("nft", "flush", "chain", "inet", "gpuprov", f"to.{ward.bridge}"),
+        "isolate network {bridge} from other clusters",
+        False,
+    ),
     "a node is stopped": (lambda ward: output("lxc", "stop", "--force", ward.second), "start node {second}", True),
     "a node is deleted": (
         lambda ward: output("lxc", "delete", "--force", ward.third),
@@ -219,12 +224,10 @@ def cut_the_power(ward: Ward) -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    for table in json.loads(output("nft", "-j", "list", "tables"))["nftables"]:
-        if "table" in table and table["table"]["name"] == "lxd":
-            for chain in json.loads(output("nft", "-j", "list", "chains", table["table"]["family"]))["nftables"]:
-                name = chain.get("chain", {}).get("name", "")
-                if name.endswith(f".{ward.bridge}"):
-                    output("nft", "delete", "chain", table["table"]["family"], "lxd", name)
+    for entry in json.loads(output("nft", "-j", "list", "chains"))["nftables"]:
+        chain = entry.get("chain", {})
+        if chain.get("table") in ("lxd", "gpuprov") and chain["name"].endswith(f".{ward.bridge}"):
+            output("nft", "delete", "chain", chain["family"], chain["table"], chain["name"])
     for link in (ward.bridge, f"{ward.place.mark}1"):
         output("ip", "link", "delete", link)
 
