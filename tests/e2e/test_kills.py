@@ -1,8 +1,8 @@
 """Killed anywhere: the same command again succeeds, with the result of an undisturbed run, and `down` leaves nothing.
 
 One round is a cluster's life: up, one more node, fewer nodes, down; each is stopped at a step and done again. CI stops
-each half way, once, and kills the engine under `up`. The long tests stop each at any time and at every step: those of
-Slurm's nodes in some rounds, for they take long, and the daemon's under plain ones.
+each half way, once, and kills the engine under `up`. The long tests stop each verb of plain nodes hundreds of times,
+evenly spread over its time, and at some of its steps those of Slurm's nodes, and the daemon under plain ones.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def longest(life: Life) -> int:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(0, ROUNDS, 2))
-def test_every_other_step(life: Life, number: int) -> None:
+@pytest.mark.parametrize("number", range(0, ROUNDS, 4))
+def test_more_rounds_of_kills(life: Life, number: int) -> None:
     if number >= longest(life):
         pytest.skip(f"no verb has more than {longest(life)} steps")
     life.die_in(number, SIGNALS)
@@ -81,8 +81,8 @@ def test_the_engine_is_killed_under_up(life: Life) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(0, ROUNDS, 2))
-def test_the_engine_is_killed_at_every_other_step(plain: Life, number: int) -> None:
+@pytest.mark.parametrize("number", range(0, ROUNDS, 3))
+def test_more_rounds_of_kills_of_the_engine(plain: Life, number: int) -> None:
     if number >= longest(plain):
         pytest.skip(f"no verb has more than {longest(plain)} steps")
     plain.die_in(number, ("engine",))
@@ -91,22 +91,22 @@ def test_the_engine_is_killed_at_every_other_step(plain: Life, number: int) -> N
 
 @pytest.mark.long
 def test_host_prepare_is_killed(life: Life, gpuprov: Gpuprov) -> None:
-    """It starts a dead engine, is stopped at each step on the way, and does it again."""
+    """It starts a dead engine, is stopped at every third step on the way, and does it again."""
     killing.kill_engine()
     argv = ("host", "prepare")
-    for number, step in enumerate(watch_steps(gpuprov, argv)):
+    for number, step in enumerate(watch_steps(gpuprov, argv)[::3]):
         killing.kill_engine()
         survive_prepare(life, Blow(how=SIGNALS[number % len(SIGNALS)], step=step))
 
 
 @pytest.mark.long
 def test_the_engine_is_killed_while_host_prepare_starts_it(life: Life, gpuprov: Gpuprov) -> None:
-    """At every step from its start on; whether that run notices or not, the next one starts the engine again."""
+    """At every third step from its start on; whether that run notices or not, the next one starts the engine again."""
     killing.kill_engine()
     argv = ("host", "prepare")
     steps = watch_steps(gpuprov, argv)
     started = next(number for number, step in enumerate(steps) if step.endswith("Start LXD without systemd"))
-    for step in steps[started + 1 :]:
+    for step in steps[started + 1 :: 3]:
         killing.kill_engine()
         survive_prepare(life, Blow(how="engine", step=step))
 

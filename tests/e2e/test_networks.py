@@ -124,14 +124,14 @@ def test_clusters_of_one_host_are_isolated(
     assert dial(gpuprov, "e001", theirs) == {"EHOSTUNREACH"}
     for address, port in (*ports, theirs):
         socket.create_connection((address, port), timeout=5).close()
-    assert dial(gpuprov, neighbour, *(("10.78.5.1", port) for port in (22, 6817))).isdisjoint({"open"})
     for bridge in ("gpteb0", f"{place.mark}0"):
         host("nft", "delete", "chain", "inet", "gpuprov", f"to.{bridge}")
     doctor = gpuprov.json("doctor")["findings"]
     (finding,) = (finding for finding in doctor if finding["id"] == "isolation")
     assert (finding["status"], "gpteb0" in finding["evidence"]) == ("warn", True)
     assert dial(gpuprov, neighbour, *ports) & {"open"}, "the rules are what refuses"
-    gpuprov("start", "e001", neighbour)
+    for node in ("e001", neighbour):  # it runs, and gets back what a reboot would have taken
+        gpuprov("start", node)
     assert dial(gpuprov, neighbour, *ports) == {"EHOSTUNREACH"}
     assert dial(gpuprov, "e001", theirs) == {"EHOSTUNREACH"}
 
