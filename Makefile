@@ -42,9 +42,11 @@ reliability: $(VENV)/.test
 	@$(NEED_ROOT)
 	$(BIN)/gpuprov host prepare && $(BIN)/gpuprov host prepare --engine docker
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
-	$(BIN)/python -m pytest --long --ledger $(LEDGER) --counted $(IN_PARALLEL) tests/unit
-	$(BIN)/python -m pytest --long --ledger $(LEDGER) --counted --ignore tests/unit --durations 20
-	$(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md
+	@failed=; run() { echo "$$@"; "$$@" || failed=yes; }; \
+		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted $(IN_PARALLEL) tests/unit; \
+		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted --ignore tests/unit --durations 20; \
+		run $(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md; \
+		[ -z "$$failed" ] || { echo "error: a test failed; the tables count it" >&2; exit 1; }
 
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m 'not slow and not compile_gate' tests/unit
