@@ -46,7 +46,7 @@ reliability: $(VENV)/.test
 		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted $(IN_PARALLEL) tests/unit; \
 		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted --ignore tests/unit --durations 20; \
 		run $(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md; \
-		[ -z "$$failed" ] || { echo "error: a test failed; the tables count it" >&2; exit 1; }
+		[ -z "$$failed" ] || { echo "error: a test failed: see above" >&2; exit 1; }
 
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m 'not slow and not compile_gate' tests/unit
