@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from benchmarks.reliability import TABLES, replace
 
-PAGE = Path(__file__).parents[2] / "docs" / "reliability.md"
+TESTS = Path(__file__).parents[1]
+PAGE = TESTS.parent / "docs" / "reliability.md"
 KILL: dict[str, Any] = {"kind": "kill", "engine": "lxd", "verb": "cluster up", "step": "plan ...", "how": "SIGKILL"}
 LEDGER: list[dict[str, Any]] = [
     {**KILL, "survived": True, "seconds": 2.0},
@@ -55,6 +57,17 @@ def test_the_page_has_a_place_for_every_table_and_keeps_the_rest() -> None:
         assert f"\n{line}\n" in written
     assert replace(written, LEDGER, "A machine.") == written
     assert replace(page, [], "A machine.") == page
+
+
+def test_what_tests_enter_into_the_ledger_has_a_table() -> None:
+    entered = {
+        call.args[0].value
+        for path in TESTS.rglob("*.py")
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("ledger.add")
+        if isinstance(call.args[0], ast.Constant)
+    }
+    assert {"kill", "race"} <= entered <= {kind for kind, _ in TABLES.values()}
 
 
 def test_a_page_without_a_place_is_told() -> None:
