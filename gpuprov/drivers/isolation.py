@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
-from gpuprov.core.execution import run
+from gpuprov.core.execution import CommandMissing, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from gpuprov.core.execution import Completed
     from gpuprov.drivers.base import NetworkState
 
     Rules = list[list[dict[str, Any]]]
@@ -27,6 +27,7 @@ TABLE = {"family": "inet", "table": "gpuprov"}
 _PREFIX = "to."
 # Before Docker's chains, which drop in silence: who is refused is to hear of it at once.
 _HOOK = {"type": "filter", "hook": "forward", "prio": -10, "policy": "accept"}
+_NO_TABLE = "No such file or directory"
 _BUDGET_S = 10.0
 
 
@@ -94,9 +95,11 @@ def _removal(chain: str) -> list[dict[str, Any]]:
 def tell_isolated(bridges: Iterable[NetworkState]) -> list[NetworkState]:
     """The same networks, those of ours with whether they have their rules where that can be told."""
     networks = list(bridges)
-    if _lack() or not any(network.ours for network in networks):
+    if not any(network.ours for network in networks):
         return networks
-    chains = _read_chains()
+    chains, lack = _look()
+    if lack:
+        return networks
     return [
         replace(network, isolated=not plan_isolation(network.name, chains)) if network.ours else network
         for network in networks
@@ -105,14 +108,16 @@ def tell_isolated(bridges: Iterable[NetworkState]) -> list[NetworkState]:
 
 def isolate(bridge: str) -> str:
     """Give a bridge its rules; returns why that is impossible here, in words, or nothing."""
-    return _lack() or _carry_out(plan_isolation(bridge, _read_chains()))
+    chains, lack = _look()
+    return lack or _carry_out(plan_isolation(bridge, chains))
 
 
 @contextmanager
 def released(bridge: str) -> Iterator[None]:
     """Take a bridge's rules away before the block removes the bridge: killed in between, the next run finds it."""
-    if not _lack():
-        _carry_out(plan_release(bridge, _read_chains()))
+    chains, lack = _look()
+    if not lack:
+        _carry_out(plan_release(bridge, chains))
     try:
         yield
     except EngineError:  # the bridge stays
@@ -120,19 +125,26 @@ def released(bridge: str) -> Iterator[None]:
         raise
 
 
-def _lack() -> str:
+def _look() -> tuple[dict[str, Rules], str]:
+    """The chains that there are, and why they cannot be told."""
     if os.geteuid() != 0:
-        return "only root can read and set firewall rules"
-    return "" if shutil.which("nft") else "the command nft is missing"
-
-
-def _read_chains() -> dict[str, Rules]:
-    listed = run(["nft", "-j", "list", "table", *TABLE.values()], timeout_s=_BUDGET_S, check=False)
-    return parse_chains(listed.stdout) if listed.exit_code == 0 else {}
+        return {}, "only root can read and set firewall rules"
+    try:
+        listed = run(["nft", "-j", "list", "table", *TABLE.values()], timeout_s=_BUDGET_S, check=False)
+    except CommandMissing:
+        return {}, "the command nft is missing"
+    if listed.exit_code == 0:
+        return parse_chains(listed.stdout), ""
+    return {}, "" if _NO_TABLE in listed.stderr else _failure(listed)
 
 
 def _carry_out(commands: list[dict[str, Any]]) -> str:
     if not commands:
         return ""
     done = run(["nft", "-j", "-f", "-"], timeout_s=_BUDGET_S, stdin=json.dumps({"nftables": commands}), check=False)
-    return "" if done.exit_code == 0 else f"nft: {done.stderr.strip() or done.exit_code}"
+    return "" if done.exit_code == 0 else _failure(done)
+
+
+def _failure(done: Completed) -> str:
+    said = (done.stderr or done.stdout).strip().splitlines()
+    return f"nft failed: {said[0] if said else done.exit_code}"

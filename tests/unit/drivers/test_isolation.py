@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpuprov.drivers import isolation
+from gpuprov.drivers.base import LABEL_CLUSTER, NetworkState
 from gpuprov.drivers.isolation import parse_chains, plan_isolation, plan_release, render_rules
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HOOK = {"type": "filter", "hook": "forward", "prio": -10, "policy": "accept"}
 
@@ -75,3 +79,26 @@ def test_who_cannot_is_told_why(monkeypatch: pytest.MonkeyPatch, uid: int, path:
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     monkeypatch.setenv("PATH", path)
     assert reason in isolation.isolate("gpbr0")
+    network = NetworkState(name="gpbr0", managed=True, labels={LABEL_CLUSTER: "lab"})
+    assert isolation.tell_isolated([network]) == [network]
+    assert network.isolated is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "isolated"),
+    [
+        (f"cat <<'END'\n{listed('gpbr0')}\nEND", True),
+        (f"cat <<'END'\n{listed('gpbr1')}\nEND", False),
+        ("echo 'Error: No such file or directory' >&2; exit 1", False),
+        ("echo 'Unable to initialize Netlink socket: Protocol not supported' >&2; exit 1", None),
+    ],
+)
+def test_what_nft_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, isolated: bool | None) -> None:
+    (tmp_path / "nft").write_text(f"#!/bin/sh\n{answer}\n")
+    (tmp_path / "nft").chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    ours, foreign = (NetworkState(name="gpbr0", managed=True, labels=labels) for labels in ({LABEL_CLUSTER: "a"}, {}))
+    assert [network.isolated for network in isolation.tell_isolated([ours, foreign])] == [isolated, None]
+    if isolated is None:
+        assert isolation.isolate("gpbr0") == "nft failed: Unable to initialize Netlink socket: Protocol not supported"
