@@ -438,6 +438,7 @@ REASONS = {
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
     "cli/cluster_down.py": "a terminal, on which somebody says no: tests/unit/cli",
     "cluster/find_engine.py": "an engine is silent: tests/unit/cluster/test_find_engine.py",
+    "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",
     "cluster/services.py: gpuprov exec {name} -- journalctl": "a part of what planes/slurm/daemons.py says",
     "cluster/services.py: gpuprov logs": "Docker's nodes, in place of journalctl",
     "core/execution.py": "a program is missing: tests/unit/core/test_execution.py",
