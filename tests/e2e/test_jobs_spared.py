@@ -40,6 +40,9 @@ class Bay:
     def rows(self) -> dict[str, dict[str, Any]]:
         return {row["name"]: row for row in self.gpuprov.json("cluster", "status", self.place.cluster)["nodes"]}
 
+    def statuses(self) -> dict[str, str]:
+        return {name: row["status"] for name, row in self.rows().items()}
+
     def slurm(self, *argv: str) -> str:
         return self.gpuprov.in_node(self.controller, *argv)
 
@@ -71,9 +74,10 @@ class Bay:
 
     def refused(self, *argv: str) -> Finished:
         """A verb that must not have done anything."""
-        before = self.rows()
+        before = self.statuses()
         said = self.gpuprov(*argv, expect=2)
-        assert self.rows() == before
+        assert self.statuses() == before
+        assert "drain" not in self.slurm("sinfo", "-h", "-N", "-o", "%T")
         return said
 
 
