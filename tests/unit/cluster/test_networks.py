@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cluster.networks import attach, ensure_networks, plan_networks, record_spec
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
-from gpuprov.core.rollback import Rollback
+from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_SPEC, Attachment
 from gpuprov.spec.models import ClusterSpec
 
@@ -24,7 +24,7 @@ def test_only_what_is_missing_is_planned(world: World) -> None:
     spec = world.spec()
     first = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
     assert [(request.name, request.address) for request in first] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
-    with Rollback(world.reporter) as rollback:
+    with Rollback(world.reporter, left_over=AGAIN) as rollback:
         ensure_networks(world.driver, first[:1], rollback)
     left = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
     assert [request.name for request in left] == ["gpbr1"]
@@ -33,7 +33,7 @@ def test_only_what_is_missing_is_planned(world: World) -> None:
 def test_networks_are_taken_back_when_the_run_fails(world: World) -> None:
     requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
     world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "create_network:done", subject="gpbr1")
-    with pytest.raises(EngineError), Rollback(world.reporter) as rollback:
+    with pytest.raises(EngineError), Rollback(world.reporter, left_over=AGAIN) as rollback:
         ensure_networks(world.driver, requests, rollback)
     assert world.engine.networks == {}
 
@@ -58,7 +58,7 @@ def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: W
     with (
         patch.object(driver, "create_network", create),
         pytest.raises(KeyboardInterrupt),
-        Rollback(world.reporter) as rollback,
+        Rollback(world.reporter, left_over=AGAIN) as rollback,
     ):
         ensure_networks(driver, requests, rollback)
     asked[0].join()
