@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command()
 @node_argument("name", new=True)
 @click.option("--addr", metavar="ADDRESS", help="Address on the NAT bridge.  [default: derived from the node's number]")
-@role_option("Purpose of the node.  [default: the cluster's, or plain]")
+@role_option("Purpose of the node.  [default: the cluster's]")
 @gpu_options
 @click.option("--image", metavar="NAME", help="A gpuprov image or an image of the engine.  [default: the role's]")
 @mount_option
@@ -39,7 +39,11 @@ if TYPE_CHECKING:
 def command(
     session: Session, /, name: str, cluster: str, engine: str | None, gpu_mode: str | None, **wanted: object
 ) -> None:
-    """Add a node, with addresses and GPUs, and register it with its cluster."""
+    """Add a node, with addresses and GPUs, and register it with its cluster.
+
+    The first node of a cluster that does not exist yet is a Slurm node if it is c000, the controller, and a plain node
+    otherwise. `gpuprov cluster up -n 4` adds the other nodes.
+    """
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.create_node import create_node

@@ -17,17 +17,24 @@ if TYPE_CHECKING:
 @node_argument()
 @click.argument("node_port", type=int)
 @click.option("--port", type=int, help="Port of the host.  [default: the node's port]")
-@click.option("--listen", metavar="ADDRESS", help="Address of the host to listen on.  [default: all]")
+@click.option(
+    "--listen", metavar="ADDRESS", help="Address of the host to listen on; 0.0.0.0 for all.  [default: 127.0.0.1]"
+)
 @engine_option
 @click.pass_obj
 def command(
     session: Session, node: str, node_port: int, port: int | None, listen: str | None, engine: str | None
 ) -> None:
-    """Forward a port of the host to a port of a node, until `unexpose` or until the node is removed."""
-    from gpuprov.drivers.base import EVERYWHERE, Exposure
+    """Forward a port of the host to a port of a node, until `unexpose` or until the node is removed.
+
+    The port can be reached from the host itself, and with `--listen 0.0.0.0` from every machine that reaches the host.
+    """
+    from gpuprov.drivers.base import LOCALLY, Exposure
     from gpuprov.workflows.expose import expose
 
-    exposure = Exposure(host_port=node_port if port is None else port, node_port=node_port, listen=listen or EVERYWHERE)
+    exposure = Exposure(
+        host_port=node_port if port is None else port, node_port=node_port, listen=LOCALLY if listen is None else listen
+    )
     show_outcome(
         session,
         expose(

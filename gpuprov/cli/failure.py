@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cli.session import tell
 from gpuprov.core.error_document import error_document, error_parts
+from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import shorten
 from gpuprov.core.exhaustion import explain_exhaustion
 
 if TYPE_CHECKING:
@@ -37,8 +40,10 @@ def fail_unexpectedly(session: Session, error: Exception) -> int:
     exhausted = explain_exhaustion(error, temporary=tempfile.gettempdir()) if isinstance(error, OSError) else None
     if exhausted is not None:
         return fail(session, exhausted)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        return fail(session, UsageError("a file name is too long", evidence=str(error), fix="use a shorter name"))
     line = str(error).strip().split("\n", maxsplit=1)[0]
-    what = f"unexpected {type(error).__name__}: {line}"
+    what = shorten(f"unexpected {type(error).__name__}: {line}")
     none = "no log could be written; run the command again with sudo"
     where = f"traceback: {session.log.path}" if session.log.path else none
     parts = {

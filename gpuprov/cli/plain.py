@@ -7,12 +7,17 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
+from gpuprov.core.excerpt import excerpt
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+PROGRESS_S = 15.0  # of silence, after which a phase says how far it is
+
+
 class Plain:
-    """Writes one line for each phase that begins or ends, each note and each warning.
+    """Writes one line for each phase that begins or ends, or takes long, and each note and warning.
 
     Args:
         stream: Where to.
@@ -25,21 +30,30 @@ class Plain:
         self._quiet = quiet
         self._verbose = verbose
         self._lock = threading.Lock()
+        self._step = ""  # the last one, which is not shown by itself
+        self._written = 0  # lines
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Say that it begins, and how it ended."""
+        """Say that it begins, how far it is where nothing else is said for long, and how it ended."""
         started = time.monotonic()
+        self._step = ""
         self._say(f"{name} ...")
+        ended = threading.Event()
+        ticker = threading.Thread(target=self._tick, args=(name, started, ended), daemon=True)
+        ticker.start()
         end = "failed"
         try:
             yield
             end = "done"
         finally:
+            ended.set()
+            ticker.join()
             self._say(f"{name} {end} ({time.monotonic() - started:.1f} s)")
 
     def node(self, name: str, state: str) -> None:
-        """Say it when verbose."""
+        """Say it when verbose; else where the phase takes long."""
+        self._step = excerpt(f"{name}: {state}")
         if self._verbose:
             self._say(f"  {name}: {state}")
 
@@ -51,6 +65,14 @@ class Plain:
         """Say it in any case."""
         self._write(f"warning: {text}\n")
 
+    def _tick(self, name: str, started: float, ended: threading.Event) -> None:
+        written = self._written
+        while not ended.wait(PROGRESS_S):
+            if written == self._written:
+                step = f" {self._step}" if self._step else ""
+                self._say(f"{name} ... {time.monotonic() - started:.0f} s{step}")
+            written = self._written
+
     def _say(self, line: str) -> None:
         if not self._quiet:
             self._write(f"{line}\n")
@@ -59,3 +81,4 @@ class Plain:
         with self._lock, suppress(OSError, ValueError):  # nobody listens any more: the work goes on, an undo above all
             self._stream.write(text)
             self._stream.flush()
+            self._written += 1

@@ -13,7 +13,7 @@ from gpuprov.cluster import transport as node_transport
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
 from gpuprov.core.fingerprint import short
 from gpuprov.core.interrupts import to_its_end
-from gpuprov.core.rollback import Rollback
+from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.core.units import GIB
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
@@ -116,7 +116,7 @@ def ensure_image(
     _refuse_without_room(driver, cache)
     with reporter.phase("base"):
         base = _ensure_base(driver, recipe, cache, tools)
-    with Rollback(reporter) as rollback:
+    with Rollback(reporter, left_over=AGAIN) as rollback:
         rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
         with reporter.phase("builder"):
             to_its_end(partial(_start_builder, driver, base, site))

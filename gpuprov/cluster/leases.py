@@ -8,6 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.lock import describe_process
 from gpuprov.core.process import is_gone
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING, ROLE_JOB
@@ -112,11 +113,11 @@ def parse_ticket(ticket: Ticket) -> LeaseRequest | None:
         said: dict[str, Any] = json.loads(ticket.text)
         among = said["among"]
         return LeaseRequest(
-            node=str(said["node"]),
+            node=excerpt(str(said["node"])),
             sharing="exclusive" if said["sharing"] == "exclusive" else "shared",
             count=int(said["count"]),
-            wanted=tuple(map(str, said["wanted"])),
-            among=None if among is None else tuple(map(str, among)),
+            wanted=tuple(excerpt(str(gpu)) for gpu in said["wanted"]),
+            among=None if among is None else tuple(excerpt(str(gpu)) for gpu in among),
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims
 
 Result_co = TypeVar("Result_co", covariant=True)
+AGAIN_S = 300.0  # how often it is said for whom a request waits, though nothing has changed
 _LOOK_S = 0.3  # how often the first in the queue checks; later ones check less often
 _LOOK_MAX_S = 2.0
 
@@ -67,7 +68,7 @@ def when_free(
         engine: Name of the engine that the attempt is made on.
         look: Raises GpusTaken if they could not be had now; takes no lock. That an engine is silent ends no waiting.
         attempt: Does it, under the host lock.
-        reporter: Is told for whom this waits, whenever that changes.
+        reporter: Is told for whom this waits, whenever that changes, and from time to time.
 
     Raises:
         GpusTaken: They are taken, and nobody wants to wait.
@@ -81,21 +82,23 @@ def when_free(
     except GpusTaken as error:
         refusal = error
     done: list[Result_co] = []
-    seen = refusal.evidence
+    seen, said_s = refusal.evidence, patience.clock.now_s()
     with neighbours.queue.join(render_ticket(refusal.request)) as place:
 
         def claims() -> Claims:
             return neighbours.claims(engine, before=place.number)
 
         def try_again() -> str:
-            nonlocal seen
+            nonlocal seen, said_s
             before = seen
             try:
                 if not (seen := _silence(lambda: look(claims()))):
                     done.append(attempt(claims, place.leave))
             except GpusTaken as error:
                 seen = error.evidence
-            if seen not in ("", before):
+            now_s = patience.clock.now_s()
+            if seen and (seen != before or now_s - said_s >= AGAIN_S):
+                said_s = now_s
                 reporter.note(f"waiting: {seen}")
             return seen
 

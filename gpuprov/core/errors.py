@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpuprov.core.excerpt import shorten
+
 
 class GpuprovError(Exception):
-    """Base of every error a user may see.
+    """Base of every error a user may see; what it quotes may be of any length, and is shortened here.
 
     Attributes:
         what: What failed, in one line.
@@ -18,10 +20,10 @@ class GpuprovError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, evidence: str = "", fix: str = "") -> None:
-        super().__init__(what)
-        self.what = what
-        self.evidence = evidence
-        self.fix = fix
+        super().__init__(shorten(what))
+        self.what = shorten(what)
+        self.evidence = shorten(evidence)
+        self.fix = shorten(fix)
 
     def __str__(self) -> str:
         lines = [self.what]

@@ -1,128 +1,193 @@
-"""A queue of processes: a ticket is a file that its owner holds locked, so that a killed one is out of it at once."""
+"""A queue of processes in one file: each holds the lock of a slot of it, so that a killed one is out of it at once."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-from dataclasses import dataclass
+import struct
+import time
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.lock import default_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-QUEUE_NAME = "gpuprov.queue"
-_EVERYONE = 0o1777  # members of the engine's group who are not root wait in the same queue
-_READABLE = 0o644
-_LONGEST = 65536
+    from gpuprov.core.gates import Gates
+
+QUEUE_NAME = "queue"
+SLOT_BYTES = 65536  # what is not written takes no room on the disk
+_RECORD = struct.Struct("<QdI")  # number, since when, length of the text
+_LOCK = struct.Struct("hhqqi")  # the kernel's `struct flock`
+_LARGEST = 2**63  # of what may be nonsense, so that there is a next one
+_ENDLESS = 0  # a length that the kernel takes for all there is
+_GATE, _FIRST = 0, 1  # slots: that of who looks or joins, and the first ticket's
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ticket:
-    """A place in the queue; `text` is what its owner wrote."""
+    """A place in the queue.
+
+    Attributes:
+        text: What its owner wrote; not to be trusted.
+        since_s: When it was written, in seconds since 1970.
+    """
 
     number: int
     text: str
+    since_s: float
 
 
 class Queue:
-    """The requests that wait on this host, in order of arrival.
+    """The processes that wait on this host, in order of arrival.
+
+    Locks are of open files (`F_OFD_SETLK`): the kernel releases them when their process ends, and two of one process
+    exclude each other.
 
     Args:
-        folder: Where the queue's own folder lives; /run/lock, or the temporary folder where that is missing.
+        gates: Who may stand in it, and where it is.
+        name: Of its file.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._path = (folder or default_folder()) / QUEUE_NAME
+    def __init__(self, gates: Gates, name: str = QUEUE_NAME) -> None:
+        self._gates = gates
+        self._name = name
 
     @contextlib.contextmanager
     def join(self, text: str) -> Iterator[QueuePlace]:
-        """Wait at the end of the queue for the block, or until `Place.leave`.
+        """Wait at the end of the queue for the block, or until `QueuePlace.leave`.
 
         Raises:
-            HostNotReady: The queue's folder cannot be made or written.
+            HostNotReady: This user may not stand in it.
         """
+        descriptor = self._gates.open(self._name)
         try:
-            place = self._join(text)
-        except OSError as error:
-            raise HostNotReady(
-                "cannot wait in the queue",
-                evidence=str(error),
-                fix=f"ls -ld {self._path}  # remove it if no request is waiting",
-            ) from error
+            place = _join(descriptor, text)
+        except BaseException as error:
+            os.close(descriptor)
+            if isinstance(error, OSError):
+                fix = f"ls -lR {self._gates.place}"
+                raise HostNotReady("cannot wait in the queue", evidence=str(error), fix=fix) from error
+            raise
         try:
             yield place
         finally:
             place.leave()
 
     def waiting(self) -> tuple[Ticket, ...]:
-        """Every ticket whose owner lives, the oldest first; what dead ones left is removed."""
-        with contextlib.suppress(OSError), self._held() as folder:
-            return tuple(ticket for name in sorted(self._names()) if (ticket := self._read(folder, name)))
+        """Every ticket whose owner lives, the oldest first."""
+        with contextlib.suppress(OSError, HostNotReady):
+            descriptor = self._gates.open_existing(self._name)
+            try:
+                return _tickets(descriptor)
+            finally:
+                os.close(descriptor)
         return ()
-
-    def _join(self, text: str) -> QueuePlace:
-        self._make()
-        with self._held() as folder:
-            numbers = [int(name) for name in self._names()]
-            name = f"{max(numbers, default=0) + 1:012}"
-            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(name, flags, _READABLE, dir_fd=folder)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # no one reads before the folder's lock is free
-            os.fchmod(descriptor, _READABLE)
-            os.write(descriptor, text.encode())
-        return QueuePlace(path=self._path / name, descriptor=descriptor)
-
-    def _make(self) -> None:
-        with contextlib.suppress(FileExistsError):
-            self._path.mkdir()
-            self._path.chmod(_EVERYONE)  # whatever the umask
-
-    @contextlib.contextmanager
-    def _held(self) -> Iterator[int]:
-        """The folder's descriptor, locked for a moment."""
-        folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield folder
-        finally:
-            os.close(folder)
-
-    def _names(self) -> list[str]:
-        return [entry.name for entry in self._path.iterdir() if entry.name.isdecimal()]
-
-    def _read(self, folder: int, name: str) -> Ticket | None:
-        try:
-            descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        except OSError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return Ticket(number=int(name), text=os.pread(descriptor, _LONGEST, 0).decode(errors="replace"))
-        finally:
-            os.close(descriptor)
-        with contextlib.suppress(OSError):  # another user's, in a sticky folder: dead all the same
-            os.unlink(name, dir_fd=folder)
-        return None
 
 
 class QueuePlace:
     """One's own place in the queue."""
 
-    def __init__(self, *, path: Path, descriptor: int) -> None:
-        self.number = int(path.name)
-        self._path = path
+    def __init__(self, descriptor: int, *, slot: int, ticket: Ticket) -> None:
+        self.number = ticket.number
+        self._ticket = ticket
+        self._slot = slot
         self._descriptor: int | None = descriptor
 
-    def leave(self) -> None:
-        """Go; no change if one has gone."""
+    def ahead(self) -> tuple[Ticket, ...]:
+        """Who came earlier and is still there, the oldest first."""
+        if self._descriptor is None:
+            return ()
+        return tuple(ticket for ticket in _tickets(self._descriptor) if ticket.number < self.number)
+
+    def renew(self) -> None:
+        """Write down that something has begun now."""
         if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                self._path.unlink()
-            os.close(self._descriptor)
-            self._descriptor = None
+            with _held(self._descriptor):
+                _write(self._descriptor, self._slot, replace(self._ticket, since_s=time.time()))
+
+    def leave(self) -> None:
+        """Go; no change if one has gone. Who stood here is nobody's business any more."""
+        if self._descriptor is not None:
+            try:
+                with contextlib.suppress(OSError), _held(self._descriptor):
+                    _write(self._descriptor, self._slot, Ticket(number=0, text="", since_s=0))
+            finally:
+                os.close(self._descriptor)  # which also releases the lock
+                self._descriptor = None
+
+
+def _join(descriptor: int, text: str) -> QueuePlace:
+    with _held(descriptor):
+        there = _read_all(descriptor)
+        slot = next(number for number in range(_FIRST, len(there) + _FIRST + 1) if number not in there)
+        number = max((ticket.number for ticket in there.values()), default=0) + 1
+        ticket = Ticket(number=number, text=text, since_s=time.time())
+        _write(descriptor, slot, ticket)
+        _lock(descriptor, fcntl.F_OFD_SETLK, fcntl.F_WRLCK, slot)
+    return QueuePlace(descriptor, slot=slot, ticket=ticket)
+
+
+@contextlib.contextmanager
+def _held(descriptor: int) -> Iterator[None]:
+    """Nobody else looks or joins meanwhile; a matter of a moment."""
+    _lock(descriptor, fcntl.F_OFD_SETLKW, fcntl.F_WRLCK, _GATE)
+    try:
+        yield
+    finally:
+        _lock(descriptor, fcntl.F_OFD_SETLK, fcntl.F_UNLCK, _GATE)
+
+
+def _tickets(descriptor: int) -> tuple[Ticket, ...]:
+    with _held(descriptor):
+        there = _read_all(descriptor)
+    return tuple(sorted(there.values(), key=lambda ticket: ticket.number))
+
+
+def _read_all(descriptor: int) -> dict[int, Ticket]:
+    """The tickets of others who live, by slot."""
+    return {slot: _read(descriptor, slot) for slot in sorted(_taken(descriptor))}
+
+
+def _taken(descriptor: int) -> Iterator[int]:
+    """The slots that others hold, in no order. The kernel is asked, as the file's length is what anybody made of it."""
+    ranges = [(_FIRST, _ENDLESS)]
+    while ranges:
+        first, end = ranges.pop()
+        slots = end - first if end else _ENDLESS
+        kind, _, start, length, _ = _lock(descriptor, fcntl.F_OFD_GETLK, fcntl.F_WRLCK, first, slots=slots)
+        if kind == fcntl.F_UNLCK:
+            continue
+        slot = max(first, start // SLOT_BYTES)
+        after = max(slot + 1, -(-(start + length) // SLOT_BYTES))
+        yield slot
+        if slot > first:
+            ranges.append((first, slot))
+        if length != _ENDLESS and (end == _ENDLESS or after < end):
+            ranges.append((after, end))
+
+
+def _read(descriptor: int, slot: int) -> Ticket:
+    number, since_s, text = _read_record(descriptor, slot)
+    return Ticket(number=number, text=text.decode(errors="replace"), since_s=since_s)
+
+
+def _read_record(descriptor: int, slot: int) -> tuple[int, float, bytes]:
+    content = os.pread(descriptor, SLOT_BYTES, slot * SLOT_BYTES).ljust(_RECORD.size, b"\0")
+    number, since_s, length = _RECORD.unpack_from(content)
+    return min(number, _LARGEST), since_s, content[_RECORD.size :][:length]
+
+
+def _write(descriptor: int, slot: int, ticket: Ticket) -> None:
+    """Write a ticket over what was there before."""
+    text = ticket.text.encode(errors="replace")[: SLOT_BYTES - _RECORD.size]
+    *_, before = _read_record(descriptor, slot)
+    record = _RECORD.pack(ticket.number, ticket.since_s, len(text)) + text.ljust(len(before), b"\0")
+    os.pwrite(descriptor, record, slot * SLOT_BYTES)
+
+
+def _lock(descriptor: int, command: int, kind: int, slot: int, *, slots: int = 1) -> tuple[int, ...]:
+    asked = _LOCK.pack(kind, os.SEEK_SET, slot * SLOT_BYTES, slots * SLOT_BYTES, 0)
+    return _LOCK.unpack(fcntl.fcntl(descriptor, command, asked))

@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from gpuprov.core.excerpt import shorten
 from gpuprov.core.outcome import PhaseTiming
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ class Stopwatch:
         self._listener.node(name, state)
 
     def note(self, text: str) -> None:
-        """Pass on."""
-        self._listener.note(text)
+        """Pass on, in a sensible length."""
+        self._listener.note(shorten(text))
 
     def warn(self, text: str) -> None:
-        """Pass on."""
-        self._listener.warn(text)
+        """Pass on, in a sensible length."""
+        self._listener.warn(shorten(text))

@@ -11,10 +11,13 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
 
 
+AGAIN = "run the same command again"
+
+
 class Rollback:
     """A stack of undo steps, run in reverse when the block fails and forgotten when it ends normally.
 
-        with Rollback(reporter) as rollback:
+        with Rollback(reporter, left_over=AGAIN) as rollback:
             driver.create_network(request)
             rollback.add("network gpbr0", lambda: driver.delete_network("gpbr0"))
 
@@ -22,11 +25,13 @@ class Rollback:
 
     Args:
         reporter: Is told what was undone, and what could not be.
+        left_over: What to type about things that are kept or could not be undone.
         keep: Undo nothing, and report what is kept (`--keep-on-failure`).
     """
 
-    def __init__(self, reporter: Reporter, *, keep: bool = False) -> None:
+    def __init__(self, reporter: Reporter, *, left_over: str, keep: bool = False) -> None:
         self._reporter = reporter
+        self._left_over = left_over
         self._keep = keep
         self._steps: list[tuple[str, Callable[[], object], bool]] = []
 
@@ -46,6 +51,8 @@ class Rollback:
         if kind is not None and self._keep:
             for thing, *_ in self._steps:
                 self._reporter.note(f"kept {thing}")
+            if self._steps:
+                self._reporter.note(f"to continue, {self._left_over}")
         elif kind is not None:
             self._undo_all()
         self._steps.clear()
@@ -65,7 +72,9 @@ class Rollback:
                 self._reporter.warn(f"could not undo {thing}: {problem}")
             except BaseException:
                 left = ", ".join([thing, *(name for name, *_ in reversed(self._steps))])
-                self._reporter.warn(f"interrupted while undoing; not undone: {left}")
+                self._reporter.warn(f"interrupted while undoing; not undone: {left}; to continue, {self._left_over}")
                 raise
             else:
                 self._reporter.note(f"undid {thing}")
+        if failed:
+            self._reporter.warn(f"some changes of this run are left; to continue, {self._left_over}")

@@ -37,7 +37,7 @@ LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
 _KILLED = 137  # exit status of a command that was killed
-EVERYWHERE = "0.0.0.0"  # noqa: S104 - reaching the node from outside is what exposing means
+LOCALLY, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - where a forwarded port of the host may listen
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 ROLE_JOB = "job"  # of a node that a command is, and that goes with it
 
@@ -199,7 +199,7 @@ class Exposure:
 
     host_port: int
     node_port: int
-    listen: str = EVERYWHERE
+    listen: str = LOCALLY
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,6 +66,9 @@ class Host(Protocol):
     def answers(self, address: str, bridge: str) -> bool:
         """Whether something on a bridge answers at an address."""
 
+    def listener(self, address: str, port: int) -> str | None:
+        """Who listens on a TCP port at an address of its own, in words; None where the port is free there."""
+
     def look(self, simulation: Mapping[str, Any] | None) -> Observation:
         """What `verify` looks at on the host itself; `simulation` is what its simulated NVML answers, if it has one."""
 

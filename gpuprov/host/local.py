@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import UsageError
+from gpuprov.core.gates import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.registry import is_installed, open_driver
+from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host import links
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -62,7 +64,7 @@ class LocalHost:
     @property
     def queue(self) -> Queue:
         """Beside the lock."""
-        return Queue()
+        return Queue(self._gates())
 
     def open(self, engine: str) -> Driver:
         """Connect to an engine of this machine."""
@@ -92,15 +94,26 @@ class LocalHost:
         """Whether a neighbour on a bridge has an address."""
         return links.answers(address, bridge)
 
+    def listener(self, address: str, port: int) -> str | None:
+        """As the kernel's tables show it."""
+        from gpuprov.host.listeners import find_listener
+
+        return find_listener(self.root, address, port)
+
     def look(self, simulation: Mapping[str, Any] | None) -> Observation:
         """At its driver, devices, libraries, NVML, kernel log and addresses."""
         from gpuprov.host.look import look_at_host
 
         return look_at_host(simulation, root=self.root)
 
-    def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
+    @contextmanager
+    def lock(self, reporter: Reporter) -> Iterator[None]:
         """One writer at a time."""
-        return host_lock(reporter)
+        with host_lock(reporter, gates=self._gates()):
+            yield
+
+    def _gates(self) -> Gates:
+        return Gates(groups=engine_groups())
 
     def _simulated_count(self) -> int:
         text = self.environment.get(COUNT_VARIABLE, "")

@@ -131,6 +131,17 @@ class Plane:
             UsageError: The cluster has nothing that it could join.
         """
 
+    def begins_with(self, node: str, spec: ClusterSpec) -> bool:
+        """Whether a cluster of such nodes can begin with this one alone."""
+        return True
+
+    def refuse_crew(self, crew: Crew) -> None:
+        """Refuse nodes that could not work together.
+
+        Raises:
+            UsageError: One that the others need is missing, or is of another plane.
+        """
+
     def gather_files(self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None) -> Render:
         """Read what its files are made from, such as keys; returns the pure function that renders a member's files.
 

@@ -24,12 +24,13 @@ from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
 from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
+from gpuprov.cluster.steady import read_steadily
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, find_abandoned, leaving, refuse_busy
-from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.planes.renew import renew_nodes
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.verify import verify_cluster
@@ -126,10 +127,11 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     spec, policy = order.spec, order.policy
     check_spec(spec)
     gpus = find_gpus(host, spec.gpus.mode, reporter=reporter)
+    left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
     with (
         drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter),
         host.lock(reporter),
-        Rollback(reporter, keep=order.keep_on_failure) as rollback,
+        Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
     ):
         with reporter.phase("plan"):
             aim = _aim(driver, order, host, gpus)
@@ -153,9 +155,14 @@ def plan_up(
 def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpPreview:
     """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
     check_spec(order.spec)
-    aim = _aim(driver, order, host, find_gpus(host, order.spec.gpus.mode, reporter=reporter))
+    gpus = find_gpus(host, order.spec.gpus.mode, reporter=reporter)
+    return read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
+
+
+def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPreview:
+    aim = _aim(driver, order, host, gpus)
     refuse_busy(driver, aim.leaves, order.policy)
-    files = gather_files(driver, _crew(aim), aim.state, {})
+    files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, {})
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
     changes = (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
@@ -171,6 +178,8 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> _Aim:
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
     plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
     refuse_host_conflicts(driver, host, spec, networks=plan.networks, nodes=len(plan.create))
+    for plane in PLANES.values():
+        plane.refuse_crew(_crew(spec, plan))
     return _Aim(spec=spec, state=state, plan=plan, gpus=gpus)
 
 
@@ -191,7 +200,7 @@ def _carry_out(run: NodeRun, aim: _Aim, policy: JobsPolicy) -> tuple[str, ...]:
         role: ensure_node_image(driver, spec, plane_of(role).recipe, aim.gpus, reporter=reporter)
         for role in sorted({design.role for design in plan.create})
     }
-    files = gather_files(driver, _crew(aim), aim.state, images)
+    files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, images)
     with leaving(driver, aim.leaves, policy, reporter=reporter):
         _remove_and_repair(run, aim)
         if plan.create or plan.start:
@@ -231,5 +240,5 @@ def _create(
         )
 
 
-def _crew(aim: _Aim) -> Crew:
-    return Crew(spec=aim.spec, members=tuple(planned_member(design) for design in aim.plan.members))
+def _crew(spec: ClusterSpec, plan: Plan) -> Crew:
+    return Crew(spec=spec, members=tuple(planned_member(design) for design in plan.members))

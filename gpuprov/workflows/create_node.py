@@ -17,9 +17,10 @@ from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
+from gpuprov.cluster.steady import read_steadily
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.core.names import check_node_name
+from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
@@ -27,7 +28,7 @@ from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.spec_order import request_of_node
 from gpuprov.planes.base import Crew
 from gpuprov.planes.files import gather_files
-from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.planes.registry import PLAIN, check_spec, plane_of
 from gpuprov.planes.renew import renew_cluster, renew_nodes
 from gpuprov.spec.addressing import (
     free_number,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.spec.models import Role
 
 
 def create_node(
@@ -81,7 +83,8 @@ def create_node(
             _plan(driver, order, _without_half_made(order.name, state), host, gpus, claims)
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
-        with host.lock(reporter), Rollback(reporter) as rollback:
+        left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
+        with host.lock(reporter), Rollback(reporter, left_over=left_over) as rollback:
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
             outcome = _create(run, order, host, gpus, claims)
             granted()
@@ -94,8 +97,12 @@ def plan_node(driver: Driver, order: NodeOrder, host: Host, *, reporter: Reporte
     """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
     check_node_name(order.name)
     gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
-    state = _without_half_made(order.name, _observe(driver, order, gpus))
-    return _created(_plan(driver, order, state, host, gpus, Neighbours(host).claims(driver.name)).design)
+
+    def read() -> str:
+        state = _without_half_made(order.name, _observe(driver, order, gpus))
+        return _created(_plan(driver, order, state, host, gpus, Neighbours(host).claims(driver.name)).design)
+
+    return read_steadily(driver, order.cluster, read)
 
 
 def _observe(driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
@@ -117,6 +124,8 @@ def _create(run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: 
             state = _without_half_made(order.name, state)
         plan = _plan(driver, order, state, host, gpus, claims())
     spec, design, plane = plan.spec, plan.design, plane_of(plan.design.role)
+    if not state.spec and order.role is None and plane is PLAIN:
+        reporter.note(_what_plain_means(order))
     if plan.networks:
         with reporter.phase("networks"):
             ensure_networks(driver, plan.networks, run.rollback, reporter=reporter)
@@ -222,8 +231,8 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
 
 
 def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
-    spec = state.spec or ClusterSpec(name=order.cluster, nodes=NodesSpec(role="plain", count=1))
-    role = order.role or spec.nodes.role
+    spec = state.spec or ClusterSpec(name=order.cluster, nodes=NodesSpec(count=1))
+    role = order.role or (spec.nodes.role if state.spec else _first_role(order, spec, state))
     nodes = replace(
         spec.nodes,
         role=role,
@@ -232,6 +241,25 @@ def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
         privileged=order.privileged or spec.nodes.privileged,
     )
     return replace(spec, nodes=nodes)
+
+
+def _what_plain_means(order: NodeOrder) -> str:
+    usual = plane_of(ClusterSpec().nodes.role)
+    words = f"{order.name} is a plain node, without {usual.title}"
+    if usual.begins_with(order.name, ClusterSpec()):
+        return words  # with which a cluster of the usual nodes could not begin
+    return f"{words}; for nodes with {usual.title}: {name_cluster('gpuprov cluster up -n 4', order.cluster)}"
+
+
+def _first_role(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> Role:
+    """The role of a node of which nothing is said, in a cluster that was never brought up.
+
+    It is that of the cluster that `cluster up` would make, if the node can be one of its own.
+    """
+    plane = plane_of(spec.nodes.role)
+    joins = state.nodes_of(plane.name) or plane.begins_with(order.name, spec)
+    fits = order.image is None and not (plane.first_network and order.network == "private")
+    return plane.name if joins and fits else PLAIN.name
 
 
 def _design(order: NodeOrder, spec: ClusterSpec, state: ClusterState, place: Place) -> NodeDesign:

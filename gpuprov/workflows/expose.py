@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node, get_running
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
+from gpuprov.drivers.base import EVERYWHERE, LOCALLY
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -14,17 +16,21 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
 
 _PORT_MAX = 65535
+_UNUSED, _FEW = 10_000, 20_000  # where hosts seldom listen: 10022 for 22
+_PLACES = {LOCALLY: "the host (127.0.0.1 only)", EVERYWHERE: "the host (all addresses)"}
 
 
 def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporter: Reporter) -> Outcome:
     """Forward a port of the host into a node; no change if it is already.
 
     Raises:
+        UsageError: There is no such port or address, or something else of the host listens there.
         NotCapable: The node runs, and the engine forwards ports into stopped nodes only.
     """
     for port in (exposure.host_port, exposure.node_port):
         if not 1 <= port <= _PORT_MAX:
             raise UsageError(f"{port} is not a port", evidence=f"allowed: 1 to {_PORT_MAX}", fix="choose another port")
+    _check_address(exposure.listen)
     get = get_running if "expose-live" in driver.capabilities else get_node
     with host.lock(reporter):
         if exposure in get(driver, name).exposed:
@@ -36,9 +42,40 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
                     evidence=f"it is forwarded to {other.name}",
                     fix=f"choose another --port, or: gpuprov unexpose {other.name} {exposure.host_port}",
                 )
+        listener = host.listener(exposure.listen, exposure.host_port)
+        if listener:
+            free_port = exposure.host_port % _FEW + _UNUSED
+            raise UsageError(
+                f"port {exposure.host_port} of the host is in use",
+                evidence=listener,
+                fix=f"use another port of the host: gpuprov expose {name} {exposure.node_port} --port {free_port}",
+            )
         with reporter.phase("expose"):
             driver.expose(name, exposure)
-    return Outcome(changed=(f"port {exposure.host_port} of the host is forwarded to {name}:{exposure.node_port}",))
+    where = f"port {exposure.host_port} of {_PLACES.get(exposure.listen, exposure.listen)}"
+    _say_who_reaches_it(name, exposure, reporter)
+    return Outcome(changed=(f"{where} is forwarded to {name}:{exposure.node_port}",))
+
+
+def _check_address(address: str) -> None:
+    try:
+        IPv4Address(address)
+    except ValueError as error:
+        raise UsageError(
+            f"{address!r} is not an IPv4 address",
+            evidence="--listen is the address of the host to listen on",
+            fix="use 127.0.0.1 for this host only, 0.0.0.0 for all addresses, or one that `ip -4 address` shows",
+        ) from error
+
+
+def _say_who_reaches_it(name: str, exposure: Exposure, reporter: Reporter) -> None:
+    if IPv4Address(exposure.listen).is_loopback:
+        words = f"gpuprov expose {name} {exposure.node_port} --port {exposure.host_port} --listen {EVERYWHERE}"
+        reporter.note(
+            f"only this host can reach it; for other machines: gpuprov unexpose {name} {exposure.host_port} && {words}"
+        )
+    else:
+        reporter.warn(f"every machine that can reach this host can now reach port {exposure.node_port} of {name}")
 
 
 def unexpose(driver: Driver, name: str, host_port: int, host: Host, *, reporter: Reporter) -> Outcome:

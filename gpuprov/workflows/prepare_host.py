@@ -131,6 +131,8 @@ def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Rep
     try:
         with host.lock(reporter), watch.phase(f"host {verb}"):
             result = run(play, reporter=watch)
+        with host.lock(reporter):
+            pass  # root opens it to the group of an engine that has been installed only now
     except TaskFailed as failed:
         raise translate_failure(failed) from failed
     return Outcome(changed=tuple(line.removeprefix("host: ") for line in result.changed), phases=watch.phases)

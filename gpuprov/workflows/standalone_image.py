@@ -13,7 +13,7 @@ from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.rollback import Rollback
+from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.planes.registry import check_spec, plane_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
             if request.name == spec.network.bridge
         )
         refuse_host_conflicts(driver, host, spec, networks=missing, nodes=0)
-        with Rollback(reporter) as rollback:
+        with Rollback(reporter, left_over=AGAIN) as rollback:
             ensure_networks(driver, missing, rollback, reporter=reporter)
             image = ensure_node_image(driver, spec, plane, gpus, reporter=reporter)
         _remove_networks(driver, [*left, *(request.name for request in missing)])

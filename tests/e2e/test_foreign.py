@@ -15,6 +15,7 @@ import pytest
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.core.fingerprint import short
+from gpuprov.core.gates import LOCK_FOLDER
 from gpuprov.host.local import LocalHost
 from gpuprov.planes.registry import PLAIN
 from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
@@ -132,7 +133,7 @@ def stable(item: Any) -> Any:
 def dump_folder(folder: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for path in (folder, *folder.rglob("*")) if folder.exists() else ():
-        if str(path).startswith(DEVICES):
+        if str(path).startswith((DEVICES, str(LOCK_FOLDER))):
             continue
         status = path.lstat()
         content = str(path.readlink()) if path.is_symlink() else ""

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.core.gates import Gates
+from gpuprov.core.lock import LOCK_NAME
 from tests.e2e.conftest import lxd
 from tests.e2e.places import PLACES, sweep
 
@@ -195,8 +197,8 @@ def test_nothing_listens_outside_unless_exposed(
         assert {where for where, _ in made} <= {f"tcp {gateway}", f"udp {gateway}"}  # the engine's name server
         if engine == "docker":  # it forwards ports into stopped nodes only
             gpuprov("stop", node)
-        gpuprov("expose", node, "8080", "--port", "17001")
-        gpuprov("expose", node, "8080", "--port", "17003", "--listen", "127.0.0.1")
+        gpuprov("expose", node, "8080", "--port", "17001", "--listen", "0.0.0.0")
+        gpuprov("expose", node, "8080", "--port", "17003")
         gpuprov("start", node)
         assert {port for _, port in listeners(host) - before - made} == {"17001"}
         if engine == "docker":
@@ -242,7 +244,7 @@ def test_secrets_are_in_their_places_only(gpuprov: Gpuprov, ground: Ground, host
             *("stat", "-c", "%a %U %n"),
             *("/etc/munge/munge.key", "/etc/ssh/ssh_host_ed25519_key", "/root/.ssh/authorized_keys"),
         )
-        said += [ground.read_engine(), (lock := host("cat", "/run/lock/gpuprov.lock"))]
+        said += [ground.read_engine(), (lock := host("cat", str(Gates().file(LOCK_NAME))))]
     finally:
         ended.set()
         watcher.join()

@@ -135,6 +135,38 @@ def test_up_at_once_and_against_down(races: Races, tmp_path: Path, turn: int) ->
     assert races.gpuprov.json(*up)["unchanged"] is True
 
 
+def test_who_reads_beside_a_down_says_what_there_is(races: Races, tmp_path: Path) -> None:
+    """Or that it went away; nothing that only reads says that it could not change something."""
+    place, gpuprov = races.place, races.gpuprov
+    looks = (
+        *(("list",), ("cluster", "status", place.cluster), ("cluster", "plan", "--name", place.cluster)),
+        *(
+            ("show", place.node(0)),
+            ("verify", "--cluster", place.cluster),
+            ("gpus",),
+            ("inventory",),
+            ("image", "list"),
+        ),
+    )
+    with gpuprov.start("cluster", "down", place.cluster) as down:
+        while True:
+            ended = down.poll() is not None
+            readers = [(argv, gpuprov.start(*argv)) for argv in looks]
+            for argv, reader in readers:
+                _, said = reader.communicate(timeout=300)
+                assert "could not change" not in said, said
+                assert "Traceback" not in said, said
+                if reader.returncode:
+                    assert argv[0] in ("show", "verify", "cluster"), said
+                    assert all(part in f"\n{said}" for part in PARTS) or argv[0] == "verify", said
+            if ended:
+                break
+        assert down.returncode == 0, down.communicate()
+    path = tmp_path / "races.yaml"
+    path.write_text(place.spec(count=1, nodes="role: plain"))
+    gpuprov("cluster", "up", "-f", str(path), "--no-verify")
+
+
 @contextmanager
 def held(races: Races) -> Iterator[Popen[str]]:
     """A run that holds the host's lock and does not go on."""

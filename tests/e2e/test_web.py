@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 import urllib.error
@@ -53,8 +54,8 @@ def refuses(port: int) -> bool:
 
 def test_the_host_serves_what_the_node_computes(gpuprov: Gpuprov, app: str) -> None:
     port = free_port()
-    exposed = gpuprov("expose", app, "8080", "--port", str(port), "--listen", "127.0.0.1")
-    assert exposed.stdout == f"port {port} of the host is forwarded to {app}:8080\n"
+    exposed = gpuprov("expose", app, "8080", "--port", str(port))
+    assert exposed.stdout == f"port {port} of the host (127.0.0.1 only) is forwarded to {app}:8080\n"
     again = gpuprov("expose", app, "8080", "--port", str(port), "--listen", "127.0.0.1")
     assert again.stdout == "unchanged\n"
 
@@ -87,5 +88,8 @@ def test_a_port_that_the_host_uses_is_an_error_that_changes_nothing(gpuprov: Gpu
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        gpuprov("expose", app, "8080", "--port", port, "--listen", "127.0.0.1", expect=4)
+        for listen in ((), ("--listen", "0.0.0.0")):
+            refused = gpuprov("expose", app, "8080", "--port", port, *listen, expect=2).stderr
+            assert f"port {port} of the host is in use\nevidence: " in refused
+            assert f"(process {os.getpid()}) listens on port {port} of 127.0.0.1\nfix: " in refused
     assert gpuprov.json("show", app)["node"]["exposed"] == []

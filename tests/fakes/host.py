@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.gates import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.host.kernel_limits import LIMITS
@@ -13,8 +15,7 @@ from gpuprov.verify.models import Observation
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -34,6 +35,7 @@ class FakeHost:
         observe: Tells its GPUs.
         network: The links that `links` tells.
         answering: Addresses at which something answers.
+        listening: Who listens on a port.
         kernel: Limits other than plenty, by check.
         looks: What `verify` sees of it.
     """
@@ -45,12 +47,13 @@ class FakeHost:
     engines: tuple[EngineDoor, ...] = ()
     network: list[Link] = field(default_factory=list)
     answering: set[str] = field(default_factory=set)
+    listening: dict[int, str] = field(default_factory=dict)
     kernel: dict[str, int | None] = field(default_factory=dict)
     looks: Callable[[Mapping[str, Any] | None], Observation] = lambda _document: Observation(problem="not looked at")
 
     @property
     def queue(self) -> Queue:
-        return Queue(self.folder)
+        return Queue(Gates(folder=self.folder))
 
     def open(self, engine: str) -> Driver:
         for door in self.engines:
@@ -74,8 +77,14 @@ class FakeHost:
         assert bridge
         return address in self.answering
 
+    def listener(self, address: str, port: int) -> str | None:
+        assert address
+        return self.listening.get(port)
+
     def look(self, simulation: Mapping[str, Any] | None) -> Observation:
         return self.looks(simulation)
 
-    def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
-        return host_lock(reporter, folder=self.folder)
+    @contextmanager
+    def lock(self, reporter: Reporter) -> Iterator[None]:
+        with host_lock(reporter, gates=Gates(folder=self.folder)):
+            yield

@@ -35,7 +35,7 @@ def folders_hashed_once() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def lock_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock of each test's own."""
-    monkeypatch.setattr("gpuprov.core.lock.LOCK_FOLDER", tmp_path)
+    monkeypatch.setattr("gpuprov.core.gates.LOCK_FOLDER", tmp_path)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import grp
 import os
 import platform
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.drivers.registry import REGISTRY
+from gpuprov.drivers.sockets import group_of_socket, socket_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.docker.driver import DockerDriver
 
 OLDEST_API = "1.41"  # Docker 20.10, Debian 12's, with which everything is tested
-_SOCKET = Path("/var/run/docker.sock")
 
 
 def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signature
@@ -30,7 +29,7 @@ def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signa
         HostNotReady: there is no daemon, it runs on another machine, this user may not use it, or it is too old.
     """
     named = os.environ.get("DOCKER_HOST", "")
-    socket = read_address(named) if named else _SOCKET
+    socket = read_address(named) if named else socket_places("docker")[0]
     address = f"unix://{socket}"
     require_socket(socket)
     import docker
@@ -101,7 +100,7 @@ def require_socket(socket: Path) -> None:
             fix=f"install and start it: {REGISTRY['docker'].prepare}",
         )
     if not os.access(socket, os.R_OK | os.W_OK):
-        group = _group_of(socket)
+        group = group_of_socket(socket)
         raise HostNotReady(
             "this user has no access to docker",
             evidence=f"{socket} belongs to group {group}; this user is not a member",
@@ -123,11 +122,3 @@ def require_api(version: Mapping[str, object]) -> str:
             fix="upgrade docker: apt-get install docker.io, or docker-ce from docker.com",
         )
     return api
-
-
-def _group_of(socket: Path) -> str:
-    gid = socket.stat().st_gid
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)

@@ -16,6 +16,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import (
     LABEL_ROLE,
+    LOCALLY,
     ROLE_BUILDER,
     Call,
     Capability,
@@ -261,6 +262,7 @@ class DockerDriver(TellsNoNetworkSettings):
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into a stopped node, in a new container."""
         again = f"expose {name} {exposure.node_port} --port {exposure.host_port}"
+        again += "" if exposure.listen == LOCALLY else f" --listen {exposure.listen}"
         container = self._stopped(name, again)
         _refuse_busy(exposure)
         others = [taken for taken in container.blueprint.exposed if taken.host_port != exposure.host_port]

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import ExecResult
 
 if TYPE_CHECKING:
@@ -37,7 +38,14 @@ def execute(api: DockerApi, container: str, call: Call) -> ExecResult:
     with api.translated("run a command in", container):
         streams = _feed(api, identity, call.stdin) if call.stdin else api.client.exec_start(identity, demux=True)
     elapsed_s = time.monotonic() - started
-    exit_code = int(api.get(f"/exec/{identity}/json")["ExitCode"])
+    ended = api.get(f"/exec/{identity}/json")["ExitCode"]
+    if ended is None:
+        raise EngineError(
+            f"the command in {container} was cut off",
+            evidence="docker reports no exit status, as of a container that was removed meanwhile",
+            fix="gpuprov list",
+        )
+    exit_code = int(ended)
     stdout, stderr = ((stream or b"").decode("utf-8", "replace") for stream in streams)
     if exit_code in _REFUSED and stdout.startswith("OCI runtime exec failed") and not stderr:
         missing = "no such file" in stdout or "not found" in stdout

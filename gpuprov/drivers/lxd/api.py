@@ -130,11 +130,10 @@ class LxdApi:
         return result
 
     def _error(self, reason: str, verb: str, path: tuple[str, ...]) -> EngineError:
-        where = "/".join(path) or "the server"
         absent = "not found" in reason.lower() or reason == "Invalid instance name"
         kind = NotFound if absent else EngineError
         return kind(
-            f"{self.engine} could not {verb} {where}",
+            f"{self.engine} could not {_words(verb, path)}",
             evidence=reason,
             fix=_fix_for(reason, self.command, self.pool, path[1] if len(path) > 1 else ""),
         )
@@ -155,6 +154,14 @@ class LxdApi:
                 evidence=str(exc),
                 fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
             ) from exc
+
+
+def _words(verb: str, path: tuple[str, ...]) -> str:
+    """What was asked for: a command in a node changes nothing that we know of, though it is a POST."""
+    if path[-1:] == ("exec",):
+        return f"run a command in {path[1]}"
+    where = "/".join(path) or "the server"
+    return f"{'change' if verb in ('post', 'put', 'patch') else verb} {where}"
 
 
 def _fix_for(reason: str, command: str, pool: str | None, name: str) -> str:

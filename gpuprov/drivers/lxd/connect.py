@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import grp
 import os
 import urllib.parse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.drivers.registry import REGISTRY
+from gpuprov.drivers.sockets import group_of_socket, socket_places
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.drivers.lxd.driver import LxdDriver
     from gpuprov.spec.models import Engine
 
 ANSWER_S = 120.0  # for one answer of the daemon, which does its long work as operations
-_SOCKETS = {
-    "lxd": ("/var/lib/lxd/unix.socket", "/var/snap/lxd/common/lxd/unix.socket"),
-    "incus": ("/var/lib/incus/unix.socket", "/run/incus/unix.socket"),
-}
-_DIR_VARIABLE = {"lxd": "LXD_DIR", "incus": "INCUS_DIR"}
 
 
 def connect(engine: Engine) -> LxdDriver:
@@ -31,7 +27,7 @@ def connect(engine: Engine) -> LxdDriver:
     """
     socket = find_socket(engine)
     if not os.access(socket, os.R_OK | os.W_OK):
-        group = _group_of(socket)
+        group = group_of_socket(socket)
         raise HostNotReady(
             f"this user has no access to {engine}",
             evidence=f"{socket} belongs to group {group}; this user is not a member",
@@ -62,10 +58,7 @@ def find_socket(engine: Engine) -> Path:
     Raises:
         HostNotReady: none of the usual places has one.
     """
-    places = [Path(place) for place in _SOCKETS[engine]]
-    own = os.environ.get(_DIR_VARIABLE[engine])
-    if own:
-        places = [Path(own) / "unix.socket"]
+    places = socket_places(engine)
     for place in places:
         if place.exists():
             return place
@@ -74,11 +67,3 @@ def find_socket(engine: Engine) -> Path:
         evidence=f"no socket at {' or '.join(str(place) for place in places)}",
         fix=f"install and start it: {REGISTRY[engine].prepare}",
     )
-
-
-def _group_of(socket: Path) -> str:
-    gid = socket.stat().st_gid
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)

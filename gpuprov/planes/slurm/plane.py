@@ -68,20 +68,28 @@ class SlurmPlane(Plane):
                 fix=f"gpuprov start {controller}, or --role plain",
             )
 
-    def gather_files(self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None) -> Render:
-        """Slurm's configuration, the munge key where its owner is known, and the controller's mark."""
-        controller = controller_name(crew.spec)
-        engine = driver.facts()
-        machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
-        members = crew.of(NAME)
-        if controller not in [member.name for member in members]:
+    def begins_with(self, node: str, spec: ClusterSpec) -> bool:
+        """With the controller."""
+        return node == controller_name(spec)
+
+    def refuse_crew(self, crew: Crew) -> None:
+        """Slurm's nodes need their controller."""
+        controller, names = controller_name(crew.spec), [member.name for member in crew.of(NAME)]
+        if names and controller not in names:
             role = next((member.role for member in crew.members if member.name == controller), "")
             raise UsageError(
                 f"cluster {crew.spec.name} has Slurm nodes, but no controller",
                 evidence=f"{controller} would be it and {f'has the role {role!r:.60}' if role else 'does not exist'}",
                 fix=name_cluster(f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up", crew.spec.name),
             )
-        files = render_slurm(crew.spec, controller, members, machine)
+
+    def gather_files(self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None) -> Render:
+        """Slurm's configuration, the munge key where its owner is known, and the controller's mark."""
+        controller = controller_name(crew.spec)
+        engine = driver.facts()
+        machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
+        self.refuse_crew(crew)
+        files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
         owner = munge.find_owner(state.nodes_of(NAME), image)
         if owner:
             # the controller first: a key that somebody changed elsewhere is the wrong one

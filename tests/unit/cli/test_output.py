@@ -16,7 +16,7 @@ from gpuprov.cli.live import Live, RunningPhase, can_show, render_running
 from gpuprov.cli.plain import Plain
 from gpuprov.cli.runlog import KEPT_LOGS, Both, RunLog, log_folder
 from gpuprov.cli.tables import render_table
-from gpuprov.core.rollback import Rollback
+from gpuprov.core.rollback import AGAIN, Rollback
 
 if TYPE_CHECKING:
     from tests.conftest import Recording
@@ -60,6 +60,57 @@ def test_plain_writes_a_line_for_begin_end_note_and_warning() -> None:
     ]
 
 
+class Said(io.StringIO):
+    """A pipe whose reader waits for words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._news = threading.Condition()
+
+    def write(self, text: str) -> int:
+        with self._news:
+            written = super().write(text)
+            self._news.notify_all()
+        return written
+
+    def wait_for(self, text: str) -> None:
+        with self._news:
+            assert self._news.wait_for(lambda: text in self.getvalue(), 30)
+
+
+def test_plain_says_how_far_a_phase_is_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.cli.plain.PROGRESS_S", 0.01)
+    stream = Said()
+    plain = Plain(stream)
+    with plain.phase("base"):
+        stream.wait_for("base ... 0 s\n")
+    with plain.phase("roles"):
+        plain.node("gpuprov-build", "slurm: Install packages")
+        stream.wait_for("roles ... 0 s gpuprov-build: slurm: Install packages\n")
+    with plain.phase("publish"):
+        stream.wait_for("publish ... 0 s\n")
+    quiet = io.StringIO()
+    with Plain(quiet, quiet=True).phase("base"), Plain(stream).phase("longer than that"):
+        stream.wait_for("longer than that ... 0 s\n")
+    assert quiet.getvalue() == ""
+
+
+def test_plain_does_not_interrupt_what_is_being_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The word of a phase is for who would hear nothing else."""
+    plain = Plain(stream := Said(), verbose=True)
+    waits: list[float | None] = []
+
+    def wait(_ended: threading.Event, timeout: float | None = None) -> bool:
+        waits.append(timeout)
+        plain.node("c000", f"step {len(waits)}")
+        return len(waits) > 3
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Event, "wait", wait)
+        plain._tick("nodes", 0.0, threading.Event())
+    assert stream.getvalue().splitlines() == [f"  c000: step {number}" for number in range(1, 5)]
+
+
 @pytest.mark.parametrize("reporter", [Plain, Live])
 def test_an_undo_goes_on_though_nobody_listens(reporter: type[Plain | Live]) -> None:
     """As after `cluster up 2>&1 | tee log` and Ctrl-C, which ends tee too, or on the terminal of a lost connection."""
@@ -68,7 +119,7 @@ def test_an_undo_goes_on_though_nobody_listens(reporter: type[Plain | Live]) -> 
     undone: list[str] = []
     with os.fdopen(theirs, "w", encoding="utf-8", buffering=1) as stream:
         spoken = reporter(stream)
-        with pytest.raises(KeyboardInterrupt), Rollback(spoken) as rollback, spoken.phase("nodes"):
+        with pytest.raises(KeyboardInterrupt), Rollback(spoken, left_over=AGAIN) as rollback, spoken.phase("nodes"):
             for name in ("c000", "c001"):
                 rollback.add(name, partial(undone.append, name))
                 spoken.node(name, "created")

@@ -409,6 +409,11 @@ CASES = (
         cures=True,
     ),
     Case(
+        site="workflows/expose.py: use another port of the host",
+        before=(*LAB, lambda stage: stage.world.host.listening.update({22: "sshd listens on port 22 of 0.0.0.0"})),
+        argv=("expose", "c001", "22"),
+    ),
+    Case(
         site="workflows/smoke.py: choose a node", before=(*LAB, label("web", gpus="")), argv=("smoke", "matmul", "web")
     ),
     Case(
@@ -456,6 +461,12 @@ REASONS = {
     "spec/validate.py: gpuprov cluster up": "a part of the fix that has a case",
     "verify/junit.py": "the name of a test suite",
     "verify/smoke_result.py: gpuprov smoke {order.kernel}": "a kernel that fails: tests/unit/workflows/test_smoke.py",
+    "workflows/cluster_up.py: run the same command": "of an undo: tests/unit/workflows/test_cluster_up_fake.py",
+    "workflows/create_node.py: run the same command": "of an undo: tests/unit/core/test_rollback.py",
+    "workflows/create_node.py: gpuprov cluster up": "a note: tests/unit/workflows/test_create_node.py",
+    "workflows/expose.py: gpuprov expose": "a part of the note below",
+    "workflows/expose.py: only this host": "a note: tests/unit/workflows/test_verbs_on_nodes.py",
+    "cluster/steady.py": "another run changes the cluster again and again: tests/unit/cluster/test_steady.py",
     "workflows/bundle.py": "the first line of a bundle",
     "workflows/prepare_host.py": "prepares this machine: tests/unit/workflows/test_prepare_host.py",
     "workflows/smoke.py: gpuprov smoke {kernel}": "the verb of what cluster/state.py says",

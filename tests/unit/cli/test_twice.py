@@ -12,6 +12,7 @@ from gpuprov.cli.main import main
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session
 from gpuprov.cli.verbs import VERBS
+from gpuprov.core.gates import Gates
 from gpuprov.core.lock import LOCK_NAME
 from tests.twice import TWICE
 
@@ -55,21 +56,21 @@ def test_the_second_run(verb: str, typed: Typed, tmp_path: Path, capsys: pytest.
     at_first = typed.world.engine.dump()
     first = typed(("--json", *twice.argv), capsys)
     then = typed.world.engine.dump()
-    (tmp_path / LOCK_NAME).unlink()
+    Gates(folder=tmp_path).file(LOCK_NAME).unlink()
     steps = len(typed.world.steps())
     second = typed(("--json", *twice.argv), capsys)
     assert typed.world.engine.dump() == then
     if twice.kind == "reads":
         assert then == at_first
         assert typed.world.steps() == []
-        assert not (tmp_path / LOCK_NAME).exists(), "who only reads takes no lock"
+        assert not Gates(folder=tmp_path).file(LOCK_NAME).exists(), "who only reads takes no lock"
     if twice.kind == "changes":
         assert json.loads(first)["unchanged"] is False
         assert steps > 0
     if twice.kind in ("changes", "ensures"):
         assert json.loads(second)["unchanged"] is True
         assert len(typed.world.steps()) == steps, "the second run has begun a change"
-        assert (tmp_path / LOCK_NAME).exists(), "who writes takes the lock"
+        assert Gates(folder=tmp_path).file(LOCK_NAME).exists(), "who writes takes the lock"
 
 
 NO_CLUSTER = (

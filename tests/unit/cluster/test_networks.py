@@ -11,7 +11,7 @@ import pytest
 from gpuprov.cluster.networks import attach, ensure_networks, plan_networks, record_spec
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
-from gpuprov.core.rollback import Rollback
+from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_SPEC, Attachment
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows.cluster_up import plan_up
@@ -29,7 +29,7 @@ def test_only_what_is_missing_is_planned(world: World) -> None:
     spec = world.spec()
     first = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
     assert [(request.name, request.address) for request in first] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
-    with Rollback(world.reporter) as rollback:
+    with Rollback(world.reporter, left_over=AGAIN) as rollback:
         ensure_networks(world.driver, first[:1], rollback, reporter=world.reporter)
     left = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
     assert [request.name for request in left] == ["gpbr1"]
@@ -38,7 +38,7 @@ def test_only_what_is_missing_is_planned(world: World) -> None:
 def test_networks_are_taken_back_when_the_run_fails(world: World) -> None:
     requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
     world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "create_network:done", subject="gpbr1")
-    with pytest.raises(EngineError), Rollback(world.reporter) as rollback:
+    with pytest.raises(EngineError), Rollback(world.reporter, left_over=AGAIN) as rollback:
         ensure_networks(world.driver, requests, rollback, reporter=world.reporter)
     assert world.engine.networks == {}
 
@@ -46,11 +46,14 @@ def test_networks_are_taken_back_when_the_run_fails(world: World) -> None:
 def test_new_networks_are_isolated_and_a_host_that_cannot_is_told(world: World) -> None:
     requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
     driver = world.driver
-    with patch.object(driver, "isolate_network", lambda _name: "nft is missing"), Rollback(world.reporter) as rollback:
+    with (
+        patch.object(driver, "isolate_network", lambda _name: "nft is missing"),
+        Rollback(world.reporter, left_over=AGAIN) as rollback,
+    ):
         ensure_networks(driver, requests[:1], rollback, reporter=world.reporter)
     (line,) = world.reporter.lines
     assert "warn nodes of other clusters on this host can reach those on gpbr0: nft is missing" in line
-    with Rollback(world.reporter) as rollback:
+    with Rollback(world.reporter, left_over=AGAIN) as rollback:
         ensure_networks(driver, requests[1:], rollback, reporter=world.reporter)
     assert {name: network.isolated for name, network in world.engine.networks.items()} == {
         "gpbr0": False,
@@ -99,7 +102,7 @@ def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: W
     with (
         patch.object(driver, "create_network", create),
         pytest.raises(KeyboardInterrupt),
-        Rollback(world.reporter) as rollback,
+        Rollback(world.reporter, left_over=AGAIN) as rollback,
     ):
         ensure_networks(driver, requests, rollback, reporter=world.reporter)
     asked[0].join()

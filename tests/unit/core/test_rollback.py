@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.rollback import Rollback
+from gpuprov.core.rollback import AGAIN, Rollback
 
 if TYPE_CHECKING:
     from tests.conftest import Recording
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def test_nothing_is_undone_when_the_block_ends_normally(recording: Recording) -> None:
     undone: list[str] = []
-    with Rollback(recording) as rollback:
+    with Rollback(recording, left_over=AGAIN) as rollback:
         rollback.add("network", lambda: undone.append("network"))
     assert undone == []
     assert recording.lines == []
@@ -21,7 +21,7 @@ def test_nothing_is_undone_when_the_block_ends_normally(recording: Recording) ->
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt()])
 def test_what_was_made_is_undone_in_reverse(recording: Recording, error: BaseException) -> None:
     undone: list[str] = []
-    with pytest.raises(type(error)), Rollback(recording) as rollback:
+    with pytest.raises(type(error)), Rollback(recording, left_over=AGAIN) as rollback:
         rollback.add("network", lambda: undone.append("network"))
         rollback.add("node", lambda: undone.append("node"))
         raise error
@@ -34,12 +34,16 @@ def test_a_step_that_fails_is_said_and_does_not_stop_the_others(recording: Recor
         raise OSError("daemon is gone")
 
     undone: list[str] = []
-    with pytest.raises(ValueError, match="first"), Rollback(recording) as rollback:
+    with pytest.raises(ValueError, match="first"), Rollback(recording, left_over=AGAIN) as rollback:
         rollback.add("network", lambda: undone.append("network"))
         rollback.add("node", broken)
         raise ValueError("first")
     assert undone == ["network"]
-    assert recording.lines == ["warn could not undo node: daemon is gone", "note undid network"]
+    assert recording.lines == [
+        "warn could not undo node: daemon is gone",
+        "note undid network",
+        "warn some changes of this run are left; to continue, run the same command again",
+    ]
 
 
 @pytest.mark.parametrize("gone", [True, False])
@@ -50,7 +54,7 @@ def test_what_others_need_stays_with_them(recording: Recording, *, gone: bool) -
         if not gone:
             raise OSError("daemon is gone")
 
-    with pytest.raises(ValueError, match="first"), Rollback(recording) as rollback:
+    with pytest.raises(ValueError, match="first"), Rollback(recording, left_over=AGAIN) as rollback:
         rollback.add("network", lambda: undone.append("network"))
         rollback.add("keys", lambda: undone.append("keys"), needed=True)
         rollback.add("node", undo_node)
@@ -63,17 +67,19 @@ def test_an_interrupt_while_undoing_names_all_that_is_left(recording: Recording)
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), Rollback(recording) as rollback:
+    with pytest.raises(KeyboardInterrupt), Rollback(recording, left_over=AGAIN) as rollback:
         rollback.add("network", lambda: None)
         rollback.add("node", interrupted)
         raise ValueError("first")
-    assert recording.lines == ["warn interrupted while undoing; not undone: node, network"]
+    assert recording.lines == [
+        "warn interrupted while undoing; not undone: node, network; to continue, run the same command again"
+    ]
 
 
 def test_keep_on_failure_keeps_and_says_so(recording: Recording) -> None:
     undone: list[str] = []
-    with pytest.raises(ValueError, match="x"), Rollback(recording, keep=True) as rollback:
+    with pytest.raises(ValueError, match="x"), Rollback(recording, left_over=AGAIN, keep=True) as rollback:
         rollback.add("node", lambda: undone.append("node"))
         raise ValueError("x")
     assert undone == []
-    assert recording.lines == ["note kept node"]
+    assert recording.lines == ["note kept node", "note to continue, run the same command again"]

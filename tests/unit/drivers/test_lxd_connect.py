@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.drivers import sockets
 from gpuprov.drivers.lxd import connect as module
 from gpuprov.drivers.registry import open_driver
 
@@ -98,7 +99,7 @@ def test_the_usual_places_are_looked_at(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.delenv("LXD_DIR", raising=False)
     snap = tmp_path / "snap.socket"
     snap.touch()
-    monkeypatch.setitem(module._SOCKETS, "lxd", (str(tmp_path / "absent"), str(snap)))
+    monkeypatch.setattr(sockets, "SOCKETS", {"lxd": (str(tmp_path / "absent"), str(snap))})
     assert module.find_socket("lxd") == snap
 
 

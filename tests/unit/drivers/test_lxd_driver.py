@@ -151,6 +151,21 @@ def test_the_next_command_for_lxd_s_own_words(said: str, fix: str) -> None:
     assert caught.value.fix == fix
 
 
+@pytest.mark.parametrize(
+    ("path", "what"),
+    [
+        (("instances", "c000", "exec"), "lxd could not run a command in c000"),
+        (("instances", "c000", "state"), "lxd could not change instances/c000/state"),
+    ],
+)
+def test_a_command_in_a_node_is_not_called_a_change(path: tuple[str, ...], what: str) -> None:
+    """A reading verb that runs one beside a `down` would say that it could not change something."""
+    api = LxdApi(FailedOperation("Instance is not running"), engine="lxd", socket=Path())
+    with pytest.raises(EngineError) as caught:
+        api.finished({"operation": "/1.0/operations/1"}, path, 1.0)
+    assert caught.value.what == what
+
+
 def test_a_terminal_is_led_into_a_node_of_this_machine_whatever_remote_the_user_works_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

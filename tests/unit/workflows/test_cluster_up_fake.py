@@ -375,6 +375,25 @@ def test_what_cannot_be_taken_back_is_said(world: World) -> None:
     assert world.names == ["c000"]
 
 
+@pytest.mark.parametrize("typed", ["up", "down"])
+def test_a_second_interrupt_says_what_is_left_and_what_to_type_which_helps(world: World, typed: str) -> None:
+    world.engine.faults.raise_at(KeyboardInterrupt(), "start_node", subject="c001")
+    world.engine.faults.raise_at(KeyboardInterrupt(), "delete_node", subject="c000")
+    with pytest.raises(KeyboardInterrupt):
+        world.up(2)
+    (said,) = [line for line in world.reporter.lines if line.startswith("warn interrupted")]
+    assert "not undone: node c000, " in said
+    assert said.endswith("run the same command again; to remove the whole cluster: gpuprov cluster down lab")
+    world.engine.faults.clear()
+    if typed == "up":
+        world.up(2)
+        assert world.names == ["c000", "c001"]
+        assert world.up(2).unchanged
+    else:
+        world.down()
+        assert (world.names, list(world.engine.networks)) == ([], [])
+
+
 def test_keep_on_failure_keeps(world: World) -> None:
     world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "start_node", subject="c001")
     with pytest.raises(EngineError, match="broke"):

@@ -20,6 +20,7 @@ from gpuprov.host import links
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import MountSpec
 from gpuprov.workflows.clone_node import CloneOrder, clone_node
+from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.engine import FakeImage, FakeNode
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def refused(world: World, kind: type[GpuprovError], exit_code: int) -> Iterator[None]:
+def refused(world: World, kind: type[GpuprovError], exit_code: int, *, fix: str = "") -> Iterator[None]:
     """The block is refused with all three parts, and nothing is changed."""
     before = world.engine.dump()
     with pytest.raises(kind) as caught:
@@ -40,6 +41,7 @@ def refused(world: World, kind: type[GpuprovError], exit_code: int) -> Iterator[
     assert caught.value.what
     assert caught.value.evidence
     assert caught.value.fix
+    assert fix in caught.value.fix
     assert world.engine.dump() == before
 
 
@@ -57,12 +59,54 @@ def test_one_more_in_a_cluster(world: World) -> None:
 
 
 def test_the_first_of_a_cluster_makes_its_networks(world: World) -> None:
-    world.create("c000")
+    world.create("c000", role="plain")
     assert sorted(world.engine.networks) == ["gpbr0", "gpbr1"]
     assert world.engine.nodes["c000"].labels[LABEL_ROLE] == "plain"
     world.down()
     assert world.names == []
     assert world.engine.networks == {}
+
+
+def test_a_cluster_that_begins_with_its_first_node_is_the_one_that_up_completes(world: World) -> None:
+    (created,) = [line for line in world.create("c000").changed if line.startswith("created")]
+    assert "role slurm" in created
+    assert world.create("c001").changed[0].startswith("created node c001 10.0.3.3 role slurm")
+    world.up(4)
+    assert {node.labels[LABEL_ROLE] for node in world.engine.nodes.values()} == {"slurm"}
+    assert world.names == ["c000", "c001", "c002", "c003"]
+    assert world.driver.run("c000", ["sh", "-c", "sinfo"]).stdout.count("idle") == 4
+    assert not any("plain" in line for line in world.reporter.lines)
+
+
+@pytest.mark.parametrize(
+    ("order", "way"),
+    [
+        ({"name": "web"}, "; for nodes with Slurm: gpuprov cluster up -n 4"),
+        ({"name": "c005", "cluster": "b"}, "; for nodes with Slurm: gpuprov cluster up --name b -n 4"),
+        ({"name": "c000", "image": "mine"}, ""),
+        ({"name": "c000", "network": "private"}, ""),
+    ],
+)
+def test_a_first_node_that_cannot_be_slurms_is_plain_and_that_is_said(
+    world: World, order: dict[str, Any], way: str
+) -> None:
+    world.engine.images["mine"] = FakeImage(id="mine", name="mine", ours=False)
+    outcome = world.create(**order)
+    assert "role plain" in outcome.changed[0]
+    (note,) = [line for line in world.reporter.lines if line.startswith("note") and "plain" in line]
+    assert note == f"note {order['name']} is a plain node, without Slurm{way}"
+
+
+def test_up_on_a_plain_node_that_would_be_the_controller_is_refused_and_its_fix_helps(world: World) -> None:
+    world.create("c000", role="plain")
+    assert not any("plain node" in line for line in world.reporter.lines), "who asks for it need not be told"
+    with refused(world, UsageError, 2, fix="gpuprov rm c000"):
+        world.up(4)
+    with pytest.raises(UsageError, match="no Slurm controller for c001"):
+        world.create("c001", role="slurm")
+    remove_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    world.up(4)
+    assert {node.labels[LABEL_ROLE] for node in world.engine.nodes.values()} == {"slurm"}
 
 
 def test_a_name_without_number_leaves_the_low_addresses_to_numbered_nodes(world: World) -> None:
@@ -103,7 +147,7 @@ def test_mounts_and_privilege(world: World, tmp_path: Path) -> None:
 
 def test_an_image_by_name(world: World) -> None:
     world.engine.images["mine"] = FakeImage(id="mine", name="mine", ours=False)
-    world.create("c000", image="mine")
+    world.create("c000", image="mine", role="plain")
     assert world.engine.nodes["c000"].labels["gpuprov.image"] == "mine"
 
 

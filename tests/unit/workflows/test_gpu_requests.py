@@ -13,6 +13,7 @@ import pytest
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
+from gpuprov.core.gates import Gates
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken
@@ -191,7 +192,7 @@ def test_waiting_is_served_in_order(host: Host) -> None:
     for number, name in enumerate(("first", "second"), 1):
         threads.append(threading.Thread(target=wait, args=(name,)))
         threads[-1].start()
-        until(lambda number=number: len(Queue(host.folder).waiting()) == number)
+        until(lambda number=number: len(Queue(Gates(folder=host.folder)).waiting()) == number)
     with pytest.raises(GpusTaken, match="late"):
         host.ask("late")
     host.ask("reader", gpus="none")  # neither readers nor other verbs wait for those who wait
@@ -201,7 +202,7 @@ def test_waiting_is_served_in_order(host: Host) -> None:
     assert served == ["first", "second"]
     assert host.held("first") == [0]
     assert host.held("second") == [1]
-    assert Queue(host.folder).waiting() == ()
+    assert Queue(Gates(folder=host.folder)).waiting() == ()
     notes = [line for line in host.world.reporter.lines if line.startswith("note waiting")]
     assert "one (exclusive, fake)" in notes[0]
 
@@ -215,7 +216,20 @@ def test_waiting_ends_with_time_and_says_who_holds_what(host: Host) -> None:
     assert "one (exclusive, fake)" in caught.value.evidence
     assert "gpuprov rm one --engine fake" in caught.value.fix
     assert host.world.engine.dump() == before
-    assert Queue(host.folder).waiting() == ()
+    assert Queue(Gates(folder=host.folder)).waiting() == ()
+
+
+def test_who_waits_long_for_gpus_is_told_again(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    def waits() -> int:
+        host.world.reporter.lines.clear()
+        with pytest.raises(TimedOut):
+            host.ask("two", wait_s=1)
+        return sum("one (exclusive, fake)" in line for line in host.world.reporter.lines if "note waiting" in line)
+
+    host.ask("one", gpus="2")
+    assert waits() == 1
+    monkeypatch.setattr("gpuprov.cluster.waiting_for_gpus.AGAIN_S", 0.01)
+    assert waits() > 1
 
 
 def test_what_cannot_ever_be_is_not_waited_for(host: Host) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.gates import Gates
+from gpuprov.core.lock import LOCK_NAME, host_lock
 from gpuprov.core.reporter import Silent
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER, NetworkRequest
@@ -21,6 +23,9 @@ from tests.fakes.engine import FakeEngine
 from tests.fakes.host import FakeHost
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from gpuprov.core.reporter import Reporter
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import Engine, GpuMode
 
@@ -119,6 +124,25 @@ def test_prepare_restores_what_a_reboot_took(host: FakeHost) -> None:
     driver.isolate_network("gpbr1")
     assert prepare_host(ORDER, host, reporter=Silent(), run=Plays()).changed == ("isolated network gpbr0",)
     assert prepare_host(ORDER, host, reporter=Silent(), run=Plays()).unchanged
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders to groups")
+def test_the_lock_is_open_to_the_group_of_an_engine_that_has_just_been_installed(
+    host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: set[int] = set()
+
+    def lock(here: FakeHost, reporter: Reporter) -> AbstractContextManager[bool]:
+        return host_lock(reporter, gates=Gates(folder=here.folder, groups=frozenset(groups)))
+
+    monkeypatch.setattr(FakeHost, "lock", lock)
+
+    def install(play: Play, *, reporter: object) -> PlayResult:
+        groups.add(54001)
+        return Plays()(play, reporter=reporter)
+
+    prepare_host(ORDER, host, reporter=Silent(), run=install)
+    assert (tmp_path / "54001" / LOCK_NAME).stat().st_ino == (tmp_path / "owner" / LOCK_NAME).stat().st_ino
 
 
 def test_undo_says_that_packages_stay_and_how_to_remove_them(host: FakeHost) -> None:

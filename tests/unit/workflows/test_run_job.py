@@ -12,6 +12,7 @@ import pytest
 from gpuprov.cluster import leases
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
+from gpuprov.core.gates import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.documents.inventory import read_inventory
@@ -239,7 +240,7 @@ def test_who_waits_outlives_an_engine_that_is_started_anew(shop: Shop, monkeypat
     silent = [EngineError("fake does not respond", evidence="connection refused", fix="gpuprov doctor")] * 2
 
     def list_nodes(driver: FakeDriver) -> list[NodeState]:
-        if Queue(shop.folder).waiting() and silent:
+        if Queue(Gates(folder=shop.folder)).waiting() and silent:
             raise silent.pop()
         shop.let_go.set()
         return look(driver)
@@ -272,14 +273,14 @@ def test_a_job_that_waits_is_served_when_another_ends(shop: Shop) -> None:
     waiter = threading.Thread(target=shop.run, kwargs={"gpus": "1", "wait_s": 20})
     waiter.start()
     deadline_s = time.monotonic() + 10
-    while not Queue(shop.folder).waiting():
+    while not Queue(Gates(folder=shop.folder)).waiting():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
     with pytest.raises(TimedOut):
         shop.run(wait_s=0.1)
     shop.end(first, waiter)
     assert len(shop.seen) == 2
-    assert Queue(shop.folder).waiting() == ()
+    assert Queue(Gates(folder=shop.folder)).waiting() == ()
 
 
 def test_fifty_jobs_at_once_for_the_last_gpu(shop: Shop) -> None:

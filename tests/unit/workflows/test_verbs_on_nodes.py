@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.drivers.base import Exposure
+from gpuprov.drivers.base import EVERYWHERE, LOCALLY, Exposure
 from gpuprov.planes.rows import cluster_rows, list_rows
 from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from gpuprov.core.outcome import Outcome
     from tests.fakes.world import World
 
 REFUSED: dict[str, Callable[[World], object]] = {
@@ -30,13 +31,16 @@ REFUSED: dict[str, Callable[[World], object]] = {
     "a port that is none": lambda w: forward(w, "c000", 0, 80),
     "a port of the node that is none": lambda w: forward(w, "c000", 7000, 65536),
     "a port that is taken": lambda w: forward(w, "c000", 7001, 80),
+    "a port that the host uses": lambda w: forward(w, "c000", 22, 22),
+    "an address that is none": lambda w: forward(w, "c000", 7000, 80, listen="everywhere"),
+    "an address for IPv6": lambda w: forward(w, "c000", 7000, 80, listen="::"),
     "expose of nothing": lambda w: forward(w, "c009", 7000, 80),
     "unexpose of a foreign one": lambda w: expose.unexpose(w.driver, "foreign", 7000, w.host, reporter=w.reporter),
 }
 
 
-def forward(world: World, name: str, host_port: int, node_port: int) -> object:
-    exposure = Exposure(host_port=host_port, node_port=node_port)
+def forward(world: World, name: str, host_port: int, node_port: int, listen: str = LOCALLY) -> Outcome:
+    exposure = Exposure(host_port=host_port, node_port=node_port, listen=listen)
     return expose.expose(world.driver, name, exposure, world.host, reporter=world.reporter)
 
 
@@ -46,6 +50,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_changed(world: World, case: st
     world.engine.add_foreign_node("foreign", status="running")
     world.slurm.jobs["c002"] = "17"
     forward(world, "c001", 7001, 80)
+    world.host.listening[22] = "sshd (process 812) listens on port 22 of 0.0.0.0"
     before = world.engine.dump()
     with pytest.raises(UsageError) as caught:
         REFUSED[case](world)
@@ -130,6 +135,38 @@ def test_expose_again_changes_nothing(world: World) -> None:
     assert expose.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).unchanged
     assert expose.unexpose(world.driver, "c000", 7000, world.host, reporter=world.reporter).changed
     assert world.engine.nodes["c000"].exposed == ()
+
+
+@pytest.mark.parametrize(
+    ("listen", "where", "said"),
+    [
+        (
+            LOCALLY,
+            "(127.0.0.1 only)",
+            "note only this host can reach it; for other machines: gpuprov unexpose c000 7000",
+        ),
+        (EVERYWHERE, "(all addresses)", "warn every machine that can reach this host can now reach port 80 of c000"),
+        ("10.1.2.3", "of 10.1.2.3 is", "warn every machine that can reach this host can now reach port 80 of c000"),
+    ],
+)
+def test_who_reaches_an_exposed_port_is_said(world: World, listen: str, where: str, said: str) -> None:
+    world.up(1)
+    (changed,) = forward(world, "c000", 7000, 80, listen=listen).changed
+    assert where in changed
+    assert any(line.startswith(said) for line in world.reporter.lines)
+    if listen == LOCALLY:  # what is suggested is done
+        expose.unexpose(world.driver, "c000", 7000, world.host, reporter=world.reporter)
+        assert "(all addresses)" in forward(world, "c000", 7000, 80, listen=EVERYWHERE).changed[0]
+
+
+def test_a_port_that_the_host_uses_is_refused_with_who_uses_it(world: World) -> None:
+    world.up(1)
+    world.host.listening[22] = "sshd (process 812) listens on port 22 of 0.0.0.0"
+    with pytest.raises(UsageError) as caught:
+        forward(world, "c000", 22, 22)
+    assert caught.value.what == "port 22 of the host is in use"
+    assert caught.value.evidence == "sshd (process 812) listens on port 22 of 0.0.0.0"
+    assert "gpuprov expose c000 22 --port 10022" in caught.value.fix
 
 
 def test_status_says_what_is_wrong(world: World) -> None:

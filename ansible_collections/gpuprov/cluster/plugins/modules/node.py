@@ -42,7 +42,10 @@ options:
         type: str
         choices: [shared, exclusive]
     role:
-        description: Purpose of the node. The default is that of the cluster's spec.
+        description:
+            - Purpose of the node. The default is that of the cluster's spec.
+            - The first node of a cluster without a spec is a Slurm node if it is the controller, such as V(c000), and
+              a plain node otherwise.
         type: str
         choices: [plain, slurm]
     image:

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import pytest
+
+from gpuprov.core.errors import GpuprovError, Problem, SpecError
+from gpuprov.core.excerpt import LINE, LINES, WORDS, excerpt, shorten
+
+
+@pytest.mark.parametrize("text", ["", "gpuprov cluster up -n 4", "Zürich 東京", "x" * WORDS])
+def test_what_is_short_stays(text: str) -> None:
+    assert excerpt(text) == shorten(text) == text
+
+
+@pytest.mark.parametrize("letter", ["x", "\x1b", "\n", "\U000e0001"])
+@pytest.mark.parametrize("limit", [0, 5, 40, 200])
+def test_an_excerpt_is_one_line_and_never_longer_than_its_limit(letter: str, limit: int) -> None:
+    said = excerpt(letter * 70_000, limit)
+    assert len(said) <= limit
+    assert said.isprintable()
+
+
+def test_beginning_and_end_are_kept_for_the_end_says_what_is_wrong() -> None:
+    said = shorten(f"'{'x' * 70_000}' is not a valid node name")
+    assert len(said) == LINE
+    assert said.startswith("'xxx")
+    assert "x [... 70027 characters ...] x" in said
+    assert said.endswith("x' is not a valid node name")
+
+
+def test_lines_are_cut_one_by_one_and_their_number_is_limited() -> None:
+    short, long = shorten(f"short\n{'y' * 5000}").split("\n")
+    assert (short, len(long)) == ("short", LINE)
+    many = shorten("\n".join(map(str, range(10_000)))).split("\n")
+    assert (many[0], many[LINES // 2], many[-1]) == ("0", f"[... {10_000 - LINES} lines ...]", "9999")
+    assert len(many) == LINES + 1
+
+
+def test_every_error_is_short_whatever_it_quotes() -> None:
+    long = "x" * 70_000
+    problems = tuple(Problem(path=f"nodes.mounts[{number}]", message=long) for number in range(1000))
+    for error in (GpuprovError(long, evidence=long, fix=long), SpecError(long, problems=problems, fix=long)):
+        assert len(error.what) <= LINE
+        assert len(error.fix) <= LINE
+        assert len(error.evidence) <= (LINES + 1) * (LINE + 1)
+        assert long not in "".join(map(str, error.args))
