@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 _XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+).*")
 _LOADED = re.compile(r"NVRM: loading NVIDIA .*Kernel Module.*")
 _LOST = re.compile(r"NVRM: .*(?:GPU has fallen off the bus|RmInitAdapter failed).*")
-_SWITCH = re.compile(r"nvidia-nvswitch\d+: SXid .*")
+_SWITCH = re.compile(r"nvidia-nvswitch\d+: SXid \([^)]*\): \d+, Fatal.*")
 _KMSG_TIME = re.compile(r"^\d+,\d+,(\d+),")  # microseconds
 _JOURNAL_TIME = re.compile(r"^\[ *(\d+\.\d+)\]")
 _WANTED: Final = "NVRM: (Xid|loading NVIDIA|.*fallen off the bus|.*RmInitAdapter failed)|nvidia-nvswitch.*SXid"
 _JOURNAL: Final = (
-    "journalctl", "--dmesg", "--boot", "--no-pager", "--quiet", "--output=short-monotonic", f"--grep={_WANTED}"
+    "journalctl", "--dmesg", "--boot", "--no-pager", "--output=short-monotonic", f"--grep={_WANTED}"
 )  # fmt: skip
 _JOURNAL_TIMEOUT_S: Final = 10.0
 _NOTHING_FOUND: Final = 1
@@ -40,7 +40,7 @@ class KernelLog:
 
     Attributes:
         xids: In the order in which they were reported.
-        switches: Lines of NVSwitches that reported an error (SXid).
+        switches: Lines of NVSwitches that reported a fatal error (SXid).
         lost: Lines that say that a GPU has left the bus, or could not be started.
         loaded_s: When the driver was loaded last, in seconds since boot; None where the log does not say.
         source: What was read.

@@ -76,6 +76,7 @@ def read_with(answer: Completed | Exception, monkeypatch: pytest.MonkeyPatch, km
 
     def execute(argv: Sequence[str], **_: Any) -> Completed:
         assert argv[0] == "journalctl"
+        assert "--quiet" not in argv, "it would not say that this user may not look"
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -124,6 +125,10 @@ SWITCH = "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM
 NO_START = "NVRM: GPU 0000:65:00.0: RmInitAdapter failed! (0x26:0x65:1477)"
 OFF = "NVRM: GPU 0000:65:00.0: GPU has fallen off the bus."
 LOADED = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build"
+
+
+def test_an_error_that_a_switch_has_handled_itself_is_none() -> None:
+    assert parse_log(f"4,1,1000000,-;{SWITCH.replace('Fatal', 'Non-fatal')}").switches == ()
 
 
 def test_other_errors_and_the_drivers_start() -> None:
