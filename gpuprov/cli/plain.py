@@ -7,6 +7,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
+from gpuprov.core.printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -57,5 +59,5 @@ class Plain:
 
     def _write(self, text: str) -> None:
         with self._lock, suppress(OSError, ValueError):  # nobody listens any more: the work goes on, an undo above all
-            self._stream.write(text)
+            self._stream.write(printable(text))
             self._stream.flush()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.core.printable import printable
 from gpuprov.core.redact import hide_in_words
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class RunLog:
             return
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         with self._lock, contextlib.suppress(OSError), self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{now} {text}\n")
+            file.write(f"{now} {printable(text)}\n")
 
 
 class Both:

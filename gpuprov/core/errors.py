@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_MOST_WHAT, _MOST_EVIDENCE = 1000, 20_000  # characters: engines, nodes and command lines may say anything
+
+
+def _shortened(text: str, most: int) -> str:
+    """The text's beginning and end."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]} [...] {text[-half:]}"
+
 
 class GpuprovError(Exception):
     """Base of every error a user may see.
@@ -19,8 +27,8 @@ class GpuprovError(Exception):
 
     def __init__(self, what: str, *, evidence: str = "", fix: str = "") -> None:
         super().__init__(what)
-        self.what = what
-        self.evidence = evidence
+        self.what = _shortened(what, _MOST_WHAT)
+        self.evidence = _shortened(evidence, _MOST_EVIDENCE)
         self.fix = fix
 
     def __str__(self) -> str:

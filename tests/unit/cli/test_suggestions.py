@@ -19,10 +19,10 @@ from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     LABEL_PRIVATE_ADDRESS,
     LABEL_SPEC,
-    Call,
     ExecResult,
     require_capability,
 )
+from gpuprov.drivers.calls import Call
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.slurm import daemons
 from gpuprov.workflows.ensure_node import ensure_node
