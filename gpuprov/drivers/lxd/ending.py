@@ -107,7 +107,13 @@ def _with_reader_ended(
     """
     reader = _find_reader(api, name)
     if reader is None:
-        act(last_s)
+        try:
+            act(last_s)
+        except TimedOut as error:
+            if os.geteuid() == 0:
+                raise
+            evidence = f"{error.evidence}; LXD may still be reading a file in {name}, which only root can see and end"
+            raise TimedOut(error.what, evidence=evidence, fix="run the same command with sudo") from error
         return ""
     try:
         act(_KILL_S)

@@ -109,3 +109,13 @@ def test_no_other_process_is_ended_for_it(tmp_path: Path) -> None:
             remove_instance(cast("Any", lxd), "c000")
         assert stranger.poll() is None
         stranger.kill()
+
+
+def test_who_is_not_root_is_told_that_root_may_be_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen(["sleep", "60"]) as unseen:
+        lxd = HeldLxd(tmp_path, unseen)
+        monkeypatch.setattr("os.geteuid", lambda: 1000)
+        with pytest.raises(TimedOut) as caught:
+            remove_instance(cast("Any", lxd), "c000")
+        assert "sudo" in caught.value.fix
+        unseen.kill()
