@@ -34,7 +34,7 @@ def parse_host_key(content: bytes, node: str) -> str:
         raise EngineError(
             f"the ssh host key of {node} is not valid",
             evidence=f"{HOST_KEY} must be one line with one {_KIND} key; it begins with {text[:60]!r}",
-            fix=f"create the node again: gpuprov rm {node}; gpuprov cluster up",
+            fix=f"inspect the node: gpuprov shell {node}; or remove it: gpuprov rm {node}",
         )
     return f"{_KIND} {found[1]}"
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import GpuprovError, TimedOut
+from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.files import Reading, gather_files, look_at_files, present_crew
 from gpuprov.planes.registry import planes_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Readings = Mapping[str, Reading]
 
-_ROUNDS = 5
+_ROUNDS = 3
 
 
 @contextmanager
@@ -34,6 +34,8 @@ def read_then_lock(
     driver: Driver, host: Host, clusters: Callable[[], Iterable[str]], *, reporter: Reporter
 ) -> Iterator[Readings]:
     """Read clusters' nodes, then hold the host's lock for the block; read again if the nodes changed in between.
+
+    Where other runs change them again and again, they are read under the lock in the end, within limits as ever.
 
     Args:
         driver: The engine.
@@ -43,21 +45,19 @@ def read_then_lock(
 
     Yields:
         What was read, by cluster.
-
-    Raises:
-        TimedOut: Other runs changed the nodes each time; nothing was done.
     """
+
+    def read() -> Readings:
+        return {name: read_cluster(driver, observe_cluster(driver, name)) for name in sorted(set(clusters()))}
+
     for _ in range(_ROUNDS):
-        readings = {name: read_cluster(driver, observe_cluster(driver, name)) for name in sorted(set(clusters()))}
+        readings = read()
         with host.lock(reporter):
-            if all(_identities(observe_cluster(driver, name)) == read.nodes for name, read in readings.items()):
+            if all(_identities(observe_cluster(driver, name)) == found.nodes for name, found in readings.items()):
                 yield readings
                 return
-    raise TimedOut(
-        f"the nodes of {', '.join(readings)} changed each time that they were about to be changed",
-        evidence=f"other runs of gpuprov changed them {_ROUNDS} times in a row; nothing was done",
-        fix="wait for the other runs to finish, then run this command again",
-    )
+    with host.lock(reporter):
+        yield read()
 
 
 def read_cluster(driver: Driver, state: ClusterState) -> Reading:
