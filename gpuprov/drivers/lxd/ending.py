@@ -33,6 +33,7 @@ _DELETE_S = 120.0
 _ENDED_READER = "ended a process of LXD that was reading a file in it"
 _PROCESSES = Path("/proc")
 _STOPPED = "Stopped"
+_BUSY = "busy running a"
 
 
 def stop_instance(api: LxdApi, name: str, *, grace_s: float) -> str:
@@ -55,13 +56,20 @@ def remove_instance(api: LxdApi, name: str) -> str:
             forced = _force_stop(api, name)
         remove_links(document)
 
-        def delete(timeout_s: float) -> None:
+        def attempt(timeout_s: float) -> bool:
             try:
                 api.delete("instances", name, timeout_s=timeout_s)
             except EngineError as error:
+                if _BUSY in error.evidence:  # its stop, which ended a moment ago
+                    return False
                 if not remove_remnant(name, error.evidence):
                     raise
                 api.delete("instances", name)
+            return True
+
+        def delete(timeout_s: float) -> None:
+            wait = Wait(what=f"{name} to be removed", timeout_s=_SETTLE_S, fix=f"{api.command} info {name}")
+            wait.until(partial(attempt, timeout_s), bool)
 
         forced = (
             _with_reader_ended(api, name, delete, last_s=_DELETE_S, done=partial(_becomes, api, name, "")) or forced

@@ -87,7 +87,7 @@ def test_a_node_without_a_console_log_has_an_empty_one(monkeypatch: pytest.Monke
 class HalfRemoved:
     """An LXD that was killed while it removed a node: it fails for as long as there is a folder."""
 
-    engine = "lxd"
+    engine, command = "lxd", "lxc"
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.socket = folder, folder.parent / "unix.socket"
