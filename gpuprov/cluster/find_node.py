@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
+from gpuprov.drivers.base import LABEL_CLUSTER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.drivers.base import Driver, NodeState
 
 
@@ -26,6 +29,15 @@ def get_node(driver: Driver, name: str) -> NodeState:
             fix="list the nodes: gpuprov list",
         )
     return node
+
+
+def clusters_of(driver: Driver, names: Iterable[str]) -> set[str]:
+    """The clusters of nodes of ours.
+
+    Raises:
+        UsageError: There is none of a name.
+    """
+    return {get_node(driver, name).labels[LABEL_CLUSTER] for name in names}
 
 
 def get_running(driver: Driver, name: str) -> NodeState:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.build_image import BUILDER
 from gpuprov.cluster.find_engine import find_elsewhere
-from gpuprov.cluster.nodes import delete_nodes
+from gpuprov.cluster.nodes import delete_nodes, with_forced
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
@@ -52,9 +52,10 @@ def cluster_down(
     with drained(driver, lambda: _look(driver, name), policy, reporter=reporter), host.lock(reporter):
         (leave,) = _look(driver, name)
         state, nodes = leave.state, leave.departure.nodes
+        forced = {}
         if nodes:
             with leaving(driver, [leave], policy, reporter=reporter), reporter.phase("nodes"):
-                delete_nodes(driver, nodes, reporter=reporter)
+                forced = delete_nodes(driver, nodes, reporter=reporter)
         networks = [network.name for network in state.own_networks]
         if networks:
             with reporter.phase("networks"):
@@ -63,7 +64,8 @@ def cluster_down(
                     driver.delete_node(BUILDER)
                 for network in networks:
                     driver.delete_network(network)
-        changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]
+        changed = [with_forced("removed node", node, forced) for node in nodes]
+        changed += [f"removed network {network}" for network in networks]
         if _remove_keys(driver, name, host, reporter):
             changed.append("removed the ssh keys")
     return Outcome(changed=tuple(changed))

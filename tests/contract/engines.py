@@ -29,6 +29,7 @@ from gpuprov.drivers.base import (
     NetworkRequest,
     NodeRequest,
 )
+from gpuprov.drivers.lxd.ending import remove_instance
 from gpuprov.drivers.registry import open_driver
 from gpuprov.provision.recipe import ROOTFS_PACKAGES
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
@@ -206,9 +207,7 @@ class LxdSite:
         for instance in self._client.instances.all(recursion=1):
             owner = instance.config.get("user.gpuprov.cluster")
             if owner == CLUSTER or instance.name.removeprefix("gpuprov-image-").startswith(NODES):
-                if instance.status != "Stopped":
-                    instance.stop(force=True, wait=True)
-                instance.delete(wait=True)
+                remove_instance(self._lxd._api, instance.name)  # also if LXD waits for one that a test made hostile
         for network in self._client.networks.all():
             if network.name.startswith(NETWORKS):
                 network.delete(wait=True)

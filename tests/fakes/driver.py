@@ -13,11 +13,14 @@ from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
-    Call,
+    MOST_FILE_BYTES,
+    READ_S,
     EngineFacts,
     NetworkState,
     Setting,
 )
+from gpuprov.drivers.calls import Call
+from gpuprov.drivers.node_files import absent, within
 from tests.fakes.engine import Command, FakeImage, FakeNode, describe_settings
 from tests.fakes.faults import Killed
 
@@ -184,17 +187,22 @@ class FakeDriver:
         if gone:
             raise _error(f"{name} cannot have its mounts", f"missing source path {', '.join(sorted(gone))}")
 
-    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:  # noqa: ARG002 - it stops at once
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:  # noqa: ARG002 - it stops at once
         """Stop it."""
         with self._step("stop_node", name):
-            self._ours(name).status = "stopped"
+            node = self._ours(name)
+            forced = self.engine.stubborn.get(name, "") if node.status != "stopped" else ""
+            node.status = "stopped"
+            return forced
 
-    def delete_node(self, name: str) -> None:
+    def delete_node(self, name: str) -> str:
         """Remove it; no change if it is absent."""
         with self._step("delete_node", name):
-            if name in self.engine.nodes:
-                self._ours(name)
-                del self.engine.nodes[name]
+            if name not in self.engine.nodes:
+                return ""
+            self._ours(name)
+            del self.engine.nodes[name]
+            return self.engine.stubborn.get(name, "")
 
     def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels."""
@@ -231,14 +239,21 @@ class FakeDriver:
         with self._step("push", name):
             _write(self._ours(name), files)
 
-    def pull(self, name: str, path: str) -> bytes:
+    def pull(
+        self,
+        name: str,
+        path: str,
+        *,
+        most_bytes: int = MOST_FILE_BYTES,
+        timeout_s: float = READ_S,  # noqa: ARG002 - it is there at once
+    ) -> bytes:
         """Read a file."""
         self._reach("pull", name)
         with self.engine.lock:
             file = self._ours(name).files.get(path)
-            if file is None:
-                raise _error(f"{name} has no file {path}", f"it has {len(self.engine.nodes[name].files)} others")
-            return file.content
+        if file is None:
+            raise absent(name, path)
+        return within(name, path, file.content, most_bytes)
 
     def run(
         self,

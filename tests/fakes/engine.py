@@ -54,6 +54,7 @@ class FakeNode:
     def state(self) -> NodeState:
         """As a driver shows it."""
         return NodeState(
+            id=str(id(self)),
             name=self.name,
             status=self.status,
             labels={key: value for key, value in self.labels.items() if value},
@@ -126,6 +127,7 @@ class FakeEngine:
         answer: What commands in nodes say; may be called from several threads at once.
         faults: What goes wrong, and where.
         gone: Paths that the host has not got (any more): nothing that mounts one starts.
+        stubborn: What an engine says that it had to force, by node.
         lock: Held while the state changes.
     """
 
@@ -138,6 +140,7 @@ class FakeEngine:
     answer: Callable[[Command], ExecResult] = succeed
     faults: Faults = field(default_factory=Faults)
     gone: set[str] = field(default_factory=set)
+    stubborn: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def dump(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _STOP_S = 10
+_KILLED = 137  # exit status of a killed process
 _REMOVE_BUDGET_S = 60.0
 
 
@@ -281,9 +282,13 @@ def destroy(api: DockerApi, container: Container) -> None:
         images.delete_tag(api, images.snapshot_tag(container.blueprint.uid, snapshot))
 
 
-def stop(api: DockerApi, identity: str, *, timeout_s: float) -> None:
-    """Stop a container, by force once the time has passed."""
+def stop(api: DockerApi, identity: str, *, timeout_s: float) -> bool:
+    """Stop a container, by force once the time has passed; whether it came to that."""
     api.post(f"/containers/{identity}/stop", t=max(0, round(timeout_s)))
+    try:
+        return int(api.get(f"/containers/{identity}/json")["State"]["ExitCode"]) == _KILLED
+    except NotFound:  # a job's, which goes with its process
+        return False
 
 
 def remove(api: DockerApi, identity: str) -> None:

@@ -193,6 +193,7 @@ def parse_container(
     if unfinished or (blueprint.job and document["State"] == "created"):
         own.pop(LABEL_FINGERPRINT, None)
     return NodeState(
+        id=document["Id"],
         name=name,
         status=status,
         labels=own,

@@ -171,6 +171,7 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
     config, devices = document["config"], document["expanded_devices"]
     return NodeState(
         name=document["name"],
+        id=config.get("volatile.uuid") or document.get("created_at", ""),
         status=_STATUSES.get(document["status"].lower(), "error"),
         labels=parse_labels(config),
         addresses=_addresses(config.get("raw.lxc", ""), devices),

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
 from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     LABEL_ROLE,
+    MOST_FILE_BYTES,
+    READ_S,
     ROLE_BUILDER,
-    Call,
     Capability,
     EngineFacts,
     ExecResult,
@@ -27,14 +28,16 @@ from gpuprov.drivers.base import (
     Stream,
     require_capability,
 )
+from gpuprov.drivers.calls import Call, Tail
 from gpuprov.drivers.isolation import isolate, released, tell_isolated
 from gpuprov.drivers.lxd import documents, images, settings
 from gpuprov.drivers.lxd.api import NotFound
-from gpuprov.drivers.lxd.execute import run_recorded
-from gpuprov.drivers.lxd.feed import run_fed
-from gpuprov.drivers.lxd.files import replace_files, write_files
+from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
+from gpuprov.drivers.lxd.execute import execute
+from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import find_lost, read_rules, unplugged
-from gpuprov.drivers.lxd.remnants import remove_links, remove_remnant
+from gpuprov.drivers.lxd.remnants import remove_links
+from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.spec.devices import CharDevice, Mount
 
+_LOG_S = 20.0  # for a console log to arrive
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 _TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
 
@@ -142,7 +146,7 @@ class LxdDriver:
         try:
             if exact:
                 self._reduce(request.name, body)
-            write_files(self._api, request.name, request.files)
+            (replace_files if exact else write_files)(self._api, request.name, request.files)
             if LABEL_FINGERPRINT in request.labels:
                 self._label(request.name, {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]})
         except BaseException:
@@ -190,37 +194,22 @@ class LxdDriver:
             self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
             remove_links(document)
 
-    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:
         """Stop it, by force once `timeout_s` has passed."""
-        if self._ours(name).status == "stopped":
-            return
-        if timeout_s > 0:
-            with contextlib.suppress(EngineError):
-                self._change_state(name, {"action": "stop", "timeout": int(timeout_s)})
-                return
-        self._change_state(name, {"action": "stop", "timeout": 30, "force": True})
+        return "" if self._ours(name).status == "stopped" else stop_instance(self._api, name, grace_s=timeout_s)
 
     def _change_state(self, name: str, change: Mapping[str, Any]) -> None:
         self._api.send("put", "instances", name, "state", body=change)
 
-    def delete_node(self, name: str) -> None:
+    def delete_node(self, name: str) -> str:
         """Remove it, running or not; no change if it is absent."""
-        if self.find_node(name) is not None:
-            self._ours(name)
-            self._remove(name)
+        if self.find_node(name) is None:
+            return ""
+        self._ours(name)
+        return self._remove(name)
 
-    def _remove(self, name: str) -> None:
-        with contextlib.suppress(NotFound):
-            document = self._api.get("instances", name)
-            if document["status"] != "Stopped":
-                self._change_state(name, {"action": "stop", "timeout": 30, "force": True})
-            remove_links(document)
-            try:
-                self._api.delete("instances", name)
-            except EngineError as error:
-                if not remove_remnant(name, error.evidence):
-                    raise
-                self._api.delete("instances", name)
+    def _remove(self, name: str) -> str:
+        return remove_instance(self._api, name)
 
     def _ours(self, name: str) -> NodeState:
         """The state of a node of ours; the errors are those of `_our_document`."""
@@ -285,12 +274,18 @@ class LxdDriver:
 
     def push(self, name: str, files: Sequence[File]) -> None:
         """Write files; missing parent folders are made."""
-        self._ours(name)
-        replace_files(self._api, name, files)
+        if self._ours(name).status == "running":
+            write_in_node(partial(execute, self._api, name), name, files)
+        else:
+            replace_files(self._api, name, files)
 
-    def pull(self, name: str, path: str) -> bytes:
+    def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a file of a node."""
-        return self._api.get_bytes("instances", name, "files", path=path)
+        if self._ours(name).status == "running":
+            run = partial(execute, self._api, name)
+            return read_in_node(run, name, path, most_bytes=most_bytes, timeout_s=timeout_s)
+        look = partial(look_at_file, self._api, name, most_bytes=most_bytes)
+        return read_at_rest(look, name, path, most_bytes=most_bytes)
 
     def run(
         self,
@@ -305,7 +300,7 @@ class LxdDriver:
         """Run a command as root in a running node and wait."""
         self._ours(name)
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
-        return run_fed(self._api, name, call) if stdin else run_recorded(self._api, name, call)
+        return execute(self._api, name, call).text()
 
     def run_job(
         self,
@@ -326,14 +321,15 @@ class LxdDriver:
         return [self._api.command, "exec", *place, *pairs, "--", *argv]
 
     def logs(self, name: str) -> str:
-        """The console log of the node; empty where LXD keeps none yet."""
+        """The end of the node's console log; empty where LXD keeps none yet."""
         self._ours(name)
+        tail = Tail(MOST_FILE_BYTES)
         try:
-            return self._api.get_bytes("instances", name, "console").decode("utf-8", "replace")
+            self._api.read("instances", name, "console", take=tail.take, timeout_s=_LOG_S)
         except EngineError as exc:
             if "no such file" not in exc.evidence:
                 raise
-            return ""
+        return tail.text()
 
     # --- snapshots and ports
 

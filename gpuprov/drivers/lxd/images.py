@@ -107,7 +107,7 @@ def publish(api: LxdApi, builder: str, name: str, labels: Mapping[str, str]) -> 
     return published
 
 
-def delete_instance(api: LxdApi, name: str, remove: Callable[[str], None]) -> None:
+def delete_instance(api: LxdApi, name: str, remove: Callable[[str], object]) -> None:
     """Remove a node image."""
     try:
         document = api.get("instances", name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cli.main import main
+from gpuprov.cluster.known_hosts import parse_host_key
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.catalogue import load_catalogue
 from gpuprov.core.errors import EngineError, GpuprovError
@@ -19,10 +20,10 @@ from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     LABEL_PRIVATE_ADDRESS,
     LABEL_SPEC,
-    Call,
     ExecResult,
     require_capability,
 )
+from gpuprov.drivers.calls import Call, Output
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.slurm import daemons
 from gpuprov.workflows.ensure_node import ensure_node
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from tests.unit.cli.conftest import Typed
 
 Argv = tuple[str, ...]
-HOST_KEY = b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE00000000000000000000000000000000000000000A root@c001\n"
+HOST_KEY = b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGtra2tra2tra2tra2tra2tra2tra2tra2tra2tra2tr\n"
 LAB: tuple[Argv, ...] = (
     ("cluster", "up", "-f", "{file}", "--no-verify"),
     ("create-node", "web", "--role", "plain", "--gpu-mode", "simulated"),
@@ -204,8 +205,16 @@ def ensure(name: str, **order: Any) -> Callable[[Stage], str]:
 
 
 def told_by_run(_stage: Stage) -> str:
-    call, late = Call(argv=["sleep", "9"], timeout_s=1.0), ExecResult(exit_code=137, stdout="", stderr="")
+    call, late = Call(argv=["sleep", "9"], timeout_s=1.0), Output(exit_code=137, stdout=b"", stderr=b"")
     return raised(lambda: call.judged(late, node="c001", elapsed_s=2.0))
+
+
+def told_by_file(stage: Stage) -> str:
+    return raised(lambda: stage.world.driver.pull("c001", "/no/such/file"))
+
+
+def told_by_host_key(_stage: Stage) -> str:
+    return raised(lambda: parse_host_key(b"* ssh-ed25519 AAAA", "c001"))
 
 
 def told_by_bundle_of_node(stage: Stage) -> str:
@@ -288,7 +297,9 @@ CASES = (
     Case(site="drivers/base.py: stop the node first: gpuprov stop NODE; then", told=lack("expose-live")),
     Case(site="drivers/base.py: stop the node first: gpuprov stop NODE", told=lack("devices-live")),
     Case(site="drivers/base.py: use --engine docker, or", told=lack("jobs")),
-    Case(site="drivers/base.py: inspect the node", told=told_by_run),
+    Case(site="drivers/calls.py: inspect the node", told=told_by_run),
+    Case(site="drivers/node_files.py: inspect the node", told=told_by_file),
+    Case(site="cluster/known_hosts.py: inspect the node", told=told_by_host_key),
     Case(
         site="gpu/allocate.py: free a GPU",
         before=(("create-node", "web", *PLAIN, "--gpus", "all", "--exclusive"),),
@@ -503,7 +514,9 @@ def stage(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, monk
     (tmp_path / "data/gpuprov/lab").mkdir(parents=True, exist_ok=True)
     pull = FakeDriver.pull
     monkeypatch.setattr(
-        FakeDriver, "pull", lambda driver, name, path: HOST_KEY if "ssh_host" in path else pull(driver, name, path)
+        FakeDriver,
+        "pull",
+        lambda driver, name, path, **limits: HOST_KEY if "ssh_host" in path else pull(driver, name, path, **limits),
     )
     file = tmp_path / "lab.yaml"
     file.write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
