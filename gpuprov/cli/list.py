@@ -13,6 +13,7 @@ from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.planes.rows import NodeRow
 
 
 @click.command()
@@ -26,7 +27,7 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
 
     rows = [*chain.from_iterable(ask_engines(session, engine, partial(list_rows, everything=everything)))]
     cells = [
-        (row.name, row.cluster, row.engine, row.role, row.status, row.address, row.private_address, len(row.gpus))
+        (row.name, _cluster(row), row.engine, row.role, row.status, row.address, row.private_address, len(row.gpus))
         for row in rows
     ]
     headers = ("NODE", "CLUSTER", "ENGINE", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
@@ -36,3 +37,8 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
     session.show(nodes_document(rows, host=session.host.name), text)
+
+
+def _cluster(row: NodeRow) -> str:
+    """A copy of a node is in none; what it is stands in its health."""
+    return f"({row.health.partition(';')[0]})" if row.health.startswith("a copy of") else row.cluster

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def show_document(node: NodeState, *, host: str) -> dict[str, Any]:
     """All that the engine knows of a node."""
-    return document("node", host=host, node=asdict(node))
+    known = asdict(node)
+    del known["copy_of"]  # a node is none
+    return document("node", host=host, node=known)
 
 
 def logs_document(node: str, log: str, *, host: str) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 The contract suite (tests/contract) holds for every implementation. All methods raise EngineError (or a
 subclass) with three parts; none lets an SDK's exception through. Labels are plain `gpuprov.*` keys here; a
 driver maps them to what its engine has (`user.gpuprov.*` config keys in LXD and Incus, labels in Docker).
-Nothing that lacks the label `gpuprov.cluster` is ever changed or removed: NotOurs is raised instead.
+Nothing that lacks the label `gpuprov.cluster`, or has the labels of another thing because it was copied or renamed
+outside gpuprov, is ever changed or removed: NotOurs is raised instead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from gpuprov.core.errors import EngineError, TimedOut
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpuprov.drivers.foreign import Origin
     from gpuprov.gpu.access import EngineAccess
     from gpuprov.spec.devices import CharDevice, Mount
 
@@ -33,6 +35,7 @@ LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"
 LABEL_VERSION = "gpuprov.version"
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
+LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and another name; drivers write and read it
 LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
@@ -167,6 +170,7 @@ class NodeState:
         environment: Variables that its configuration sets, without those of its image; empty where the engine does
             not list them.
         settings: Everything else the engine was told, to compare with `Driver.settings`.
+        copy_of: Set where the instance is foreign because it has the labels of another one.
     """
 
     name: str
@@ -181,6 +185,7 @@ class NodeState:
     environment: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
     host: str = ""
+    copy_of: Origin | None = None
 
     @property
     def ours(self) -> bool:
@@ -226,6 +231,7 @@ class NetworkState:
 
     Attributes:
         settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
+        copy_of: Set where it is foreign because it has the labels of another one.
     """
 
     name: str
@@ -233,6 +239,7 @@ class NetworkState:
     address: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
+    copy_of: Origin | None = None
 
     @property
     def ours(self) -> bool:
@@ -314,11 +321,13 @@ class Driver(Protocol):
 
     Attributes:
         host: Name of the host that it runs on.
+        command: The engine's own client, as people type it.
         nameserver: Address at which nodes find a resolver; None for the host's address on their bridge.
     """
 
     name: str
     host: str
+    command: str
     capabilities: frozenset[Capability]
     nameserver: str | None
 
@@ -431,7 +440,7 @@ class Driver(Protocol):
         """Keep the node's present state under a name; EngineError if that name is taken."""
 
     def restore_node(self, name: str, snapshot: str) -> None:
-        """Bring a snapshot back; EngineError if there is none of that name."""
+        """Bring a snapshot's files back; the configuration stays. EngineError if there is none of that name."""
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into the node; into a running one with the capability `expose-live` only."""

@@ -27,7 +27,7 @@ class NodeRow:
         devices: Paths of the leased GPUs in the node.
         simulated: Whether these GPUs are simulated.
         work: The word of the node's plane, such as `idle`; empty where it has none.
-        health: `ok`, or what is wrong.
+        health: `ok`, or what is wrong; of a foreign instance that has a node's labels, whose copy it is.
     """
 
     name: str
@@ -58,9 +58,9 @@ def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
 
 
 def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:
-    """Nodes of all clusters; with `everything`, foreign instances too."""
+    """Nodes of all clusters, and copies of them; with `everything`, other foreign instances too."""
     found = sorted(driver.list_nodes(), key=lambda node: node.name)
-    return tuple(node_row(node, "", engine=driver.name) for node in found if node.ours or everything)
+    return tuple(node_row(node, "", engine=driver.name) for node in found if node.ours or node.copy_of or everything)
 
 
 def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
@@ -86,7 +86,7 @@ def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
 
 def _health(node: NodeState, work: str) -> str:
     if not node.ours:
-        return ""
+        return f"{node.copy_of}; gpuprov leaves it alone" if node.copy_of else ""
     if not node.complete:
         return "unfinished: gpuprov cluster up"
     if node.status != "running":

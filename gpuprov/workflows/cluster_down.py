@@ -11,10 +11,13 @@ from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
+from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.foreign import NetworkInUse
 
 if TYPE_CHECKING:
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NetworkState
     from gpuprov.host.base import Host
 
 
@@ -39,18 +42,32 @@ def cluster_down(driver: Driver, name: str, host: Host, *, reporter: Reporter) -
         if nodes:
             with reporter.phase("nodes"):
                 delete_nodes(driver, nodes, reporter=reporter)
-        networks = [network.name for network in state.own_networks]
-        if networks:
-            with reporter.phase("networks"):
-                builder = driver.find_node(BUILDER)
-                if builder is not None and builder.ours:  # a killed build's, which would hold the network
-                    driver.delete_node(BUILDER)
-                for network in networks:
-                    driver.delete_network(network)
+        networks = _remove_networks(driver, state, reporter)
         changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]
         if _remove_keys(driver, name, host, reporter):
             changed.append("removed the ssh keys")
     return Outcome(changed=tuple(changed))
+
+
+def _remove_networks(driver: Driver, state: ClusterState, reporter: Reporter) -> list[str]:
+    """Remove the cluster's networks but those that foreign instances are on, such as copies of its nodes."""
+    if not state.own_networks:
+        return []
+    with reporter.phase("networks"):
+        builder = driver.find_node(BUILDER)
+        if builder is not None and builder.ours:  # a killed build's, which would hold the network
+            driver.delete_node(BUILDER)
+        return [network.name for network in state.own_networks if _remove_network(driver, network, reporter)]
+
+
+def _remove_network(driver: Driver, network: NetworkState, reporter: Reporter) -> bool:
+    try:
+        driver.delete_network(network.name)
+    except NetworkInUse as error:
+        again = f"gpuprov cluster down {network.labels[LABEL_CLUSTER]} --engine {driver.name}"
+        reporter.warn(f"kept the network {network.name}: in use {error.evidence}; when they are off it: {again}")
+        return False
+    return True
 
 
 def _remove_keys(driver: Driver, name: str, host: Host, reporter: Reporter) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.leases import leased_uuids
-from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
+from gpuprov.drivers.foreign import not_ours
 from gpuprov.gpu.visible import parse_selection
 from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.rows import node_row
@@ -66,11 +67,7 @@ def ensure_node(
 def _find(driver: Driver, name: str) -> NodeState | None:
     node = driver.find_node(name)
     if node is not None and not node.ours:
-        raise NotOurs(
-            f"{name} was not made by gpuprov and is left alone",
-            evidence=f"{driver.name} has an instance {name}, {node.status}, without a gpuprov label",
-            fix="choose another name; gpuprov list shows the nodes",
-        )
+        raise not_ours(node, driver.command, lack=f"{driver.name} has it without a gpuprov label")
     return node
 
 

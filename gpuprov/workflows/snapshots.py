@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -41,6 +42,8 @@ def _restore(driver: Driver, node: NodeState, label: str, *, reporter: Reporter)
             evidence=f"snapshots: {', '.join(node.snapshots) or 'none'}",
             fix=f"gpuprov snapshot {name} {label} creates one",
         )
+    if node.status == "running":  # it starts again
+        refuse_shared_addresses([name], driver.list_nodes(), command=driver.command)
     with reporter.phase("restore"):
         driver.restore_node(name, label)
     renewed = (

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.nodes import boot_nodes
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -25,6 +26,7 @@ def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: R
         nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
         stopped = [node.name for node in nodes if node.status != "running"]
         if stopped:
+            refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
             with reporter.phase("start"):
                 boot_nodes(driver, stopped, reporter=reporter)
         renewed = renew_clusters(driver, {node.labels[LABEL_CLUSTER] for node in nodes}, reporter=reporter)

@@ -10,6 +10,7 @@ from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import NetworkState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import NotFound
+from gpuprov.drivers.foreign import NetworkInUse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,11 +51,7 @@ def delete_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> None
         return
     users = api.get("/containers/json", all=1, filters={"network": [identity, name]})
     if users:
-        raise EngineError(
-            f"the network {name} is in use",
-            evidence=f"by {', '.join(sorted(documents.container_name(user) for user in users))}",
-            fix="remove its nodes first: gpuprov rm NODE",
-        )
+        raise NetworkInUse(name, [documents.container_name(user) for user in users])
     api.delete(f"/networks/{identity}")
     forget_labels(api, identity)
 

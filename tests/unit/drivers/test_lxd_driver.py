@@ -86,6 +86,7 @@ class HalfRemoved:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.command = "lxc"
 
     def get(self, *_path: str) -> dict[str, object]:
         return {"status": "Stopped", "devices": {}, "config": {}}
