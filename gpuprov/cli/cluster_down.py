@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_argument, engine_option, open_engine_of_cluster, show_outcome
+from gpuprov.cli.engine import change_cluster, cluster_argument, engine_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -20,7 +20,6 @@ def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a cluster: its nodes and their data, its networks, NAT rules and keys. Images are kept."""
     from gpuprov.workflows.cluster_down import cluster_down
 
-    show_outcome(
-        session,
-        cluster_down(open_engine_of_cluster(session.host, engine, name), name, session.host, reporter=session.reporter),
+    change_cluster(
+        session, engine, name, lambda driver, host: cluster_down(driver, name, host, reporter=session.reporter)
     )

@@ -20,7 +20,7 @@ def command(session: Session, /, **wanted: object) -> None:
     from gpuprov.documents.outcome import plan_document
     from gpuprov.workflows.cluster_up import plan_up
 
-    driver, spec = spec_of_options(session.host, wanted)
+    driver, spec = spec_of_options(session, wanted)
     lines = plan_up(driver, spec, session.host, reporter=session.reporter)
     text = "\n".join(lines) or "nothing to do: the cluster matches its spec"
     session.show(plan_document(lines, host=session.host.name), text)

@@ -22,7 +22,7 @@ def command(session: Session, name: str, engine: str | None) -> None:
     from gpuprov.documents.nodes import status_document
     from gpuprov.planes.rows import cluster_rows
 
-    rows = cluster_rows(open_engine_of_cluster(session.host, engine, name), name)
+    rows = cluster_rows(open_engine_of_cluster(session, engine, name), name)
     text = (
         render_nodes(rows, colour=session.colour)
         if rows

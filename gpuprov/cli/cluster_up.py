@@ -10,6 +10,11 @@ from gpuprov.cli.cluster_spec import spec_of_options, spec_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
+    from gpuprov.planes.rows import NodeRow
+    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.workflows.cluster_up import UpResult
 
 
 @click.command()
@@ -24,14 +29,23 @@ def command(session: Session, /, **wanted: object) -> int:
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cluster.settled import act_on
     from gpuprov.documents.outcome import cluster_up_document
     from gpuprov.planes.rows import cluster_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
-    driver, spec = spec_of_options(session.host, wanted)
-    order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
-    result = cluster_up(driver, order, session.host, reporter=session.reporter)
-    rows = cluster_rows(driver, spec.name)
+    def bring_up(found: tuple[Driver, ClusterSpec], host: Host) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
+        driver, spec = found
+        order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
+        result = cluster_up(driver, order, host, reporter=session.reporter)
+        return result, spec, cluster_rows(driver, spec.name)
+
+    result, spec, rows = act_on(
+        session.host,
+        lambda: spec_of_options(session, wanted),
+        bring_up,
+        key=lambda found: found[1],  # which names the engine as well
+    )
     text = ["\n".join(result.changed) or "unchanged"]
     if result.report is not None:
         from gpuprov.cli.verify_table import render_report

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ def command(session: Session, node: str, label: str, engine: str | None) -> None
     """Restore a node to a snapshot; later changes are lost."""
     from gpuprov.workflows.snapshots import restore
 
-    show_outcome(
-        session,
-        restore(open_engine_of_nodes(session.host, engine, node), node, label, session.host, reporter=session.reporter),
+    change_nodes(
+        session, engine, [node], lambda driver, host: restore(driver, node, label, host, reporter=session.reporter)
     )

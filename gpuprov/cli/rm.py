@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.parameters import nodes_argument
 
 if TYPE_CHECKING:
@@ -21,9 +21,6 @@ def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> Non
     """Remove nodes, running or not, with all their data. Nodes with a running Slurm job are refused."""
     from gpuprov.workflows.remove_nodes import remove_nodes
 
-    show_outcome(
-        session,
-        remove_nodes(
-            open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter
-        ),
+    change_nodes(
+        session, engine, nodes, lambda driver, host: remove_nodes(driver, nodes, host, reporter=session.reporter)
     )

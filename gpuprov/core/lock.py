@@ -29,8 +29,8 @@ EVERYONE = 0o666  # members of the engine's group who are not root take the same
 
 
 @contextmanager
-def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: float = TIMEOUT_S) -> Iterator[None]:
-    """Hold the host lock for the block; readers do not need it.
+def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: float = TIMEOUT_S) -> Iterator[bool]:
+    """Hold the host lock for the block, and tell whether it had to be waited for; readers do not need it.
 
     Args:
         reporter: Is told which run this one waits for.
@@ -44,7 +44,8 @@ def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: floa
     path = (folder or default_folder()) / LOCK_NAME
     descriptor = _open(path)
     try:
-        if not _take(descriptor):
+        waited = not _take(descriptor)
+        if waited:
             reporter.note(f"waiting for {_holder(path)}")
             wait = Wait(
                 what=f"the host lock, held by {_holder(path)}",
@@ -54,7 +55,7 @@ def host_lock(reporter: Reporter, *, folder: Path | None = None, timeout_s: floa
             wait.until(lambda: _take(descriptor), bool)
         _sign(descriptor)
         try:
-            yield
+            yield waited
         finally:
             os.ftruncate(descriptor, 0)  # everyone may read it, and who holds it no more is nobody's business
     finally:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +20,7 @@ from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -41,10 +41,12 @@ class LocalHost:
     Attributes:
         root: Where /proc, /sys, /dev, /etc and /usr are looked up.
         environment: Says how many simulated GPUs there are, and what their UUIDs are made from.
+        check: Called under the lock where another run had to be waited for.
     """
 
     root: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    check: Callable[[], object] = lambda: None
 
     @property
     def name(self) -> str:
@@ -98,9 +100,17 @@ class LocalHost:
 
         return look_at_host(simulation, root=self.root)
 
-    def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
+    @contextmanager
+    def lock(self, reporter: Reporter) -> Iterator[None]:
         """One writer at a time."""
-        return host_lock(reporter)
+        with host_lock(reporter) as waited:
+            if waited:
+                self.check()
+            yield
+
+    def checked(self, check: Callable[[], object]) -> LocalHost:
+        """With a check after each wait."""
+        return replace(self, check=check)
 
     def _simulated_count(self) -> int:
         text = self.environment.get(COUNT_VARIABLE, "")

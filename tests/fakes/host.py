@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
@@ -13,8 +14,7 @@ from gpuprov.verify.models import Observation
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -35,6 +35,7 @@ class FakeHost:
         network: The links that `links` tells.
         answering: Addresses at which something answers.
         kernel: Limits other than plenty, by check.
+        check: Called under the lock where another run had to be waited for.
         looks: What `verify` sees of it.
     """
 
@@ -46,6 +47,7 @@ class FakeHost:
     network: list[Link] = field(default_factory=list)
     answering: set[str] = field(default_factory=set)
     kernel: dict[str, int | None] = field(default_factory=dict)
+    check: Callable[[], object] = lambda: None
     looks: Callable[[Mapping[str, Any] | None], Observation] = lambda _document: Observation(problem="not looked at")
 
     @property
@@ -77,5 +79,12 @@ class FakeHost:
     def look(self, simulation: Mapping[str, Any] | None) -> Observation:
         return self.looks(simulation)
 
-    def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
-        return host_lock(reporter, folder=self.folder)
+    @contextmanager
+    def lock(self, reporter: Reporter) -> Iterator[None]:
+        with host_lock(reporter, folder=self.folder) as waited:
+            if waited:
+                self.check()
+            yield
+
+    def checked(self, check: Callable[[], object]) -> FakeHost:
+        return replace(self, check=check)
