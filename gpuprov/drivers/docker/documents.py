@@ -189,8 +189,7 @@ def parse_container(
     blueprint = blueprint_of(document)
     status = _STATUSES.get(document["State"], "error")
     if blueprint is None:
-        addresses, origin = _foreign_addresses(document), origin_of(document)
-        return NodeState(name=container_name(document), status=status, addresses=addresses, copy_of=origin)
+        return _foreign_state(document, status)
     own = {key: value for key, value in document["Labels"].items() if key in blueprint.own_labels}
     own = parse_labels({**own, **labels})
     name, unfinished = split_name(container_name(document))
@@ -208,6 +207,15 @@ def parse_container(
         environment=blueprint.environment,
         settings=describe_settings(blueprint),
     )
+
+
+def _foreign_state(document: Mapping[str, Any], status: Status) -> NodeState:
+    """A container of others; one that is only renamed still has the devices in its label."""
+    origin, made = origin_of(document), _labelled_blueprint(document)
+    devices = made.devices if origin and made and _is_placed(document, made) else ()
+    addresses = _foreign_addresses(document)
+    name = container_name(document)
+    return NodeState(name=name, status=status, addresses=addresses, devices=devices, copy_of=origin)
 
 
 def blueprint_of(document: Mapping[str, Any]) -> Blueprint | None:
@@ -230,12 +238,16 @@ def _labelled_blueprint(document: Mapping[str, Any]) -> Blueprint | None:
 
 
 def _is_itself(document: Mapping[str, Any], blueprint: Blueprint) -> bool:
-    """Whether a container has the name in its label; and is not on Docker's own network, which no node is on."""
+    """Whether a container has the name and the place of the one whose label it has."""
     if not document["Names"]:  # Docker is removing it
         return True
+    return _is_placed(document, blueprint) and split_name(container_name(document))[0] == blueprint.name
+
+
+def _is_placed(document: Mapping[str, Any], blueprint: Blueprint) -> bool:
+    """Whether a container is on a network of its own, as a node is; `docker run` puts it on Docker's."""
     network = (document.get("HostConfig") or {}).get("NetworkMode")
-    placed = not blueprint.attachments or network not in _NO_NODE_NETWORKS
-    return placed and split_name(container_name(document))[0] == blueprint.name
+    return not blueprint.attachments or network not in _NO_NODE_NETWORKS
 
 
 def _foreign_addresses(document: Mapping[str, Any]) -> dict[str, str]:

@@ -6,12 +6,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cli.gpu_table import render_board
+from gpuprov.cluster.design import gpu_paths
+from gpuprov.cluster.gpu_board import look_at_gpus
+from gpuprov.cluster.leases import Neighbours
 from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.documents.gpus import board_document
 from gpuprov.drivers.base import Exposure
 from gpuprov.planes.rows import list_rows
 from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
 from gpuprov.workflows.clone_node import CloneOrder, clone_node
 from gpuprov.workflows.enter_node import run_in_node
+from gpuprov.workflows.verify import verify_cluster
+from tests.fakes.doors import door_of
+from tests.schemas import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,3 +135,23 @@ def test_a_copy_that_runs_keeps_its_address_from_new_nodes_and_one_that_is_kept_
     world.engine.nodes["backup"].status = "stopped"
     world.up(2)
     assert world.engine.nodes["c001"].state().addresses["eth0"] == "10.0.3.3/24"
+
+
+def test_a_copy_that_runs_is_told_as_one_that_can_open_the_node_s_gpu(world: World) -> None:
+    world.up(2)
+    world.engine.copy("c001", "kept")
+    world.engine.copy("c001", "backup", status="running")
+    driver = world.driver
+    driver.name = "lxd"
+    world.host.engines = (door_of(driver),)
+    board = look_at_gpus(world.gpus, Neighbours(world.host))
+    (device,) = gpu_paths(world.engine.nodes["c001"].devices)
+    words = f"backup (lxd), a copy of c001, is running and can open {device} without a lease: fakectl stop backup"
+    assert [str(use) for use in board.foreign] == [words]
+    assert words in render_board(board, colour=False)
+    document = board_document(board, host="here")
+    validate({"version": 1, **document})
+    assert document["foreign"] == [{"node": "backup", "engine": "lxd", "copy_of": "c001", "devices": [device]}]
+    assert {lease.node for row in board.rows for lease in row.holders} == {"c000", "c001"}
+    verify_cluster(driver, "lab", host=world.host, nodes=["c001"], reporter=world.reporter)
+    assert f"warn {words}" in world.reporter.lines
