@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def command(session: Session, everything: bool, engine: str | None) -> None:  # noqa: FBT001 - click's signature
     """List the nodes of all clusters on all engines."""
     from gpuprov.documents.nodes import nodes_document
+    from gpuprov.drivers.base import ROLE_BUILDER
     from gpuprov.planes.rows import list_rows
 
     rows = [*chain.from_iterable(ask_engines(session, engine, partial(list_rows, everything=everything)))]
@@ -30,6 +31,9 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
         (row.name, _cluster(row), row.engine, row.role, row.status, row.address, row.private_address, len(row.gpus))
         for row in rows
     ]
+    for row in rows:
+        if row.role == ROLE_BUILDER:
+            session.reporter.note(f"{row.name} in {row.engine} is {row.health} --engine {row.engine}")
     headers = ("NODE", "CLUSTER", "ENGINE", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
     text = (
         render_table(headers, cells, colour=session.colour)

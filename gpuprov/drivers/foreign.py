@@ -94,3 +94,8 @@ def name_taken(node: NodeState, command: str) -> EngineError:
 def copies_of(name: str, nodes: Iterable[NodeState]) -> list[NodeState]:
     """The foreign instances that have the labels of a node of this name."""
     return [node for node in nodes if node.copy_of is not None and node.copy_of.name == name]
+
+
+def copies_of_cluster(cluster: str, nodes: Iterable[NodeState]) -> list[NodeState]:
+    """The foreign instances that have the labels of a node of this cluster."""
+    return [node for node in nodes if node.copy_of is not None and node.copy_of.cluster == cluster]

@@ -6,11 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.build_image import find_builder
 from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_BUILDER
 from gpuprov.planes.registry import PLANES, planes_of
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
 
 
 def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:
-    """Nodes of all clusters, and copies of them; with `everything`, other foreign instances too."""
-    found = sorted(driver.list_nodes(), key=lambda node: node.name)
+    """Nodes of all clusters, copies of them and a builder; with `everything`, other foreign instances too."""
+    builder = find_builder(driver)
+    found = sorted([*driver.list_nodes(), *([builder] if builder else [])], key=lambda node: node.name)
     return tuple(node_row(node, "", engine=driver.name) for node in found if node.ours or node.copy_of or everything)
 
 
@@ -87,6 +89,8 @@ def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
 def _health(node: NodeState, work: str) -> str:
     if not node.ours:
         return f"{node.copy_of}; gpuprov leaves it alone" if node.copy_of else ""
+    if node.labels.get(LABEL_ROLE) == ROLE_BUILDER:
+        return "an image build, under way or interrupted; the next one removes it: gpuprov image build"
     if not node.complete:
         return "unfinished: gpuprov cluster up"
     if node.status != "running":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.build_image import BUILDER
+from gpuprov.cluster.build_image import remove_left_builder
 from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.secrets import key_folder, remove_keys
@@ -54,9 +54,7 @@ def _remove_networks(driver: Driver, state: ClusterState, reporter: Reporter) ->
     if not state.own_networks:
         return []
     with reporter.phase("networks"):
-        builder = driver.find_node(BUILDER)
-        if builder is not None and builder.ours:  # a killed build's, which would hold the network
-            driver.delete_node(BUILDER)
+        remove_left_builder(driver, reporter)  # it would hold the network
         return [network.name for network in state.own_networks if _remove_network(driver, network, reporter)]
 
 
