@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import fold
-from gpuprov.drivers.foreign import copies_of, describe, way_back
+from gpuprov.drivers.foreign import copies_of, describe_foreign, way_back
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
@@ -24,7 +24,7 @@ def get_node(driver: Driver, name: str) -> NodeState:
     if not node.ours:
         raise UsageError(
             f"there is no node {name}",
-            evidence=f"{name} in {driver.name} is {describe(node)}",
+            evidence=f"{name} in {driver.name} is {describe_foreign(node)}",
             fix=way_back(node, driver.command) or "list the nodes: gpuprov list",
         )
     return node
@@ -37,7 +37,7 @@ def _absent(driver: Driver, name: str) -> UsageError:
     copies = copies_of(name, there)
     if not copies:
         return UsageError(f"there is no node {name}", evidence=nodes, fix="list the nodes: gpuprov list")
-    evidence = "; ".join([*(f"{copy.name} is {describe(copy)}" for copy in copies), nodes])
+    evidence = "; ".join([*(f"{copy.name} is {describe_foreign(copy)}" for copy in copies), nodes])
     fix = way_back(copies[0], driver.command) or "list the nodes: gpuprov list"
     return UsageError(f"there is no node {name}", evidence=evidence, fix=fix)
 

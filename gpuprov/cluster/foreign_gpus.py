@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.design import gpu_paths
-from gpuprov.drivers.foreign import describe
+from gpuprov.drivers.foreign import describe_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,7 +47,7 @@ def find_foreign_uses(driver: Driver, nodes: Iterable[NodeState]) -> tuple[Forei
             engine=driver.name,
             copy_of=node.copy_of.name if node.copy_of else "",
             devices=gpu_paths(node.devices),
-            words=describe(node),
+            words=describe_foreign(node),
             stop=f"{driver.command} stop {node.name}",
         )
         for node in nodes

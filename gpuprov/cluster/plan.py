@@ -14,7 +14,7 @@ from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.placement import place
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
-from gpuprov.drivers.foreign import describe
+from gpuprov.drivers.foreign import describe_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
@@ -157,7 +157,7 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {node.name} is taken by {describe(node)}",
+                f"the name {node.name} is taken by {describe_foreign(node)}",
                 evidence=f"{node.name} is {node.status}; it has no gpuprov label, or those of another instance",
                 fix=f"set another nodes.prefix in the spec; about that instance: gpuprov show {node.name}",
             )

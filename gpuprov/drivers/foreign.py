@@ -41,7 +41,7 @@ class NetworkInUse(EngineError):
         super().__init__(f"the network {name} is in use", evidence=f"by {', '.join(sorted(users))}", fix=fix)
 
 
-def describe(node: NodeState) -> str:
+def describe_foreign(node: NodeState) -> str:
     """In words, after "is": a copy of a node, or something that gpuprov did not create."""
     return str(node.copy_of) if node.copy_of else "an instance that gpuprov did not create"
 
@@ -86,7 +86,7 @@ def name_taken(node: NodeState, command: str) -> EngineError:
     remove = f"gpuprov rm {node.name}, or choose another name"
     return kind(
         f"the name {node.name} is taken",
-        evidence=f"{node.name} is {'a node' if node.ours else describe(node)} ({node.status})",
+        evidence=f"{node.name} is {'a node' if node.ours else describe_foreign(node)} ({node.status})",
         fix=remove if node.ours else way_back(node, command) or rename,
     )
 

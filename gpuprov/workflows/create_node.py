@@ -24,7 +24,7 @@ from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
-from gpuprov.drivers.foreign import describe
+from gpuprov.drivers.foreign import describe_foreign
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.spec_order import request_of_node
 from gpuprov.planes.base import Crew
@@ -203,7 +203,7 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {name} is taken by {describe(node)}",
+                f"the name {name} is taken by {describe_foreign(node)}",
                 evidence=f"{engine} has {name}, {node.status}, without a gpuprov label of its own",
                 fix=f"choose another name; gpuprov show {name} says more",
             )

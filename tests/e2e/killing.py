@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +21,7 @@ from tests.e2e.conftest import lxd, output
 from tests.e2e.remains import find_folders, find_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tests.e2e.conftest import Gpuprov
 
@@ -102,6 +102,23 @@ def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "
     assert "Traceback" not in stderr, stderr
     assert process.returncode in ENDINGS[blow.how], f"{blow}: exit code {process.returncode}\n{stderr}"
     return Stopped(exit_code=process.returncode, stderr=stderr, reached=reached.is_set())
+
+
+@contextmanager
+def hung_engine(engine: str) -> Iterator[None]:
+    """The engine's daemon takes connections and says nothing for the block."""
+
+    def send(name: str) -> None:
+        if PID_FILES[engine].exists():
+            os.kill(int(PID_FILES[engine].read_text()), getattr(signal, f"SIG{name}"))
+        else:
+            output("systemctl", "kill", f"--signal=SIG{name}", UNITS[engine])
+
+    send("STOP")
+    try:
+        yield
+    finally:
+        send("CONT")
 
 
 def kill_engine(engine: str = "lxd") -> None:

@@ -135,6 +135,17 @@ def test_up_at_once_and_against_down(races: Races, tmp_path: Path, turn: int) ->
     assert races.gpuprov.json(*up)["unchanged"] is True
 
 
+def test_a_stop_behind_the_run_that_makes_its_node(races: Races) -> None:
+    name = f"{races.place.mark}-web1"
+    with races.gpuprov.start("-v", "create-node", name, *races.more) as maker:
+        assert maker.stderr
+        assert any(line.startswith("plan ...") for line in maker.stderr), "it has the lock"
+        said = races.gpuprov("stop", name)
+        maker.communicate(timeout=120)
+    assert "waiting for " in said.stderr
+    assert said.stdout == f"stopped {name}\n"
+
+
 @contextmanager
 def held(races: Races) -> Iterator[Popen[str]]:
     """A run that holds the host's lock and does not go on."""

@@ -80,7 +80,7 @@ def find_origin(document: Mapping[str, Any]) -> Origin | None:
 
 
 def _has_own_macs(document: Mapping[str, Any], cluster: str) -> bool:
-    nics = [(key, nic["hwaddr"]) for key, nic in document["expanded_devices"].items() if nic.get("hwaddr")]
+    nics = [(key, nic.get("hwaddr")) for key, nic in document["expanded_devices"].items() if nic["type"] == "nic"]
     return not nics or any(address == mac(cluster, document["name"], key) for key, address in nics)
 
 

@@ -30,6 +30,7 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.foreign import NetworkInUse, name_taken, not_ours
 from gpuprov.drivers.lxd import documents, images, settings
 from gpuprov.drivers.lxd.api import NotFound
+from gpuprov.drivers.lxd.doubles import explain_double
 from gpuprov.drivers.lxd.execute import run_recorded
 from gpuprov.drivers.lxd.feed import run_fed
 from gpuprov.drivers.lxd.files import replace_files, write_files
@@ -181,7 +182,11 @@ class LxdDriver:
         document = self._our_document(name)
         status = documents.parse_instance(document).status
         if status != "running":
-            self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
+            try:
+                self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
+            except EngineError as error:
+                found = self._api.get("instances", recursion=1)
+                raise explain_double(document, error, found, self.command) from error
             remove_links(document)
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import (
     Attachment,
     Exposure,
@@ -14,6 +15,7 @@ from gpuprov.drivers.base import (
     NodeRequest,
 )
 from gpuprov.drivers.lxd import documents
+from gpuprov.drivers.lxd.doubles import explain_double
 from gpuprov.gpu.libraries import SONAMES, plan_library_mounts
 from gpuprov.gpu.models import DriverFiles
 from gpuprov.spec.addressing import mac
@@ -228,3 +230,18 @@ def test_only_marked_instances_are_images() -> None:
     assert dict(image.labels) == labels
     for name in ("c000", "gpuprov-image-2"):  # `lxc copy` of an image is none
         assert documents.parse_image_instance({**document, "name": name}) is None
+
+
+def test_who_has_a_node_s_mac_address_is_named_with_what_gives_it_another() -> None:
+    node, copy, other = named("c000", "u1", LAB), named("backup", "u2", LAB), named("other", "u3", {})
+    other["expanded_devices"] = {"eth0": {"type": "nic", "hwaddr": "00:16:3e:99:99:99"}, "eth1": {"type": "nic"}}
+    said = 'Failed start validation for device "eth0": MAC address "00:16:3e:00:00:01" already defined on another NIC'
+    error = EngineError("lxd could not", evidence=said, fix="look")
+    told = explain_double(node, error, [other, node, copy], "lxc")
+    assert told.what == "c000 cannot start: backup has its MAC address"
+    assert told.evidence.startswith("backup is a copy of c000, running; ")
+    unset = "lxc config device unset backup"
+    assert told.fix == f"{unset} eth0 hwaddr; {unset} eth1 hwaddr"
+    assert explain_double(node, error, [other, node], "lxc") is error
+    unlike = EngineError("lxd could not", evidence="no space left", fix="look")
+    assert explain_double(node, unlike, [node, copy], "lxc") is unlike
