@@ -94,6 +94,17 @@ def test_nodes_that_gpuprov_copies_are_themselves(bench: Bench) -> None:
     assert kept.snapshots == ("s",)
 
 
+def test_a_running_node_that_goes_back_keeps_its_labels_and_runs(bench: Bench) -> None:
+    node = bench.create(start=True)
+    bench.driver.snapshot_node(node, "s")
+    bench.driver.set_labels(node, {"gpuprov.gpus": "GPU-1"})
+    bench.driver.restore_node(node, "s")
+    state = bench.driver.find_node(node)
+    assert state
+    assert (state.status, state.labels["gpuprov.gpus"]) == ("running", "GPU-1")
+    assert bench.driver.run(node, ["true"]).exit_code == 0
+
+
 def test_a_copy_of_an_image_is_no_image(bench: Bench) -> None:
     builder = bench.builder()
     labels = {LABEL_FINGERPRINT: "test gpt-copied"}
