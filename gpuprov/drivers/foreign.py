@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
 
 LIST_ALL = "list what exists: gpuprov list --all"
-_UNSET = "if it replaces the node: {command} config unset {{name}} user.gpuprov.self"
-_REPLACES = {command: _UNSET.format(command=command) for command in ("lxc", "incus")}
+_ADOPT = "if it replaces the node: {command} config set {{name}} user.gpuprov.self={{name}}"
+_REPLACES = {command: _ADOPT.format(command=command) for command in ("lxc", "incus")}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ def test_a_copy_in_the_place_of_its_node_becomes_it_by_the_command_that_is_named
     refused = gpuprov("start", node, expect=2)
     assert f"{node} in lxd is a copy of {node}" in refused.stderr
     command = refused.stderr.partition("replaces the node: ")[2].split()
-    assert command == ["lxc", "config", "unset", node, "user.gpuprov.self"]
+    assert command == ["lxc", "config", "set", node, f"user.gpuprov.self={node}"]
     lxc(*command[1:])
     assert f"start node {node}" in gpuprov.json(*up)["changed"]
     assert gpuprov.in_node(node, "hostname").strip() == node
