@@ -247,7 +247,8 @@ def _with_host(parts: dict[str, object], mark: str, folder: Path) -> Dump:
 
 
 def _stable(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if not key.startswith(("volatile.", "image."))}
+    kept = {key: value for key, value in config.items() if not key.startswith(("volatile.", "image."))}
+    return {key: value.split()[0] if key == "user.gpuprov.self" else value for key, value in kept.items()}  # no uuid
 
 
 def _files(client: str, name: str, *options: str) -> list[str]:
