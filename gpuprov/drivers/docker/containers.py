@@ -67,8 +67,15 @@ def list_states(api: DockerApi) -> list[NodeState]:
             labels=changed.get(document["Id"], {}),
             snapshots=snapshots.get(blueprint.uid, ()) if blueprint else (),
         )
-        found.append(state)
+        found.append(_with_devices(api, document, state) if state.copy_of else state)
     return found
+
+
+def _with_devices(api: DockerApi, document: Mapping[str, Any], copy: NodeState) -> NodeState:
+    with contextlib.suppress(NotFound):  # it went meanwhile
+        inspected = api.get(f"/containers/{document['Id']}/json")
+        return replace(copy, devices=documents.parse_copied_devices(document, inspected))
+    return copy
 
 
 def find(api: DockerApi, name: str) -> NodeState | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Attachment
     from gpuprov.gpu.access import EngineAccess
+    from gpuprov.spec.devices import CharDevice
 
 Document = dict[str, Any]
 
@@ -210,12 +211,21 @@ def parse_container(
 
 
 def _foreign_state(document: Mapping[str, Any], status: Status) -> NodeState:
-    """A container of others; one that is only renamed still has the devices in its label."""
-    origin, made = origin_of(document), _labelled_blueprint(document)
-    devices = made.devices if origin and made and _is_placed(document, made) else ()
-    addresses = _foreign_addresses(document)
-    name = container_name(document)
-    return NodeState(name=name, status=status, addresses=addresses, devices=devices, copy_of=origin)
+    """A container of others; of its devices the list says nothing."""
+    addresses, origin = _foreign_addresses(document), origin_of(document)
+    return NodeState(name=container_name(document), status=status, addresses=addresses, copy_of=origin)
+
+
+def parse_copied_devices(document: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[CharDevice, ...]:
+    """The devices in the label of a listed copy that it has: one that is only renamed has them all.
+
+    Args:
+        document: As Docker lists it.
+        inspected: As Docker inspects it.
+    """
+    blueprint = _labelled_blueprint(document)
+    there = {device["PathInContainer"] for device in inspected["HostConfig"].get("Devices") or ()}
+    return tuple(device for device in blueprint.devices if device.path in there) if blueprint else ()
 
 
 def blueprint_of(document: Mapping[str, Any]) -> Blueprint | None:
@@ -241,13 +251,9 @@ def _is_itself(document: Mapping[str, Any], blueprint: Blueprint) -> bool:
     """Whether a container has the name and the place of the one whose label it has."""
     if not document["Names"]:  # Docker is removing it
         return True
-    return _is_placed(document, blueprint) and split_name(container_name(document))[0] == blueprint.name
-
-
-def _is_placed(document: Mapping[str, Any], blueprint: Blueprint) -> bool:
-    """Whether a container is on a network of its own, as a node is; `docker run` puts it on Docker's."""
-    network = (document.get("HostConfig") or {}).get("NetworkMode")
-    return not blueprint.attachments or network not in _NO_NODE_NETWORKS
+    network = (document.get("HostConfig") or {}).get("NetworkMode")  # `docker run` puts a container on Docker's own
+    placed = not blueprint.attachments or network not in _NO_NODE_NETWORKS
+    return placed and split_name(container_name(document))[0] == blueprint.name
 
 
 def _foreign_addresses(document: Mapping[str, Any]) -> dict[str, str]:

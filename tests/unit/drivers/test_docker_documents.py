@@ -296,6 +296,14 @@ def test_a_container_with_another_name_or_network_is_a_copy() -> None:
     assert documents.blueprint_of({**document, "Names": []})  # Docker is removing it
 
 
+def test_a_copy_has_the_devices_that_docker_shows() -> None:
+    renamed = {**listed(render()), "Names": ["/other"]}
+    (device, *_) = REQUEST.devices
+    shown = {"HostConfig": {"Devices": [{"PathOnHost": "/x", "PathInContainer": device.path}]}}
+    assert documents.parse_copied_devices(renamed, shown) == (device,)
+    assert documents.parse_copied_devices(renamed, {"HostConfig": {"Devices": None}}) == ()
+
+
 def test_a_foreign_container_s_addresses_are_seen() -> None:
     networks = {
         "gpbr0": {"IPAMConfig": {"IPv4Address": "10.0.3.2"}, "IPAddress": ""},
