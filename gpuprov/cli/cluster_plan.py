@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 def command(session: Session, /, **wanted: object) -> None:
     """Show what `cluster up` with the same options would change; changes nothing."""
     from gpuprov.documents.outcome import plan_document
-    from gpuprov.workflows.cluster_up import plan_up
+    from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
     driver, spec = spec_of_options(session, wanted)
-    lines = plan_up(driver, spec, session.host, reporter=session.reporter)
-    text = "\n".join(lines) or "nothing to do: the cluster matches its spec"
-    session.show(plan_document(lines, host=session.host.name), text)
+    order = UpOrder(spec=spec, prune=bool(wanted["prune"]))
+    preview = preview_up(driver, order, session.host, reporter=session.reporter)
+    changes = preview.changes or ("nothing to do: the cluster matches its spec",)
+    document = plan_document(preview.changes, preview.beside, host=session.host.name)
+    session.show(document, "\n".join((*changes, *preview.beside)))

@@ -40,6 +40,9 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.Choice(["shared", "exclusive"]),
                 help="Whether other nodes may hold the same GPUs.",
             ),
+            click.option(
+                "--prune", is_flag=True, help="Also remove nodes from create-node or clone that the spec does not have."
+            ),
             gpu_mode_option,
             engine_option,
         )

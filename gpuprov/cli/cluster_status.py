@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_argument, engine_option, open_engine_of_cluster
+from gpuprov.core.names import name_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -30,6 +31,6 @@ def command(session: Session, name: str, engine: str | None) -> None:
     text = (
         render_nodes(rows, colour=session.colour)
         if rows
-        else f"cluster {name} has no nodes; create them: gpuprov cluster up -n 4"
+        else f"cluster {name} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', name)}"
     )
     session.show(status_document(name, rows, host=session.host.name), text)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.cluster_spec import spec_of_options, spec_options
+from gpuprov.cli.job_options import job_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_up import UpResult
@@ -21,11 +23,14 @@ if TYPE_CHECKING:
 @spec_options
 @click.option("--keep-on-failure", is_flag=True, help="If the run fails, keep what it created, for inspection.")
 @click.option("--verify/--no-verify", default=True, help="Verify the nodes once they are up, if anything changed.")
+@job_options
 @click.pass_obj
-def command(session: Session, /, **wanted: object) -> int:
+def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int:
     """Create, grow, shrink or repair a cluster.
 
-    Without -f, the command starts from the spec that is recorded with the cluster; options override it.
+    Without -f, the command starts from the spec that is recorded with the cluster; options override it. Nodes beyond
+    the count are removed, but not those that create-node or clone added, unless --prune is given. Refused while jobs
+    run on nodes that it would remove or restart.
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
@@ -34,10 +39,11 @@ def command(session: Session, /, **wanted: object) -> int:
     from gpuprov.planes.rows import cluster_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
+    flags = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
+
     def bring_up(found: tuple[Driver, ClusterSpec], host: Host) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
         driver, spec = found
-        order = UpOrder(spec=spec, keep_on_failure=bool(wanted["keep_on_failure"]), verify=bool(wanted["verify"]))
-        result = cluster_up(driver, order, host, reporter=session.reporter)
+        result = cluster_up(driver, UpOrder(spec=spec, policy=policy, **flags), host, reporter=session.reporter)
         return result, spec, cluster_rows(driver, spec.name)
 
     result, spec, rows = act_on(

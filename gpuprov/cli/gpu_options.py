@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.core.errors import UsageError
+from gpuprov.cli.parameters import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.cluster.waiting_for_gpus import Patience
-
-_DURATION = re.compile(r"([0-9]{1,7})(s|m|h)?", re.ASCII)
-_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
-LONGEST_WAIT_S: Final = 7 * 86400
-
 
 mount_option: Callable[[Any], Any] = click.option(
     "--mount", "mounts", multiple=True, metavar="SOURCE:TARGET[:ro]", help="Mount a folder of the host; repeatable."
@@ -60,17 +54,7 @@ def gpu_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _duration(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
-    if text is None:
-        return None
-    found = _DURATION.fullmatch(text.strip())
-    seconds = int(found[1]) * _UNITS_S[found[2] or "s"] if found else -1
-    if not 0 < seconds <= LONGEST_WAIT_S:
-        raise UsageError(
-            f"--wait {text!r} is not a valid duration",
-            evidence="allowed: a whole number with s, m or h, above 0 and up to 168h",
-            fix="--wait 10m",
-        )
-    return float(seconds)
+    return None if text is None else duration("--wait", text, fix="--wait 10m")
 
 
 def memory_bytes(text: str | None) -> int | None:

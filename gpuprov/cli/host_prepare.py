@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 @click.option(
     "--pool-size",
     type=click.IntRange(min=5),
-    default=30,
-    show_default=True,
+    default=None,
     metavar="GIB",
-    help="Size of a new LXD storage pool.",
+    help="Create an LXD storage pool of this size, unless one with copy-on-write exists.  [default: what the disk "
+    "allows, if LXD has no pool]",
 )
 @click.pass_obj
-def command(session: Session, engine: Engine, pool_size: int) -> None:
+def command(session: Session, engine: Engine, pool_size: int | None) -> None:
     """Prepare this machine for nodes; a second run changes nothing. Needs root.
 
-    Installs and starts the engine if it is missing, and creates a btrfs pool for LXD if it has no copy-on-write
-    storage. LXD and Docker can be used side by side: prepare the machine for each, in any order.
+    Installs and starts the engine if it is missing, and creates a btrfs pool for LXD if it has no storage. LXD and
+    Docker can be used side by side: prepare the machine for each, in any order.
     """
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name, check_node_name, expand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 COMPLETION_S = 1.0
+LONGEST_WAIT_S: Final = 7 * 86400
+_DURATION = re.compile(r"([0-9]{1,7})(s|m|h)?", re.ASCII)
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600}
 
 
 def checked_cluster(_context: click.Context, _parameter: click.Parameter, name: str | None) -> str | None:
@@ -51,6 +56,23 @@ def seconds_up_to(most: float) -> Callable[[click.Context, click.Parameter, floa
         return value
 
     return check
+
+
+def duration(option: str, text: str, *, fix: str) -> float:
+    """Seconds of a time such as 90, 10m or 8h.
+
+    Raises:
+        UsageError: It is none, or too long.
+    """
+    found = _DURATION.fullmatch(text.strip())
+    seconds = int(found[1]) * _UNITS_S[found[2] or "s"] if found else -1
+    if not 0 < seconds <= LONGEST_WAIT_S:
+        raise UsageError(
+            f"{option} {text!r} is not a valid duration",
+            evidence="allowed: a whole number with s, m or h, above 0 and up to 168h",
+            fix=fix,
+        )
+    return float(seconds)
 
 
 def given_command(argv: tuple[str, ...]) -> tuple[str, ...]:

@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import change_nodes, engine_option
+from gpuprov.cli.job_options import job_options
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.planes.leaving import JobsPolicy
 
 
 @click.command()
 @node_argument()
 @node_argument("label", new=True)
+@job_options
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, label: str, engine: str | None) -> None:
-    """Restore a node to a snapshot; later changes are lost."""
+def command(session: Session, node: str, label: str, engine: str | None, policy: JobsPolicy) -> None:
+    """Restore a node to a snapshot; later changes are lost. Refused while jobs run there."""
     from gpuprov.workflows.snapshots import restore
 
     change_nodes(
-        session, engine, [node], lambda driver, host: restore(driver, node, label, host, reporter=session.reporter)
+        session,
+        engine,
+        [node],
+        lambda driver, host: restore(driver, node, label, host, reporter=session.reporter, policy=policy),
     )

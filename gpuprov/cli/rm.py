@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import change_nodes, engine_option
+from gpuprov.cli.job_options import job_options
 from gpuprov.cli.parameters import nodes_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.planes.leaving import JobsPolicy
 
 
 @click.command()
 @nodes_argument()
+@job_options
 @engine_option
 @click.pass_obj
-def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
-    """Remove nodes, running or not, with all their data. Nodes with a running Slurm job are refused."""
+def command(session: Session, nodes: tuple[str, ...], engine: str | None, policy: JobsPolicy) -> None:
+    """Remove nodes, running or not, with all their data. Refused while jobs run there."""
     from gpuprov.workflows.remove_nodes import remove_nodes
 
     change_nodes(
-        session, engine, nodes, lambda driver, host: remove_nodes(driver, nodes, host, reporter=session.reporter)
+        session,
+        engine,
+        nodes,
+        lambda driver, host: remove_nodes(driver, nodes, host, reporter=session.reporter, policy=policy),
     )

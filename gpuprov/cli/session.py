@@ -55,6 +55,11 @@ class Session:
         return self._host or LocalHost()
 
     @property
+    def interactive(self) -> bool:
+        """Whether somebody can be asked."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    @property
     def colour(self) -> bool:
         """Whether stdout is a terminal that shows colours."""
         return can_show(sys.stdout, os.environ)

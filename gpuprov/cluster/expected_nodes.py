@@ -56,9 +56,10 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
     """
     access = node.labels.get(LABEL_ACCESS, "none")
     uuids = leased_uuids(node)
-    gpus = _expect_gpus(uuids, access, host)
+    gpus = _expect_gpus(node.name, uuids, access, host)
     return Expectation(
         node=node.name,
+        cluster=state.name,
         status=node.status,
         complete=node.complete,
         role=node.labels.get(LABEL_ROLE, "plain"),
@@ -72,7 +73,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         host_problem=gpus.problem,
         simulation=gpus.simulation,
         peers=_peers(node, state.nodes),
-        gateway=gateway_of(state),
+        gateway=gateway_of(state) if _is_on(node, "eth0", LABEL_ADDRESS) else None,
         host=node.host,
     )
 
@@ -94,7 +95,7 @@ def listed_gpus(seen: Observation) -> tuple[str, ...]:
     return tuple(gpu["uuid"] for gpu in ((seen.facts or {}).get("nvml") or {}).get("gpus", []))
 
 
-def _expect_gpus(uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovError | None) -> _Gpus:
+def _expect_gpus(node: str, uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovError | None) -> _Gpus:
     if not uuids or host is None:
         return _Gpus()
     if isinstance(host, GpuprovError):
@@ -106,7 +107,7 @@ def _expect_gpus(uuids: tuple[str, ...], access: str, host: HostGpus | GpuprovEr
         return _Gpus(
             problem=HostProblem(
                 evidence=f"the node holds {', '.join(gone)}, which this host does not have; present: {there}",
-                fix="nvidia-smi -L; gpuprov cluster up    # assigns GPUs again",
+                fix=f"nvidia-smi -L; if it does not come back: gpuprov rm {node}; gpuprov cluster up",
             )
         )
     held = [units[uuid] for uuid in uuids]
@@ -135,16 +136,26 @@ def _real_gpus(held: list[Gpu], denied: tuple[int, ...], host: HostGpus) -> _Gpu
 
 
 def _peers(node: NodeState, nodes: Sequence[NodeState]) -> tuple[Peer, ...]:
-    """Every other finished node that runs; a stopped one is not expected to answer."""
+    """Every other finished node that runs, by its addresses on networks that the node is on too.
+
+    A stopped one is not expected to answer.
+    """
+    public = _is_on(node, "eth0", LABEL_ADDRESS)
+    private = _is_on(node, "eth1", LABEL_PRIVATE_ADDRESS)
     return tuple(
         Peer(
             name=other.name,
-            address=other.labels.get(LABEL_ADDRESS, ""),
-            private_address=other.labels.get(LABEL_PRIVATE_ADDRESS, ""),
+            address=other.labels.get(LABEL_ADDRESS, "") if public else "",
+            private_address=other.labels.get(LABEL_PRIVATE_ADDRESS, "") if private else "",
         )
         for other in nodes
         if other.name != node.name and other.status == "running" and other.complete
     )
+
+
+def _is_on(node: NodeState, interface: str, label: str) -> bool:
+    """Whether a node has an address on a network, or is to have one."""
+    return interface in node.addresses or bool(node.labels.get(label))
 
 
 def gateway_of(state: ClusterState) -> str | None:

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.foreign_gpus import find_foreign_uses
 from gpuprov.core.lock import describe_process
@@ -31,6 +31,11 @@ def leased_uuids(node: NodeState) -> tuple[str, ...]:
     return tuple(uuid for uuid in node.labels.get(LABEL_GPUS, "").split(",") if uuid)
 
 
+def sharing_of(node: NodeState) -> Sharing:
+    """How it holds them; a word that nobody knows is the one that takes them from nobody."""
+    return "shared" if node.labels.get(LABEL_SHARING, "shared") == "shared" else "exclusive"
+
+
 def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]:
     """Who holds what, stopped and unfinished nodes too: a lease lives as long as its node.
 
@@ -41,7 +46,7 @@ def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]
             node=node.name,
             host=node.host,
             gpus=leased_uuids(node),
-            sharing=cast("Sharing", node.labels.get(LABEL_SHARING, "shared")),
+            sharing=sharing_of(node),
             engine=engine,
             cluster=node.labels.get(LABEL_CLUSTER, ""),
             status=node.status,

@@ -11,6 +11,7 @@ from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
+from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver, Settings
-    from gpuprov.spec.models import ClusterSpec
 
 
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
@@ -45,7 +45,8 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
     """
     wanted = network_requests(spec, version=version)
     present = {network.name: network for network in state.networks}
-    as_recorded = state.spec is not None and state.spec.network == spec.network  # then it was changed outside gpuprov
+    recorded = state.recorded
+    as_recorded = isinstance(recorded, ClusterSpec) and recorded.network == spec.network  # changed outside gpuprov
     for request in wanted:
         found = present.get(request.name)
         if found is None:
@@ -94,10 +95,13 @@ def plan_repairs(
 
 
 def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterState) -> None:
-    """Write what was asked for onto the cluster's network, if it is not there yet."""
+    """Write what was asked for onto the cluster's network, if it is not there yet, and take away what others have."""
     network = next((found for found in state.own_networks if found.name == spec.network.bridge), None)
     if network is None or network.labels.get(LABEL_SPEC) != text:
         driver.set_network_labels(spec.network.bridge, {LABEL_SPEC: text})
+    for found in state.own_networks:
+        if found.name != spec.network.bridge and found.labels.get(LABEL_SPEC):
+            driver.set_network_labels(found.name, {LABEL_SPEC: ""})
 
 
 def attach(spec: ClusterSpec, name: str, addresses: Mapping[str, IPv4Interface]) -> tuple[Attachment, ...]:

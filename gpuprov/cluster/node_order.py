@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.gpu.order import GpuOrder
-from gpuprov.spec.models import MountSpec
-from gpuprov.spec.variables import read_variables
+from gpuprov.spec.document import parse_json
+from gpuprov.spec.models import GpuMode, MountSpec, Role, Sharing  # noqa: TC001 - the decoder reads these hints
+from gpuprov.spec.schema import Decoder
+from gpuprov.spec.variables import find_variable_problems, read_variables
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
-    from gpuprov.spec.models import GpuMode, Role, Sharing
 
 Network = Literal["both", "nat", "private"]
 
@@ -72,10 +73,11 @@ def read_order(node: NodeState) -> NodeOrder | None:
     text = node.labels.get(LABEL_ORDER)
     if not text:
         return None
+    decoder = Decoder()
     try:
-        content = json.loads(text)
-        mounts = tuple(MountSpec(**mount) for mount in content.pop("mounts", ()))
-        environment = tuple(content.pop("environment", ()))
-        return NodeOrder(**content, mounts=mounts, environment=environment)
-    except (ValueError, TypeError, AttributeError):  # of another version, or edited by hand: as if it had none
+        order = decoder.decode(NodeOrder, parse_json(text))
+    except (ValueError, RecursionError):
         return None
+    if order is None or decoder.problems or any(find_variable_problems(order.environment)):
+        return None  # of another version, or edited by hand: as if it had none
+    return order

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Interface
-from typing import TYPE_CHECKING, Protocol, cast
+from ipaddress import IPv4Interface, IPv4Network
+from typing import TYPE_CHECKING, Protocol
 
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
-from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.leases import leased_uuids, sharing_of
 from gpuprov.cluster.networks import attach, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.placement import place
 from gpuprov.core.errors import NotOurs, UsageError
-from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_PRIVATE_ADDRESS, LABEL_ROLE, LABEL_SHARING
+from gpuprov.drivers.base import (
+    LABEL_ADDRESS,
+    LABEL_CLUSTER,
+    LABEL_ORDER,
+    LABEL_PRIVATE_ADDRESS,
+    LABEL_ROLE,
+    LABEL_SHARING,
+)
 from gpuprov.drivers.foreign import describe_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
@@ -27,7 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Capability, NetworkRequest, NodeRequest, NodeState, Settings
     from gpuprov.gpu.models import Gpu
-    from gpuprov.spec.models import ClusterSpec, Sharing
+    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +49,7 @@ class Plan:
         repair: Nodes that are not as asked; done in place.
         start: Nodes that are stopped.
         keep: Nodes that are as asked.
+        beside: Nodes that stay though the spec does not have them: create-node or clone made them.
         drift: For each node of `repair`, what differs.
     """
 
@@ -53,6 +61,7 @@ class Plan:
     start: tuple[str, ...]
     keep: tuple[NodeDesign, ...]
     drift: Mapping[str, Drift]
+    beside: tuple[str, ...] = ()
 
     @property
     def restart(self) -> tuple[str, ...]:
@@ -64,6 +73,10 @@ class Plan:
         """Every node of the cluster once the plan is done, by name."""
         return tuple(sorted((*self.create, *self.repair, *self.keep), key=lambda design: design.name))
 
+    def beside_lines(self) -> tuple[str, ...]:
+        """One line for each node that stays beside those of the spec."""
+        return tuple(f"keep node {name} (from create-node); --prune removes it" for name in self.beside)
+
     def lines(self) -> tuple[str, ...]:
         """One line for each change; empty when there is nothing to do."""
         return (
@@ -71,7 +84,7 @@ class Plan:
             *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
             *(f"remove node {name}" for name in self.remove),
             *(
-                f"create node {design.name} {design.address} role {design.role}, "
+                f"create node {design.name} {design.address or design.private_address} role {design.role}, "
                 f"{len(design.gpus)} GPU {design.sharing} ({design.access})"
                 for design in self.create
             ),
@@ -96,12 +109,26 @@ class Expect(Protocol):
 
 
 def plan_cluster(
-    spec: ClusterSpec, state: ClusterState, places: Sequence[Place], *, version: str, expect: Expect
+    spec: ClusterSpec,
+    state: ClusterState,
+    places: Sequence[Place],
+    *,
+    version: str,
+    expect: Expect,
+    prune: bool = False,
 ) -> Plan:
     """Compare spec and state.
 
-    Nodes without a numbered name (from create-node) are kept, with the options that create-node was given. A node keeps
-    its address and, if they still match, its GPUs.
+    Nodes from create-node and clone are kept, with the options that they were given. A node keeps its address and, if
+    they still match, its GPUs.
+
+    Args:
+        spec: What is asked for.
+        state: What is there.
+        places: Where nodes can be.
+        version: Of gpuprov.
+        expect: The engine.
+        prune: Remove every node that the spec does not have.
 
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
@@ -111,15 +138,17 @@ def plan_cluster(
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
     numbered = {node.name for node in state.nodes if number_of_name(node.name, prefix=spec.nodes.prefix) is not None}
     broken = {node.name for node in state.nodes if not node.complete}
-    extra = [node.name for node in state.nodes if node.name not in numbered and node.name not in broken]
-    remove = sorted((numbered - set(wanted)) | broken)
-    names = [*wanted, *extra]
+    ordered = {node.name for node in state.nodes if node.labels.get(LABEL_ORDER)}
+    more = [node.name for node in state.nodes if node.name not in wanted]
+    beside = [name for name in more if not prune and name not in broken and (name in ordered or name not in numbered)]
+    remove = sorted((set(more) - set(beside)) | broken)
+    names = [*wanted, *beside]
     _refuse_taken_names(names, state)
     staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
     designs = _design(names, spec, staying, places)
     repairs = plan_repairs(spec, state, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
-    return replace(sorted_out, networks=networks, network_repairs=repairs)
+    return replace(sorted_out, networks=networks, network_repairs=repairs, beside=tuple(beside))
 
 
 def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple[str, ...], expect: Expect) -> Plan:
@@ -210,21 +239,21 @@ def _spec_of(node: NodeState | None, spec: ClusterSpec) -> ClusterSpec:
 
 def _kept_lease(name: str, spec: ClusterSpec, node: NodeState | None) -> LeaseRequest | None:
     """What a node that create-node made was given, exclusive or shared, none too; None for the cluster's own nodes."""
-    if node is None or not (read_order(node) or number_of_name(name, prefix=spec.nodes.prefix) is None):
+    number = number_of_name(name, prefix=spec.nodes.prefix)
+    own = number is not None and number < spec.nodes.count
+    if node is None or (own and not read_order(node)):
         return None
     held = leased_uuids(node)
-    sharing = cast("Sharing", node.labels.get(LABEL_SHARING) or spec.gpus.sharing)
+    sharing = sharing_of(node) if node.labels.get(LABEL_SHARING) else spec.gpus.sharing
     return LeaseRequest(node=name, sharing=sharing, count=len(held), wanted=held)
 
 
 def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[str, str]) -> dict[str, IPv4Interface]:
     """A node's address by interface: those it was given, whatever its number, else those that go with its number."""
     node = state.node(name)
-    given = _given_addresses(node, spec) if node else {}
-    if given:
-        return given
-    if node is not None and node.addresses:
-        return {interface: IPv4Interface(address) for interface, address in node.addresses.items()}
+    for found in (_given_addresses(node, spec), _fixed_addresses(node)) if node else ():
+        if found:
+            return found
     number = number_of_name(name, prefix=spec.nodes.prefix)
     if number is None:
         raise UsageError(
@@ -244,13 +273,28 @@ def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[st
 
 
 def _given_addresses(node: NodeState, spec: ClusterSpec) -> dict[str, IPv4Interface]:
-    """The addresses in its labels, which are valid even if its configuration was changed."""
-    places = (
-        ("eth0", LABEL_ADDRESS, spec.network.subnet),
-        ("eth1", LABEL_PRIVATE_ADDRESS, spec.network.private_subnet),
-    )
-    return {
-        interface: IPv4Interface(f"{node.labels[label]}/{subnet.rpartition('/')[2]}")
-        for interface, label, subnet in places
+    """The addresses in its labels, which are valid even if its configuration was changed; none if one is damaged."""
+    labels = {LABEL_ADDRESS: spec.network.subnet, LABEL_PRIVATE_ADDRESS: spec.network.private_subnet}
+    given = {
+        interface: _read_address(node.labels[label], IPv4Network(labels[label]))
+        for interface, label in (("eth0", LABEL_ADDRESS), ("eth1", LABEL_PRIVATE_ADDRESS))
         if node.labels.get(label)
     }
+    return {interface: address for interface, address in given.items() if address} if all(given.values()) else {}
+
+
+def _fixed_addresses(node: NodeState) -> dict[str, IPv4Interface]:
+    """The addresses in its configuration."""
+    fixed = {interface: _read_address(address) for interface, address in node.addresses.items()}
+    return {interface: address for interface, address in fixed.items() if address}
+
+
+def _read_address(text: str, subnet: IPv4Network | None = None) -> IPv4Interface | None:
+    """An address with its prefix length, that of the subnet if there is one; None for anything else."""
+    try:
+        address = IPv4Interface(text)
+    except ValueError:
+        return None
+    if subnet is None:
+        return address
+    return IPv4Interface((address.ip, subnet.prefixlen)) if address.ip in subnet else None

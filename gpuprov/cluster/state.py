@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import UsageError
-from gpuprov.core.names import fold
+from gpuprov.core.errors import SpecError, UsageError
+from gpuprov.core.names import fold, name_cluster
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
 from gpuprov.spec.serialize import load_spec_json
 
@@ -23,17 +23,29 @@ class ClusterState:
     """One cluster, and what else the engine holds.
 
     Attributes:
-        spec: What was last asked for, as recorded on its network; None if it was never brought up.
+        recorded: What was last asked for, as recorded on its network; None if it was never brought up, and an error
+            where the record cannot be read.
         nodes: Its nodes, by name; incomplete ones too.
         others: Every other instance of the engine, ours or foreign.
         networks: Every network of the engine.
     """
 
     name: str
-    spec: ClusterSpec | None
+    recorded: ClusterSpec | SpecError | None
     nodes: tuple[NodeState, ...]
     others: tuple[NodeState, ...]
     networks: tuple[NetworkState, ...]
+
+    @property
+    def spec(self) -> ClusterSpec | None:
+        """What was last asked for, for those who cannot go on without it.
+
+        Raises:
+            SpecError: It cannot be read.
+        """
+        if isinstance(self.recorded, SpecError):
+            raise self.recorded
+        return self.recorded
 
     @property
     def exists(self) -> bool:
@@ -72,21 +84,22 @@ def observe_cluster(driver: Driver, name: str) -> ClusterState:
     """Read a cluster's state: two calls to the engine."""
     found = sorted(driver.list_nodes(), key=lambda node: node.name)
     networks = tuple(driver.list_networks())
-    recorded = next(
-        (
-            network.labels[LABEL_SPEC]
-            for network in networks
-            if network.labels.get(LABEL_CLUSTER) == name and LABEL_SPEC in network.labels
-        ),
-        None,
-    )
+    texts = [network.labels.get(LABEL_SPEC) for network in networks if network.labels.get(LABEL_CLUSTER) == name]
     return ClusterState(
         name=name,
-        spec=load_spec_json(recorded) if recorded else None,
+        recorded=_read_spec(next(filter(None, texts), None), name),
         nodes=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) == name),
         others=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) != name),
         networks=networks,
     )
+
+
+def _read_spec(text: str | None, cluster: str) -> ClusterSpec | SpecError | None:
+    """The error is kept, and not raised: most of what is done with a cluster needs its labels and not its spec."""
+    try:
+        return load_spec_json(text, cluster=cluster) if text else None
+    except SpecError as error:
+        return error
 
 
 def with_current_gpus(state: ClusterState, gpus: HostGpus) -> ClusterState:
@@ -135,6 +148,6 @@ def pick_nodes(state: ClusterState, names: Sequence[str] | None, *, verb: str) -
         raise UsageError(f"the cluster {state.name} has no node {', '.join(strangers)}", evidence=evidence, fix=fix)
     if not there:
         evidence = f"other clusters: {', '.join(others)}" if others else "no instance has its label"
-        fix = f"{verb} --cluster {others[0]}" if others else "gpuprov cluster up -n 4"
+        fix = f"{verb} --cluster {others[0]}" if others else name_cluster("gpuprov cluster up -n 4", state.name)
         raise UsageError(f"the cluster {state.name} has no nodes", evidence=evidence, fix=fix)
     return tuple(node for node in state.nodes if names is None or node.name in names)

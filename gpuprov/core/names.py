@@ -19,6 +19,11 @@ RULE = "1 to 63 lower-case letters, digits and hyphens; starts with a letter, do
 CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,30}[a-z0-9])?", re.ASCII)
 CLUSTER_RULE = "1 to 32 of a-z, 0-9 and -; starts with a letter, does not end with -"
 
+_OF_CLUSTER = {
+    r"\bgpuprov cluster (up|plan)\b": "--name ",
+    r"\bgpuprov cluster (down|status)\b": "",
+    r"\bgpuprov (verify|smoke [a-z]+)\b": "--cluster ",
+}
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)([0-9]+)", re.ASCII)
 _SET = re.compile(r"([^\[\],]*)\[([^\[\]]*)\]([^\[\],]*)|[^\[\],]+", re.ASCII)
@@ -43,6 +48,15 @@ def check_cluster_name(name: str) -> str:
             fix="list the clusters: gpuprov list",
         )
     return name
+
+
+def name_cluster(text: str, cluster: str) -> str:
+    """Words with commands in them, such as a fix, with the cluster named in each that would else take the default."""
+    if cluster == DEFAULT_CLUSTER or not CLUSTER.fullmatch(cluster):  # a damaged label names none
+        return text
+    for commands, option in _OF_CLUSTER.items():
+        text = re.sub(commands, rf"\g<0> {option}{cluster}", text)
+    return text
 
 
 def check_node_name(name: str) -> str:

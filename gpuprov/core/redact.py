@@ -126,10 +126,10 @@ def _hide_in_string(text: str) -> str:
     if text.startswith(("{", "[")):
         try:
             document = json.loads(text)
-        except ValueError:
+            hidden = hide_in_document(document)
+            return text if hidden == document else json.dumps(hidden, separators=(",", ":"))
+        except (ValueError, RecursionError):  # no JSON, or nested so deeply that nobody wrote it to be read
             return _hide_in_word(text)
-        hidden = hide_in_document(document)
-        return text if hidden == document else json.dumps(hidden, separators=(",", ":"))
     return _hide_in_word(text)
 
 

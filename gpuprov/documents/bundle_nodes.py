@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
+from gpuprov.core.names import name_cluster
 from gpuprov.core.tails import as_json
 from gpuprov.documents.nodes import status_document
 from gpuprov.drivers.base import LABEL_ROLE
@@ -61,7 +62,7 @@ def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec],
             raise EngineError(
                 f"cluster {cluster} has no recorded spec",
                 evidence="its first `cluster up` did not finish",
-                fix="gpuprov cluster up",
+                fix=name_cluster("gpuprov cluster up", cluster),
             )
         return "".join(f"{line}\n" for line in plan_up(spec)) or "nothing to do: the cluster matches its spec\n"
 

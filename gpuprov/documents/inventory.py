@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.secrets import key_folder
 from gpuprov.core.errors import GpuprovError
+from gpuprov.core.names import CLUSTER
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_DRIVER, LABEL_ROLE, ROLE_JOB
 from gpuprov.gpu.document import gpu_document
 from gpuprov.host.survey import survey
@@ -82,17 +83,12 @@ def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observ
 def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu], *, host: str) -> dict[str, Any]:
     """What Ansible knows of a node; an address is empty where the node is not on that network."""
     row = node_row(node, "", engine=engine)
-    keys = key_folder(row.cluster)
     return {
         "ansible_connection": CONNECTION,
         "ansible_host": row.address or row.name,
         "ansible_python_interpreter": INTERPRETER,
         "ansible_user": "root",
-        # for those who choose ansible_connection=ssh
-        "ansible_ssh_private_key_file": str(keys / "id_ed25519"),
-        "ansible_ssh_common_args": (
-            f"-o UserKnownHostsFile={keys / 'known_hosts'} -o StrictHostKeyChecking=accept-new -o IdentitiesOnly=yes"
-        ),
+        **_ssh_variables(row.cluster),
         "gpuprov_address": row.address,
         "gpuprov_cluster": row.cluster,
         "gpuprov_driver": node.labels.get(LABEL_DRIVER, ""),
@@ -105,6 +101,16 @@ def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu], *, hos
         "gpuprov_sharing": row.sharing,
         "gpuprov_simulated": row.simulated,
         "gpuprov_status": row.status,
+    }
+
+
+def _ssh_variables(cluster: str) -> dict[str, str]:
+    """For those who choose ansible_connection=ssh; empty where a damaged label names no cluster, and so no keys."""
+    keys = key_folder(cluster) if CLUSTER.fullmatch(cluster) else None
+    options = f"-o UserKnownHostsFile={keys}/known_hosts -o StrictHostKeyChecking=accept-new -o IdentitiesOnly=yes"
+    return {
+        "ansible_ssh_private_key_file": f"{keys}/id_ed25519" if keys else "",
+        "ansible_ssh_common_args": options if keys else "",
     }
 
 

@@ -35,6 +35,6 @@ def cluster_up_document(
     )
 
 
-def plan_document(lines: Iterable[str], *, host: str) -> dict[str, Any]:
-    """Of `cluster plan`: a line for each change that there would be."""
-    return document("plan", host=host, plan=list(lines))
+def plan_document(lines: Iterable[str], beside: Iterable[str], *, host: str) -> dict[str, Any]:
+    """Of `cluster plan`: a line for each change that there would be, and for each node that would stay beside those."""
+    return document("plan", host=host, plan=list(lines), kept=list(beside))

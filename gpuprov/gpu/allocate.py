@@ -245,7 +245,7 @@ class _Board:
         """What to type: the node that stands in the way is named, unless it is one of this very request."""
         blocked = [unit for unit in eligible if not self._may_take(unit, request.sharing)]
         holder = next((lease for unit in blocked for lease in self._holders(unit) if lease.status), None)
-        ways = ["request fewer nodes (gpuprov cluster up -n N)"]
+        ways = ["request fewer nodes: -n N"]
         if holder is not None:
             ways = [f"free a GPU: gpuprov rm {holder.node} --engine {holder.engine}"]
         if holder is not None or any(unit.uuid in self._kept for unit in blocked):

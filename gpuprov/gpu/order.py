@@ -254,7 +254,7 @@ def _fitting(named: Sequence[Gpu], among: Sequence[str], order: GpuOrder, host: 
 def _unfit(what: str, host: HostGpus) -> UsageError:
     listing = "; ".join(f"{unit.label} = {unit.model}, {_size(unit)}" for unit in host.units)
     return UsageError(
-        what, evidence=f"this host has {listing or 'no GPU to lease'}", fix="gpuprov gpus lists the GPUs of this host"
+        what, evidence=f"this host has {listing or 'no GPU to lease'}", fix="list the GPUs of this host: gpuprov gpus"
     )
 
 

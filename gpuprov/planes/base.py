@@ -6,14 +6,17 @@ that this class describes and nowhere else: no other module compares a role's na
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar
 
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, SpecError
+from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
+from gpuprov.drivers.base import LABEL_ORDER
 from gpuprov.provision.recipe import PlaneRecipe
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.spec.models import ClusterSpec, NodesSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +30,9 @@ if TYPE_CHECKING:
 
     FilesOf = Callable[[str], Sequence[File]]
     Render = Callable[[Member], tuple[File, ...]]
+
+
+RELEASED = "let {} take jobs again: a gpuprov run that was killed kept it from them"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +65,42 @@ class Diagnostics:
     cluster: str = ""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Departure:
+    """Nodes of a cluster whose processes are about to end.
+
+    Attributes:
+        nodes: All of them, of whatever plane.
+        lost: Those of them whose disk goes as well, or becomes an older one.
+    """
+
+    nodes: tuple[str, ...]
+    lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Somebody's work that ends with nodes.
+
+    Attributes:
+        id: As the plane's own commands take it.
+        user: Whose it is; `?` where nobody can tell.
+        name: What its user calls it.
+        place: The nodes that it is on, as people write them; empty while it waits.
+        ending: Whether it has been told to end, and only its last processes are left.
+    """
+
+    id: str
+    user: str = "?"
+    name: str = "?"
+    place: str = ""
+    ending: bool = False
+
+    def __str__(self) -> str:
+        where = f"on {self.place}" if self.place else "waiting"
+        return printable(f"{self.id} of {self.user} ({self.name}) {where}", lines=False)
+
+
 class Plane:
     """What nodes of one role have besides being nodes. What a plane does not override is right for plain nodes.
 
@@ -66,6 +108,7 @@ class Plane:
         name: As `nodes.role` and the label write it.
         title: As people call it, in tables and phases.
         has_services: Whether services of its own run in nodes, which have to read files and get ready.
+        first_network: Whether its nodes find each other on the first network, so that each must be on it.
         recipe: What it adds to the image of its nodes.
         checks: What `verify` asks of its nodes; on nodes of other planes each is skipped.
         secret_paths: Files in its nodes that no bundle may show.
@@ -75,6 +118,7 @@ class Plane:
     name: ClassVar[str]
     title: ClassVar[str]
     has_services: ClassVar[bool] = False
+    first_network: ClassVar[bool] = False
     recipe: ClassVar[PlaneRecipe] = PlaneRecipe()
     checks: ClassVar[tuple[Rule, ...]] = ()
     secret_paths: ClassVar[tuple[str, ...]] = ()
@@ -102,18 +146,55 @@ class Plane:
         """
         return lambda _member: ()
 
-    def refuse_leaving(self, driver: Driver, state: ClusterState, names: Sequence[str], *, for_good: bool) -> None:
-        """Refuse to take away, or to restart, nodes on which somebody works.
+    def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
+        """Refuse to remove nodes for good that others need which stay.
+
+        Raises:
+            UsageError: The nodes that stay could not work without one of them.
+        """
+
+    def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """The nodes that a run of gpuprov held and that was killed before it released them, as far as one can tell."""
+        return ()
+
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> None:
+        """Have no more work begin on nodes until `release`, also that of a later process where this one is killed.
+
+        What somebody else keeps from work stays his.
+
+        Raises:
+            GpuprovError: It could not be done.
+        """
+
+    def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
+        """The work that would end with nodes.
+
+        Raises:
+            GpuprovError: Nobody can tell.
+        """
+        return ()
+
+    def end_jobs(
+        self, driver: Driver, state: ClusterState, departure: Departure, jobs: Sequence[Job]
+    ) -> tuple[str, ...]:
+        """Have it known at once that these end; returns the ids of those that will run again.
+
+        Raises:
+            GpuprovError: It could not be said.
+        """
+        return ()
+
+    def release(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """Undo `hold` for the nodes that are still there; returns their names.
 
         Args:
             driver: The engine.
-            state: The cluster.
-            names: The nodes, of whatever plane.
-            for_good: Whether they are removed, and no node of that name follows.
+            state: The cluster as it is now: a node that does not run takes work once it is started.
 
         Raises:
-            UsageError: Somebody works on one of them, or the nodes that stay could not work without it.
+            GpuprovError: It could not be done.
         """
+        return ()
 
     def can_apply(self, state: ClusterState) -> bool:
         """Whether running nodes can be brought to new files now."""
@@ -130,12 +211,13 @@ class Plane:
         """
         each(lambda name: driver.push(name, stale[name]), list(stale))
 
-    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> None:
-        """Wait until its running nodes take work.
+    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> tuple[str, ...]:
+        """Wait until its running nodes take work; returns a line for what a killed run had left to be undone.
 
         Raises:
             TimedOut: With each node's last state.
         """
+        return ()
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Its word for each node, such as `idle`; nodes of which it knows nothing are left out."""
@@ -175,5 +257,13 @@ class Plane:
 
 
 def spec_of(state: ClusterState) -> ClusterSpec:
-    """The cluster's recorded spec, or the default one where it was never brought up."""
-    return state.spec or ClusterSpec(name=state.name)
+    """The cluster's recorded spec, or the default one where it was never brought up; for looking at its nodes.
+
+    Where the record cannot be read, the nodes' names tell what `cluster up` calls them. Nothing may be written from
+    that, and `state.spec` refuses.
+    """
+    if not isinstance(state.recorded, SpecError):
+        return state.recorded or ClusterSpec(name=state.name)
+    own = sorted(node.name for node in state.nodes if node.complete and LABEL_ORDER not in node.labels)
+    prefixes = [match[1] for name in own if (match := re.fullmatch(r"(.+)[0-9]{3}", name))]
+    return ClusterSpec(name=state.name, nodes=NodesSpec(prefix=prefixes[0]) if prefixes else NodesSpec())

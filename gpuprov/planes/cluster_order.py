@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name
+from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.planes.registry import load_spec
 from gpuprov.spec.models import ClusterSpec
 
@@ -26,6 +27,8 @@ class ClusterOrder:
 
     Attributes:
         verify: Whether its nodes are to be proven once they are up; no part of the spec.
+        prune: Whether nodes from create-node and clone that the spec does not have are removed; no part of the spec.
+        policy: What becomes of jobs on nodes that have to leave; no part of the spec either.
     """
 
     file: Path | None = None
@@ -36,6 +39,8 @@ class ClusterOrder:
     sharing: Sharing | None = None
     gpu_mode: GpuMode | None = None
     verify: bool = False
+    prune: bool = False
+    policy: JobsPolicy = SPARE_JOBS
 
 
 def resolve_engine(

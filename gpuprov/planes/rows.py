@@ -11,6 +11,7 @@ from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
+from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_BUILDER
 from gpuprov.planes.registry import PLANES, planes_of
 
@@ -88,14 +89,14 @@ def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
 
 def _health(node: NodeState, work: str) -> str:
     if not node.ours:
-        return f"{node.copy_of}; gpuprov leaves it alone" if node.copy_of else ""
+        return f"{node.copy_of}; it is left alone" if node.copy_of else ""
     if node.labels.get(LABEL_ROLE) == ROLE_BUILDER:
         return "an image build, under way or interrupted; the next one removes it: gpuprov image build"
     if not node.complete:
-        return "unfinished: gpuprov cluster up"
+        return name_cluster("unfinished: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     if node.status != "running":
         return f"{node.status}: gpuprov start {node.name}"
     plane = PLANES.get(node.labels.get(LABEL_ROLE, ""))
     if work and plane and not plane.is_ready(work):
-        return f"{plane.title} reports {work}: gpuprov cluster up"
+        return name_cluster(f"{plane.title} reports {work}: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     return "ok"

@@ -80,7 +80,7 @@ def free_number(network: NetworkSpec, taken: Mapping[str, str]) -> int:
     raise UsageError(
         f"no address is free in {network.subnet}",
         evidence=f"all {len(numbers)} node addresses are taken; one is the gateway's, one is reserved for image builds",
-        fix="gpuprov list shows the nodes; gpuprov rm NODE frees an address",
+        fix="list the nodes: gpuprov list; free an address: gpuprov rm NODE",
     )
 
 
@@ -108,7 +108,7 @@ def parse_address(text: str, network: NetworkSpec, taken: Mapping[str, str]) -> 
         UsageError: It is no address, not in the subnet, the subnet's own, the gateway's, or taken.
     """
     subnet, host = IPv4Network(network.subnet), gateway(network)
-    fix = f"gpuprov list shows the addresses in use; choose one from {host.ip + 1} to {subnet.broadcast_address - 1}"
+    fix = f"list the addresses in use: gpuprov list; choose one from {host.ip + 1} to {subnet.broadcast_address - 1}"
     try:
         address = IPv4Address(text.partition("/")[0])
         length = IPv4Interface(text).network.prefixlen if "/" in text else subnet.prefixlen

@@ -38,14 +38,15 @@ def problem(path: str, value: Value | int | None, message: str, *, allowed: str 
 
 def parse_json(text: str) -> Value:
     """Read a JSON text; raises ValueError where it is none."""
-    return _from_plain(json.loads(text))
+    return from_plain(json.loads(text))
 
 
-def _from_plain(plain: object) -> Value:
+def from_plain(plain: object) -> Value:
+    """What `json.loads` gives, as Values."""
     if isinstance(plain, dict):
-        return Value(content={str(key): _from_plain(item) for key, item in plain.items()})
+        return Value(content={str(key): from_plain(item) for key, item in plain.items()})
     if isinstance(plain, list):
-        return Value(content=[_from_plain(item) for item in plain])
+        return Value(content=[from_plain(item) for item in plain])
     return Value(content=cast("bool | int | float | str | None", plain))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
@@ -12,7 +13,12 @@ from gpuprov.spec.load import API_VERSION, decode_spec
 from gpuprov.spec.schema import Decoder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuprov.spec.models import ClusterSpec
+
+_SHOWN = 5
+_LINE = 200  # characters
 
 
 def dump_spec(spec: ClusterSpec) -> str:
@@ -20,13 +26,13 @@ def dump_spec(spec: ClusterSpec) -> str:
     return json.dumps({"version": API_VERSION, **dataclasses.asdict(spec)}, sort_keys=True, separators=(",", ":"))
 
 
-def load_spec_json(text: str) -> ClusterSpec:
-    """Read what `dump_spec` wrote.
+def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:
+    """Read what `dump_spec` wrote for a cluster of that name.
 
     The meaning is not checked again: a folder that a mount needs may be gone, and the cluster must still be found.
 
     Raises:
-        SpecError: It is not what `dump_spec` writes.
+        SpecError: It is not what `dump_spec` writes, or that of another cluster.
     """
     decoder = Decoder()
     spec = None
@@ -34,10 +40,24 @@ def load_spec_json(text: str) -> ClusterSpec:
         spec = decode_spec(parse_json(text), decoder)
     except (ValueError, RecursionError) as error:
         decoder.problems.append(Problem(path=WHOLE, message=f"not JSON: {error}"))
+    if spec is not None and spec.name != cluster and not decoder.problems:
+        decoder.problems.append(Problem(path="name", message=f"is {spec.name[:60]!r}", allowed=cluster))
     if spec is None or decoder.problems:
         raise SpecError(
-            "the spec recorded with the cluster cannot be read",
-            problems=tuple(decoder.problems),
-            fix="gpuprov cluster up -f SPEC records it again; gpuprov cluster down removes the cluster",
+            f"the spec recorded with cluster {cluster} cannot be read",
+            problems=_few(decoder.problems),
+            fix=f"record it again from a file: gpuprov cluster up --name {cluster} -f FILE; "
+            f"or remove the cluster: gpuprov cluster down {cluster}",
         )
     return spec
+
+
+def _few(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """The first of them, in one line of printable characters each: a damaged label may hold anything."""
+    shown = [replace(one, path=_printable(one.path), message=_printable(one.message)) for one in problems[:_SHOWN]]
+    more = len(problems) - _SHOWN
+    return (*shown, *([Problem(path=WHOLE, message=f"and {more} more problems")] if more > 0 else []))
+
+
+def _printable(text: str) -> str:
+    return ascii(text[:_LINE])[1:-1]

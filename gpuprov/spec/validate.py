@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
-from gpuprov.core.names import CLUSTER, CLUSTER_RULE
+from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.spec.addressing import NODES_MAX, capacity
 from gpuprov.spec.variables import FORM, find_variable_problems
 
@@ -58,7 +58,8 @@ def check_spec(spec: ClusterSpec, *, roles: Collection[str], root: Path = Path("
         raise SpecError(
             f"the spec of the cluster has {many}",
             problems=tuple(problems),
-            fix="gpuprov cluster plan with other values; docs/spec.md lists the allowed values",
+            fix="change the options or the file: docs/spec.md lists the allowed values; if the recorded spec is wrong: "
+            f"{name_cluster('gpuprov cluster up', spec.name)} -f FILE",
         )
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from gpuprov.core.catalogue import find_fix
+from gpuprov.core.names import name_cluster
 from gpuprov.verify.checks import (
     devices,
     driver,
@@ -111,7 +112,7 @@ def _judge(rules: Iterable[Rule], expected: Expectation, seen: Observation, belo
             status=status,
             severity=rule.severity,
             evidence=" ".join(finding.evidence.split()),
-            fix=_fix(rule, finding, status, expected.node),
+            fix=name_cluster(_fix(rule, finding, status, expected.node), expected.cluster),
             cause=cause,
         )
     return NodeReport(

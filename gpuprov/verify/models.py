@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from gpuprov.core.names import DEFAULT_CLUSTER
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -52,7 +54,8 @@ class Expectation:
         driver_version: Of the host's kernel module; None where it has none.
         host_problem: Set where the lease cannot be compared with the host.
         simulation: What the simulated NVML answers in this node; None where the GPU is real.
-        gateway: The host's address on the NAT network; None where there is no such network.
+        cluster: It is part of.
+        gateway: The host's address on the NAT network; None where there is no such network, or it is not on it.
         host: Name of the host that the node is on.
     """
 
@@ -70,6 +73,7 @@ class Expectation:
     host_problem: HostProblem | None = None
     simulation: Mapping[str, Any] | None = None
     peers: tuple[Peer, ...] = ()
+    cluster: str = DEFAULT_CLUSTER
     gateway: str | None = None
     host: str = ""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
 from gpuprov.verify.checks.kernels import judge_run, judge_smoke_kernel
 from gpuprov.verify.models import Observation
 from gpuprov.verify.smoke_document import read_document
@@ -97,7 +98,8 @@ def judge(place: Expectation, order: SmokeOrder, answer: Answer) -> SmokeResult:
     facts = {"exit_code": answer.exit_code, "stdout": answer.stdout, "stderr": answer.stderr}
     seen = Observation(facts={"kernels": {**facts, "timed_out": False, "seconds": 0.0}})
     document = read_document(facts)
-    again = f"gpuprov smoke {order.kernel} {'--local' if place.node == LOCAL else place.node}"
+    command = f"gpuprov smoke {order.kernel}"
+    again = f"{command} --local" if place.node == LOCAL else f"{name_cluster(command, place.cluster)} {place.node}"
     try:
         if document is not None and document["error"] and answer.exit_code == REFUSED:
             error = document["error"]
@@ -112,8 +114,8 @@ def judge(place: Expectation, order: SmokeOrder, answer: Answer) -> SmokeResult:
     if answer.exit_code and finding.status == "pass":
         return no_result(place, f"it reports a pass, but exited with {answer.exit_code}", again)
     # The check's own fix leads into a node.
-    fix = again if place.node == LOCAL else find_fix(finding.fix, check, node=place.node, **finding.known)
-    return _result(place, finding, document, fix)
+    found = find_fix(finding.fix, check, node=place.node, **finding.known)
+    return _result(place, finding, document, again if place.node == LOCAL else name_cluster(found, place.cluster))
 
 
 def no_result(place: Expectation, evidence: str, fix: str) -> SmokeResult:

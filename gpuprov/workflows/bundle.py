@@ -178,7 +178,7 @@ def _variables(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> 
     for network in networks:
         if network.ours and LABEL_SPEC in network.labels:
             with suppress(GpuprovError):  # of another version; its label is searched as any document
-                spec = load_spec_json(network.labels[LABEL_SPEC])
+                spec = load_spec_json(network.labels[LABEL_SPEC], cluster=network.labels[LABEL_CLUSTER])
                 yield from secret_values(read_variables(spec.nodes.environment))
 
 

@@ -9,19 +9,34 @@ from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import NetworkInUse
+from gpuprov.planes.base import Departure
+from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving, refuse_busy
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NetworkState
     from gpuprov.host.base import Host
+    from gpuprov.planes.leaving import JobsPolicy
 
 
-def cluster_down(driver: Driver, name: str, host: Host, *, reporter: Reporter) -> Outcome:
+def find_work(driver: Driver, name: str) -> str:
+    """The jobs that would end with a cluster, or why nobody can tell; empty if there are none. Changes nothing."""
+    try:
+        refuse_busy(driver, _look(driver, name), SPARE_JOBS)
+    except UsageError as error:
+        return f"{error.what}: {error.evidence}"
+    return ""
+
+
+def cluster_down(
+    driver: Driver, name: str, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+) -> Outcome:
     """Remove a cluster's nodes, networks (with their NAT rules) and this user's keys; images stay for the next time.
 
     The keys stay where another engine has, or may have, a cluster of that name: they are that one's too.
@@ -31,16 +46,17 @@ def cluster_down(driver: Driver, name: str, host: Host, *, reporter: Reporter) -
         name: The cluster.
         host: The machine.
         reporter: Is told what goes on.
+        policy: What becomes of jobs, also of those that wait.
 
     Raises:
-        UsageError: It is no cluster's name; nothing was changed.
+        UsageError: There are jobs, or it is no cluster's name; nothing was changed.
     """
     check_cluster_name(name)
-    with host.lock(reporter):
-        state = observe_cluster(driver, name)
-        nodes = [node.name for node in state.nodes]
+    with drained(driver, lambda: _look(driver, name), policy, reporter=reporter), host.lock(reporter):
+        (leave,) = _look(driver, name)
+        state, nodes = leave.state, leave.departure.nodes
         if nodes:
-            with reporter.phase("nodes"):
+            with leaving(driver, [leave], policy, reporter=reporter), reporter.phase("nodes"):
                 delete_nodes(driver, nodes, reporter=reporter)
         networks = _remove_networks(driver, state, reporter)
         changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]
@@ -66,6 +82,12 @@ def _remove_network(driver: Driver, network: NetworkState, reporter: Reporter) -
         reporter.warn(f"kept the network {network.name}: in use {error.evidence}; when they are off it: {again}")
         return False
     return True
+
+
+def _look(driver: Driver, name: str) -> list[Leave]:
+    state = observe_cluster(driver, name)
+    nodes = tuple(node.name for node in state.nodes)
+    return [Leave(state=state, departure=Departure(nodes=nodes, lost=nodes))]
 
 
 def _remove_keys(driver: Driver, name: str, host: Host, reporter: Reporter) -> bool:

@@ -27,9 +27,10 @@ from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
-from gpuprov.planes.base import Crew
+from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
-from gpuprov.planes.registry import PLANES, check_spec, plane_of
+from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, find_abandoned, leaving, refuse_busy
+from gpuprov.planes.registry import check_spec, plane_of
 from gpuprov.planes.renew import renew_nodes
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.verify import verify_cluster
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, File, ImageState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Report
 
@@ -54,11 +56,28 @@ class UpOrder:
     Attributes:
         keep_on_failure: Leave what this run made for a look, instead of removing it.
         verify: Prove the nodes once they are up, if anything was changed.
+        prune: Remove nodes from create-node and clone that the spec does not have.
+        policy: What becomes of jobs on nodes that are to be removed or restarted.
     """
 
     spec: ClusterSpec
     keep_on_failure: bool = False
     verify: bool = False
+    prune: bool = False
+    policy: JobsPolicy = SPARE_JOBS
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpPreview:
+    """What `cluster up` would do.
+
+    Attributes:
+        changes: One line for each.
+        beside: Nodes that would stay though the spec does not have them, one line for each.
+    """
+
+    changes: tuple[str, ...]
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +105,12 @@ class _Aim:
     plan: Plan
     gpus: HostGpus
 
+    @property
+    def leaves(self) -> list[Leave]:
+        """The nodes that are to be removed or restarted, if there are any."""
+        departure = Departure(nodes=(*self.plan.remove, *self.plan.restart), lost=self.plan.remove)
+        return [Leave(state=self.state, departure=departure)] if departure.nodes else []
+
 
 def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpResult:
     """Ensure networks, image and nodes, have their planes take work, and prove them.
@@ -99,44 +124,60 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     Raises:
         GpuprovError: Something refused or failed; what this run made is removed again.
     """
-    spec = order.spec
+    spec, policy = order.spec, order.policy
     check_spec(spec)
     gpus = find_gpus(host, spec.gpus.mode, reporter=reporter)
-    with host.lock(reporter), Rollback(reporter, keep=order.keep_on_failure) as rollback:
+    with (
+        drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter),
+        host.lock(reporter),
+        Rollback(reporter, keep=order.keep_on_failure) as rollback,
+    ):
         with reporter.phase("plan"):
-            aim = _aim(driver, spec, host, gpus)
-        changed = _carry_out(NodeRun(driver=driver, reporter=reporter, rollback=rollback), aim)
+            aim = _aim(driver, order, host, gpus)
+            for line in aim.plan.beside_lines():
+                reporter.note(line)
+            refuse_busy(driver, aim.leaves, policy)
+        changed = _carry_out(NodeRun(driver=driver, reporter=reporter, rollback=rollback), aim, policy)
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
     return UpResult(changed=changed, report=report)
 
 
-def plan_up(driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter) -> tuple[str, ...]:
+def plan_up(
+    driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+) -> tuple[str, ...]:
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
-    check_spec(spec)
-    aim = _aim(driver, spec, host, find_gpus(host, spec.gpus.mode, reporter=reporter))
+    return preview_up(driver, UpOrder(spec=spec, policy=policy), host, reporter=reporter).changes
+
+
+def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpPreview:
+    """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
+    check_spec(order.spec)
+    aim = _aim(driver, order, host, find_gpus(host, order.spec.gpus.mode, reporter=reporter))
+    refuse_busy(driver, aim.leaves, order.policy)
     files = gather_files(driver, _crew(aim), aim.state, {})
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
-    return (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)))
+    released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
+    changes = (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
+    return UpPreview(changes=changes, beside=aim.plan.beside_lines())
 
 
-def _aim(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus) -> _Aim:
-    """Observe, plan, and refuse a plan that clashes with the host or would end running work; changes nothing."""
+def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> _Aim:
+    """Observe, plan, and refuse a plan that clashes with the host; changes nothing."""
+    spec = order.spec
     gpus = with_offers(driver, gpus)
     state = with_current_gpus(observe_cluster(driver, spec.name), gpus)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
-    plan = plan_cluster(spec, state, [place], version=__version__, expect=driver)
+    plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
     refuse_host_conflicts(driver, host, spec, networks=plan.networks, nodes=len(plan.create))
     starting = [*plan.start, *plan.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
-    for plane in PLANES.values():
-        plane.refuse_leaving(driver, state, [*plan.remove, *plan.restart], for_good=False)
     return _Aim(spec=spec, state=state, plan=plan, gpus=gpus)
 
 
-def _carry_out(run: NodeRun, aim: _Aim) -> tuple[str, ...]:
+def _carry_out(run: NodeRun, aim: _Aim, policy: JobsPolicy) -> tuple[str, ...]:
     """Do what was planned; returns one line for each change."""
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
     if plan.networks:
@@ -151,6 +192,21 @@ def _carry_out(run: NodeRun, aim: _Aim) -> tuple[str, ...]:
         for role in sorted({design.role for design in plan.create})
     }
     files = gather_files(driver, _crew(aim), aim.state, images)
+    with leaving(driver, aim.leaves, policy, reporter=reporter):
+        _remove_and_repair(run, aim)
+        if plan.create or plan.start:
+            with reporter.phase("nodes"):
+                boot_nodes(driver, plan.start, reporter=reporter)
+                _create(run, aim, images, files.of)
+        old = [design.name for design in (*plan.keep, *plan.repair)]
+        renewed = renew_nodes(driver, files, old, new=[design.name for design in plan.create], reporter=reporter)
+    record_spec(driver, spec, dump_spec(spec), aim.state)
+    return (*plan.lines(), *renewed)
+
+
+def _remove_and_repair(run: NodeRun, aim: _Aim) -> None:
+    """What may end jobs."""
+    driver, reporter, plan = run.driver, run.reporter, aim.plan
     if plan.remove:
         with reporter.phase("remove"):
             delete_nodes(driver, plan.remove, reporter=reporter)
@@ -158,14 +214,6 @@ def _carry_out(run: NodeRun, aim: _Aim) -> tuple[str, ...]:
         with reporter.phase("repair"):
             settings = [name for name, drift in plan.drift.items() if drift.settings]
             repair_nodes(driver, plan.repair, settings=settings, restart=plan.restart, reporter=reporter)
-    if plan.create or plan.start:
-        with reporter.phase("nodes"):
-            boot_nodes(driver, plan.start, reporter=reporter)
-            _create(run, aim, images, files.of)
-    old = [design.name for design in (*plan.keep, *plan.repair)]
-    renewed = renew_nodes(driver, files, old, new=[design.name for design in plan.create], reporter=reporter)
-    record_spec(driver, spec, dump_spec(spec), aim.state)
-    return (*plan.lines(), *renewed)
 
 
 def _create(

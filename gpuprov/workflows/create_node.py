@@ -161,7 +161,14 @@ def _plan(
 ) -> _NodePlan:
     spec = _spec_for(order, state)
     check_spec(spec)
-    plane_of(spec.nodes.role).refuse_joining(order.name, spec, state)
+    plane = plane_of(spec.nodes.role)
+    if plane.first_network and order.network == "private":
+        raise UsageError(
+            f"{order.name} cannot be a node of {plane.title} on the private network alone",
+            evidence=f"its nodes find each other on {spec.network.bridge}, where this one would have no address",
+            fix="omit --network, or use --role plain",
+        )
+    plane.refuse_joining(order.name, spec, state)
     networks = plan_networks(spec, state, version=__version__)
     leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
     design = _design(order, spec, state, Place(host=host.name, gpus=gpus, leases=leases, claims=claims))
@@ -171,14 +178,14 @@ def _plan(
         raise UsageError(
             f"the address {design.address} is in use",
             evidence=f"something on {spec.network.bridge} that {driver.name} does not know responds at this address",
-            fix="choose another address: gpuprov list shows those of the nodes",
+            fix="choose another address; those of the nodes: gpuprov list",
         )
     return _NodePlan(spec=spec, networks=networks, design=design, image=image)
 
 
 def _created(design: NodeDesign) -> str:
     gpus = f"{len(design.gpus)} GPU {design.sharing} ({design.access})" if design.gpus else "no GPU"
-    return f"created node {design.name} {design.address} role {design.role}, {gpus}"
+    return f"created node {design.name} {design.address or design.private_address} role {design.role}, {gpus}"
 
 
 def _made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:
@@ -249,7 +256,7 @@ def _addresses(order: NodeOrder, spec: ClusterSpec, state: ClusterState) -> dict
         raise UsageError(
             f"the private address {private.ip}, which belongs to {public.ip}, is in use",
             evidence=f"by {taken[str(private.ip)]}",
-            fix="choose another --addr: gpuprov list shows the addresses in use",
+            fix="choose another --addr; those in use: gpuprov list",
         )
     return {
         "both": {"eth0": public, "eth1": private},

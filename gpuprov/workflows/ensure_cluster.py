@@ -9,7 +9,7 @@ from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.cluster_order import ClusterOrder, resolve_name, resolve_spec
 from gpuprov.planes.rows import cluster_rows
 from gpuprov.workflows.cluster_down import cluster_down
-from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -37,9 +37,11 @@ def ensure_cluster(
         return _absent(driver, order, host, reporter, check=check)
     spec = resolve_spec(driver, order)
     before = cluster_rows(driver, spec.name)
+    wanted = UpOrder(spec=spec, verify=order.verify, prune=order.prune, policy=order.policy)
     if check:
-        return BeforeAfter(changed=plan_up(driver, spec, host, reporter=reporter), before=before, after=before)
-    result = cluster_up(driver, UpOrder(spec=spec, verify=order.verify), host, reporter=reporter)
+        changes = preview_up(driver, wanted, host, reporter=reporter).changes
+        return BeforeAfter(changed=changes, before=before, after=before)
+    result = cluster_up(driver, wanted, host, reporter=reporter)
     return BeforeAfter(
         changed=result.changed, before=before, after=cluster_rows(driver, spec.name), report=result.report
     )
@@ -53,4 +55,5 @@ def _absent(driver: Driver, order: ClusterOrder, host: Host, reporter: Reporter,
         nodes = [f"removed node {node.name}" for node in state.nodes]
         networks = [f"removed network {network.name}" for network in state.own_networks]
         return BeforeAfter(changed=(*nodes, *networks), before=before, after=before)
-    return BeforeAfter(changed=cluster_down(driver, name, host, reporter=reporter).changed, before=before)
+    done = cluster_down(driver, name, host, reporter=reporter, policy=order.policy)
+    return BeforeAfter(changed=done.changed, before=before)

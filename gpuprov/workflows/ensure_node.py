@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.leases import leased_uuids
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.drivers.foreign import not_ours
 from gpuprov.gpu.visible import parse_selection
 from gpuprov.planes.before_after import BeforeAfter
+from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.planes.rows import node_row
 from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.create_node import create_node, plan_node
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.planes.leaving import JobsPolicy
 
 NodeGoal = Literal["present", "stopped", "absent"]
 
 
-def ensure_node(
+def ensure_node(  # noqa: PLR0913 - what a module is given, and whom it tells
     driver: Driver,
     order: NodeOrder,
     goal: NodeGoal,
@@ -33,6 +35,7 @@ def ensure_node(
     *,
     reporter: Reporter,
     check: bool = False,
+    policy: JobsPolicy = SPARE_JOBS,
 ) -> BeforeAfter:
     """Bring a node to its goal.
 
@@ -43,6 +46,7 @@ def ensure_node(
         host: The machine; its GPUs are asked for only where the answer counts.
         reporter: Is told of phases.
         check: Say what would change, and change nothing.
+        policy: What becomes of jobs on the node.
 
     Raises:
         NotOurs: The name is taken by something foreign.
@@ -52,10 +56,10 @@ def ensure_node(
     node = _find(driver, order.name)
     before = (node_row(node, "", engine=driver.name),) if node else ()
     if goal == "absent":
-        changed = _remove(driver, node, host, reporter, check=check)
+        changed = _remove(driver, node, host, reporter, check=check, policy=policy)
     else:
         changed = _provide(driver, node, order, host, reporter, check=check)
-        changed += _run_or_stop(driver, node, order, goal, host, reporter, check=check)
+        changed += _run_or_stop(driver, node, order, goal, host, reporter, check=check, policy=policy)
     if check or not changed:
         return BeforeAfter(changed=changed, before=before, after=before)
     found = driver.find_node(order.name)
@@ -67,16 +71,24 @@ def ensure_node(
 def _find(driver: Driver, name: str) -> NodeState | None:
     node = driver.find_node(name)
     if node is not None and not node.ours:
-        raise not_ours(node, driver.command, lack=f"{driver.name} has it without a gpuprov label")
+        if node.copy_of is not None:
+            raise not_ours(node, driver.command, lack="")
+        raise NotOurs(
+            f"{name} was not made by gpuprov and is left alone",
+            evidence=f"{driver.name} has an instance {name}, {node.status}, without a gpuprov label",
+            fix="choose another name; the names in use: gpuprov list --all",
+        )
     return node
 
 
-def _remove(driver: Driver, node: NodeState | None, host: Host, reporter: Reporter, *, check: bool) -> tuple[str, ...]:
+def _remove(
+    driver: Driver, node: NodeState | None, host: Host, reporter: Reporter, *, check: bool, policy: JobsPolicy
+) -> tuple[str, ...]:
     if node is None:
         return ()
     if check:
         return (f"removed {node.name}",)
-    return remove_nodes.remove_nodes(driver, [node.name], host, reporter=reporter).changed
+    return remove_nodes.remove_nodes(driver, [node.name], host, reporter=reporter, policy=policy).changed
 
 
 def _provide(
@@ -114,11 +126,14 @@ def _run_or_stop(  # noqa: PLR0913 - a step of the story above, with all that it
     reporter: Reporter,
     *,
     check: bool,
+    policy: JobsPolicy,
 ) -> tuple[str, ...]:
     name = order.name
     made = node is None or not node.complete  # a new node runs
     if goal == "stopped" and (made or (node and node.status != "stopped")):
-        return (f"stopped {name}",) if check else start_stop.stop_nodes(driver, [name], host, reporter=reporter).changed
+        if check:
+            return (f"stopped {name}",)
+        return start_stop.stop_nodes(driver, [name], host, reporter=reporter, policy=policy).changed
     if goal == "present" and not made and node and node.status != "running":
         return (
             (f"started {name}",) if check else start_stop.start_nodes(driver, [name], host, reporter=reporter).changed

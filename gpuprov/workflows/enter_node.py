@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_running
 from gpuprov.cluster.secrets import ensure_ssh_key, key_folder
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.execution import run_attached
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, File
 from gpuprov.gpu.simulator import simulator_environment
@@ -14,10 +14,27 @@ from gpuprov.gpu.simulator import simulator_environment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NodeState
 
 _HOST_KEY = "/etc/ssh/ssh_host_ed25519_key.pub"
 _AUTHORIZED = "/root/.ssh/authorized_keys"
+
+
+def reachable_address(node: NodeState) -> str:
+    """The address at which this host reaches a node; it reaches none on the nodes' private network.
+
+    Raises:
+        UsageError: The node is not on the other one.
+    """
+    address = node.addresses.get("eth0", "").partition("/")[0]
+    if not address:
+        there = ", ".join(f"{interface} {held}" for interface, held in node.addresses.items()) or "none"
+        raise UsageError(
+            f"{node.name} has no address that this host can reach",
+            evidence=f"it has no address on eth0; its addresses: {there}",
+            fix=f"gpuprov shell {node.name}",
+        )
+    return address
 
 
 def run_in_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
@@ -30,7 +47,7 @@ def run_in_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
 def ssh_to_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
     """Log in by ssh; our key is put into the node if need be, and the node's host key is read through the engine."""
     node = get_running(driver, name)
-    address = node.addresses["eth0"].partition("/")[0]
+    address = reachable_address(node)
     cluster = node.labels[LABEL_CLUSTER]
     public = ensure_ssh_key(cluster)
     try:

@@ -13,6 +13,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.names import DEFAULT_BRIDGE
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
+from gpuprov.core.units import GIB
 from gpuprov.drivers.registry import REGISTRY
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.targets import Target
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import EngineFacts
     from gpuprov.host.base import Host
     from gpuprov.provision.playbook import PlayResult
     from gpuprov.spec.models import Engine
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 LXD_FOLDERS = ("/var/lib/lxd", "/var/snap/lxd/common/lxd")  # of the distributions, which the role knows
 PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
+GOOD_POOL_GIB = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,14 +43,15 @@ class HostOrder:
     Attributes:
         engine: Which engine to prepare it for; one of those that can be installed.
         roles_path: The folder with the roles.
-        pool_size_gib: Size of the storage pool to make where there is none with copy on write.
+        pool_size_gib: Size of the storage pool to make where there is none with copy on write; None for one that fits
+            the room there is, where there is no pool at all.
         bridges: The nodes' bridges, to be let through Docker's FORWARD chain.
         variables: More variables of the role, as its argument_specs describe them.
     """
 
     roles_path: Path
     engine: Engine = DEFAULT_ENGINE
-    pool_size_gib: int = 30
+    pool_size_gib: int | None = None
     bridges: tuple[str, ...] = (DEFAULT_BRIDGE,)
     variables: tuple[tuple[str, object], ...] = ()
 
@@ -67,7 +71,23 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
         HostNotReady: Not root, too little room, or a distribution that is not known.
         PlaybookError: A step failed.
     """
-    return _apply(order, "main", host, verb="prepare", reporter=reporter, run=run)
+    outcome = _apply(order, "main", host, verb="prepare", reporter=reporter, run=run)
+    note = describe_storage(host.open(order.engine).facts(), changed=not outcome.unchanged)
+    if note:
+        reporter.note(note)
+    return outcome
+
+
+def describe_storage(engine: EngineFacts, *, changed: bool) -> str:
+    """What nodes are put on, for who has just prepared it; empty where nothing is to be said."""
+    if not engine.copy_on_write:
+        return (
+            f"{engine.storage} is used: every node is a full copy; in a btrfs pool nodes would be clones, created in a "
+            f"fraction of the time: sudo gpuprov host prepare --pool-size {GOOD_POOL_GIB}"
+        )
+    if not changed or engine.free_bytes is None:
+        return ""
+    return f"nodes are put on {engine.storage}, {engine.free_bytes / GIB:.1f} GiB free"
 
 
 def undo_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
@@ -87,7 +107,7 @@ def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Rep
     _require_root(verb, order.engine, os.geteuid(), sys.argv[0])
     variables = {
         "host_engine": order.engine,
-        "host_pool_size_gib": order.pool_size_gib,
+        "host_pool_size_gib": order.pool_size_gib or 0,
         "host_bridges": list(order.bridges),
         **dict(order.variables),
     }

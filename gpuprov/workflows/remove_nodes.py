@@ -2,43 +2,84 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.planes.base import Departure
+from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving
 from gpuprov.planes.registry import PLANES
 from gpuprov.planes.renew import renew_clusters
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.planes.base import Plane
+    from gpuprov.planes.leaving import JobsPolicy
 
 
-def remove_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
+def remove_nodes(
+    driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+) -> Outcome:
     """Remove nodes for good; one that is not there (any more) is no error, and is said.
+
+    Args:
+        driver: The engine.
+        names: The nodes.
+        host: The machine.
+        reporter: Is told what goes on.
+        policy: What becomes of jobs on them.
 
     Raises:
         UsageError: A job runs on one, nodes that would stay cannot work without one, or gpuprov did not make it.
     """
-    with host.lock(reporter):
+
+    def look(present: Iterable[str], clusters: Iterable[str]) -> list[Leave]:
+        departure = Departure(nodes=tuple(present), lost=tuple(present))
+        return [Leave(state=observe_cluster(driver, cluster), departure=departure) for cluster in sorted(clusters)]
+
+    def look_first() -> list[Leave]:
+        nodes = [get_node(driver, name) for name in dict.fromkeys(names) if driver.find_node(name) is not None]
+        return look([node.name for node in nodes], {node.labels[LABEL_CLUSTER] for node in nodes})
+
+    with drained(driver, look_first, policy, reporter=reporter), host.lock(reporter):
         absent = [name for name in dict.fromkeys(names) if driver.find_node(name) is None]
         nodes = [get_node(driver, name) for name in dict.fromkeys(names) if name not in absent]
-        leaving = [node.name for node in nodes]
+        present = [node.name for node in nodes]
         for name in absent:
             reporter.note(f"there is no node {name}")
         clusters = {node.labels[LABEL_CLUSTER] for node in (driver.list_nodes() if absent else nodes) if node.ours}
-        for cluster in clusters:
-            state = observe_cluster(driver, cluster)
-            for plane in PLANES.values():
-                plane.refuse_leaving(driver, state, leaving, for_good=True)
-        if leaving:
-            with reporter.phase("remove"):
-                delete_nodes(driver, leaving, reporter=reporter)
-        renewed = renew_clusters(driver, clusters, reporter=reporter)  # also what a killed run has not told the others
-    return Outcome(changed=(*(f"removed {name}" for name in leaving), *renewed))
+        leaves = look(present, clusters)
+        refusals = [_refusal(plane, leave) for leave, plane in product(leaves, PLANES.values())]
+        for refusal in filter(None, refusals):
+            if not policy.force:
+                raise refusal
+            reporter.warn(f"{refusal.what}: {refusal.evidence}")
+        if present:
+            with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("remove"):
+                delete_nodes(driver, present, reporter=reporter)
+        renewed: tuple[str, ...] = ()
+        try:  # where nothing is removed as well: a killed run may not have told the others
+            renewed = renew_clusters(driver, clusters, reporter=reporter)
+        except GpuprovError as error:
+            if not policy.force:
+                raise
+            reporter.warn(f"the other nodes have not been told: {error.what}: {error.evidence}; gpuprov cluster up")
+    return Outcome(changed=(*(f"removed {name}" for name in present), *renewed))
+
+
+def _refusal(plane: Plane, leave: Leave) -> UsageError | None:
+    """Why nodes that stay could not work without these."""
+    try:
+        plane.refuse_removing(leave.state, leave.departure.nodes)
+    except UsageError as error:
+        return error
+    return None

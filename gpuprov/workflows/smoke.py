@@ -12,8 +12,9 @@ from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.execution import run
+from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import ask_side_by_side
-from gpuprov.drivers.base import LABEL_ACCESS
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER
 from gpuprov.gpu.simulator import SIMULATOR_VARIABLE, simulator_environment
 from gpuprov.verify.models import Expectation
 from gpuprov.verify.request import stand_for
@@ -73,10 +74,13 @@ def choose_nodes(state: ClusterState, names: Sequence[str] | None, kernel: str) 
     if names is None:
         chosen = tuple(node for node in picked if node.status == "running" and leased_uuids(node))
         if not chosen:
+            holders = " ".join(node.name for node in picked if leased_uuids(node))
+            up = name_cluster("gpuprov cluster up --gpus-per-node 1", state.name)
+            way = f"gpuprov start {holders}" if holders else up
             raise UsageError(
                 f"no running node of the cluster {state.name} holds a GPU",
                 evidence=", ".join(f"{node.name} is {node.status}" for node in picked),
-                fix=f"gpuprov cluster up -n 4    # or, on this machine alone: gpuprov smoke {kernel} --local",
+                fix=f"{way}    # or, on this machine alone: gpuprov smoke {kernel} --local",
             )
         return chosen
     for node in picked:
@@ -128,7 +132,13 @@ def smoke_local(order: SmokeOrder, host: HostGpus, *, python: str = sys.executab
 
 def _smoke_node(driver: Driver, node: NodeState, order: SmokeOrder) -> SmokeResult:
     access = node.labels.get(LABEL_ACCESS, "none")
-    place = Expectation(node=node.name, status="running", access=access, gpus=leased_uuids(node))
+    place = Expectation(
+        node=node.name,
+        cluster=node.labels[LABEL_CLUSTER],
+        status="running",
+        access=access,
+        gpus=leased_uuids(node),
+    )
     environment = simulator_environment(simulated=place.simulated)
     try:
         done = driver.run(

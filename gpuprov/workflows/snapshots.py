@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.planes.base import Departure
+from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving
 from gpuprov.planes.renew import renew_clusters
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
+    from gpuprov.planes.leaving import JobsPolicy
 
 
 def snapshot(driver: Driver, name: str, label: str, host: Host, *, reporter: Reporter) -> Outcome:
@@ -28,25 +32,38 @@ def snapshot(driver: Driver, name: str, label: str, host: Host, *, reporter: Rep
     return Outcome(changed=(f"took snapshot {label} of {name}",))
 
 
-def restore(driver: Driver, name: str, label: str, host: Host, *, reporter: Reporter) -> Outcome:
-    """Bring a node back to a snapshot; it runs again if it ran before. It acts each time."""
-    with host.lock(reporter):
-        return _restore(driver, get_node(driver, name), label, reporter=reporter)
+def restore(
+    driver: Driver, name: str, label: str, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+) -> Outcome:
+    """Bring a node back to a snapshot; it runs again if it ran before. It acts each time.
+
+    Raises:
+        UsageError: A job runs on it, there is no such snapshot, or gpuprov did not make the node.
+    """
+
+    def look() -> list[Leave]:
+        state = observe_cluster(driver, _get_with(driver, name, label).labels[LABEL_CLUSTER])
+        return [Leave(state=state, departure=Departure(nodes=(name,), lost=(name,)))]
+
+    with drained(driver, look, policy, reporter=reporter), host.lock(reporter):
+        leaves, node = look(), _get_with(driver, name, label)
+        clusters = {node.labels[LABEL_CLUSTER]} if node.status == "running" else set()
+        if clusters:  # it starts again
+            refuse_shared_addresses([name], driver.list_nodes(), command=driver.command)
+        with leaving(driver, leaves, policy, reporter=reporter):
+            with reporter.phase("restore"):
+                driver.restore_node(name, label)
+            renewed = renew_clusters(driver, clusters, reporter=reporter)
+    return Outcome(changed=(f"restored {name} to {label}", *renewed))
 
 
-def _restore(driver: Driver, node: NodeState, label: str, *, reporter: Reporter) -> Outcome:
-    name = node.name
+def _get_with(driver: Driver, name: str, label: str) -> NodeState:
+    """The node, which has this snapshot."""
+    node = get_node(driver, name)
     if label not in node.snapshots:
         raise UsageError(
             f"{name} has no snapshot {label}",
             evidence=f"snapshots: {', '.join(node.snapshots) or 'none'}",
-            fix=f"gpuprov snapshot {name} {label} creates one",
+            fix=f"create one: gpuprov snapshot {name} {label}",
         )
-    if node.status == "running":  # it starts again
-        refuse_shared_addresses([name], driver.list_nodes(), command=driver.command)
-    with reporter.phase("restore"):
-        driver.restore_node(name, label)
-    renewed = (
-        renew_clusters(driver, {node.labels[LABEL_CLUSTER]}, reporter=reporter) if node.status == "running" else ()
-    )
-    return Outcome(changed=(f"restored {name} to {label}", *renewed))
+    return node

@@ -66,7 +66,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
 
 def _left_networks(state: ClusterState) -> list[str]:
     """Bridges that a killed build made for itself, and that nobody has begun to use for a cluster since."""
-    if state.nodes or state.spec is not None:
+    if state.nodes or state.recorded is not None:
         return []
     return [network.name for network in state.own_networks if network.labels.get(LABEL_PURPOSE) == PURPOSE]
 

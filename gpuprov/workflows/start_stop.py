@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.nodes import boot_nodes
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.planes.base import Departure
+from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving
 from gpuprov.planes.renew import renew_clusters
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.planes.leaving import JobsPolicy
 
 
 def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
@@ -33,12 +37,26 @@ def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: R
     return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
 
 
-def stop_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
-    """Stop nodes."""
-    with host.lock(reporter):
-        nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
+def stop_nodes(
+    driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+) -> Outcome:
+    """Stop nodes.
+
+    Raises:
+        UsageError: A job runs on one, or gpuprov did not make it.
+    """
+
+    def look() -> list[Leave]:
+        departure = Departure(nodes=tuple(dict.fromkeys(names)))
+        clusters = sorted({get_node(driver, name).labels[LABEL_CLUSTER] for name in departure.nodes})
+        return [Leave(state=observe_cluster(driver, cluster), departure=departure) for cluster in clusters]
+
+    with drained(driver, look, policy, reporter=reporter), host.lock(reporter):
+        leaves = look()
+        nodes = [node for leave in leaves for node in leave.state.nodes if node.name in names]
         running = [node.name for node in nodes if node.status != "stopped"]
-        if running:
-            with reporter.phase("stop"):
-                each(driver.stop_node, running)
-    return Outcome(changed=tuple(f"stopped {name}" for name in running))
+        with leaving(driver, leaves, policy, reporter=reporter, stopping=True) as released:
+            if running:
+                with reporter.phase("stop"):
+                    each(driver.stop_node, running)
+    return Outcome(changed=(*(f"stopped {name}" for name in running), *released))

@@ -23,8 +23,9 @@ from gpuprov.core.catalogue import load_catalogue
 from gpuprov.core.errors import GpuprovError, SpecError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ROLE
-from gpuprov.planes.base import Crew
+from gpuprov.planes.base import Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files
+from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, Leave, refuse_busy
 from gpuprov.planes.registry import CHECKS, PLANES, ROLES, load_spec, plane_of
 from gpuprov.provision.recipe import COMMON_ROLES, Init
 from gpuprov.spec.devices import CharDevice
@@ -230,7 +231,7 @@ def test_states_are_of_its_cluster_and_a_ready_node_is_ready(plane: Plane, world
 
 def test_a_cluster_without_nodes_can_be_applied_and_has_no_states(plane: Plane, world: World) -> None:
     watched: Any = Watched(world.driver)
-    empty = ClusterState(name="lab", spec=None, nodes=(), others=(), networks=())
+    empty = ClusterState(name="lab", recorded=None, nodes=(), others=(), networks=())
     assert plane.can_apply(empty)
     assert plane.states(watched, empty) == {}
     plane.wait_ready(watched, Crew(spec=ClusterSpec(), members=()), Silent())
@@ -306,7 +307,7 @@ def observe_as(bench: Bench, plane: Plane) -> ClusterState:
     """The engine's cluster, as if all its nodes were of that plane."""
     seen = observe_cluster(bench.driver, CLUSTER)
     nodes = tuple(replace(node, labels={**node.labels, LABEL_ROLE: plane.name}) for node in seen.nodes)
-    return replace(seen, spec=ClusterSpec(name=CLUSTER, nodes=NodesSpec(prefix=NODES)), nodes=nodes)
+    return replace(seen, recorded=ClusterSpec(name=CLUSTER, nodes=NodesSpec(prefix=NODES)), nodes=nodes)
 
 
 @pytest.mark.usefixtures("controller")
@@ -314,9 +315,22 @@ def test_who_takes_nothing_away_is_not_refused_and_no_node_is_asked(bench: Bench
     watched: Any = Watched(bench.driver)
     state = observe_as(bench, plane)
     assert CONTROLLER in [node.name for node in state.nodes_of(plane.name)]
-    for for_good in (False, True):
-        plane.refuse_leaving(watched, state, [], for_good=for_good)
+    plane.refuse_removing(state, [])
+    for policy in (SPARE_JOBS, JobsPolicy(force=True), JobsPolicy(drain_s=1.0)):
+        refuse_busy(watched, [Leave(state=state, departure=Departure(nodes=()))], policy)
     assert watched.touched == []
+
+
+@pytest.mark.usefixtures("controller")
+def test_who_cannot_tell_of_jobs_refuses(bench: Bench, plane: Plane) -> None:
+    """A node in which the plane's services are missing."""
+    leave = Leave(state=observe_as(bench, plane), departure=Departure(nodes=(CONTROLLER,)))
+    if plane.has_services:
+        with pytest.raises(UsageError, match="cannot tell whether jobs run"):
+            refuse_busy(bench.driver, [leave], SPARE_JOBS)
+    else:
+        refuse_busy(bench.driver, [leave], SPARE_JOBS)
+    refuse_busy(bench.driver, [leave], JobsPolicy(force=True))
 
 
 @pytest.mark.usefixtures("controller")

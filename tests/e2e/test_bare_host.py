@@ -40,9 +40,36 @@ from gpuprov.assets import find_asset
 from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
-request = HostOrder(roles_path=find_asset("roles"), pool_size_gib=5, variables=(("host_pool_name", "bare"),))
+request = HostOrder(roles_path=find_asset("roles"), variables=(("host_pool_name", "bare"),))
 acts = (prepare_host, prepare_host, undo_host, undo_host)
 json.dump([act(request, LocalHost(), reporter=Silent()).changed for act in acts], sys.stdout)
+"""
+OTHER_POOL = """
+import json, subprocess, sys
+from dataclasses import replace
+from gpuprov.assets import find_asset
+from gpuprov.core.reporter import Silent
+from gpuprov.host.local import LocalHost
+from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+
+class Notes(Silent):
+    def note(self, text):
+        notes.append(text)
+
+def act(story, request):
+    return story(request, LocalHost(), reporter=Notes()).changed
+
+notes = []
+request = HostOrder(roles_path=find_asset("roles"), variables=(("host_pool_name", "bare"),))
+act(prepare_host, request)
+for argv in (("delete", "bare"), ("create", "slow", "dir")):
+    subprocess.run(["lxc", "storage", *argv], check=True, capture_output=True)
+notes.clear()
+kept, said = act(prepare_host, request), list(notes)
+made = act(prepare_host, replace(request, pool_size_gib=5))
+size = subprocess.check_output(["lxc", "storage", "get", "bare", "size"], text=True).strip()
+undone = act(undo_host, request)
+json.dump({"kept": kept, "said": said, "made": made, "size": size, "undone": undone}, sys.stdout)
 """
 KILL = """
 import json, os, signal, subprocess, sys, threading, time
@@ -109,6 +136,18 @@ def test_prepare_and_undo_twice(
     assert again == once_more == []
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix in (".pid", ".conf", ".img")]
     assert left == [], "the process id, the kernel settings and the pool's file are gone"
+
+
+@pytest.mark.long
+def test_a_pool_that_is_there_is_used_and_another_one_made_on_demand(
+    gpuprov: Gpuprov,  # noqa: ARG001 - root, and LXD is installed
+    tmp_path: Path,
+) -> None:
+    found = run_bare(tmp_path, OTHER_POOL)
+    assert found["kept"] == []
+    assert any(text.startswith("slow (dir) is used: every node is a full copy") for text in found["said"])
+    assert (found["made"], found["size"]) == (["Create the pool"], "5GiB")
+    assert "Remove the pool created by prepare" in found["undone"]
 
 
 @pytest.mark.usefixtures("cluster")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.core.names import fold
 from tests.e2e.conftest import output
 from tests.e2e.places import PLACES
 from tests.e2e.test_bundle import secrets_of, unpack
@@ -414,8 +415,8 @@ def test_another_spec_restarts_nodes_by_name_and_not_under_a_job(
             before = world.look()
             refused = gpuprov(*up, expect=2)
             has_three_parts(refused)
-            assert f"jobs are running on nodes that would be removed or restarted: {', '.join(NODES)}" in refused.stderr
-            assert f" on {NODES[1]}" in refused.stderr
+            assert f"jobs would end with {fold(NODES)}" in refused.stderr
+            assert f"of root (sleep) on {NODES[1]}" in refused.stderr
             assert world.look() == before
             gpuprov.in_node(NODES[0], "scancel", "--user=root")
             wait_idle(gpuprov)

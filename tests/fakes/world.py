@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.drivers.base import LABEL_FINGERPRINT, ExecResult
+from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
@@ -18,8 +16,9 @@ from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 from gpuprov.workflows.create_node import create_node
 from tests.fakes.driver import FakeDriver
-from tests.fakes.engine import Command, FakeEngine, FakeImage, FakeNode
+from tests.fakes.engine import FakeEngine, FakeImage
 from tests.fakes.host import FakeHost
+from tests.fakes.slurm import SlurmInNodes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,54 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
 
-CONF = "/etc/slurm/slurm.conf"
 READS = {"facts", "list_nodes", "find_node", "list_networks", "list_images", "find_image", "pull", "run", "logs"}
-
-
-class SlurmInNodes:
-    """What a node's commands say: checksums of its files, and a Slurm that knows the nodes of its configuration."""
-
-    def __init__(self, engine: FakeEngine) -> None:
-        self.jobs: dict[str, str] = {}  # node to job
-        self.silent: set[str] = set()  # nodes whose slurmd does not respond
-        self.restarted: list[tuple[str, str]] = []
-        self.read: dict[str, bytes] = {}  # the configuration that the daemons of a node have read
-        self._engine = engine
-
-    def __call__(self, command: Command) -> ExecResult:
-        argv = command.argv
-        if argv[:2] == ("sh", "-c") and argv[2].startswith("sha256sum"):
-            present = [(path, command.node.files.get(path)) for path in argv[4:]]
-            sums = [f"{hashlib.sha256(file.content).hexdigest()}  {path}" for path, file in present if file]
-            sums += [f"{file.mode:o} {file.uid}:{file.gid} {path}" for path, file in present if file]
-            return said("\n".join(sums), exit_code=int(len(sums) < 2 * len(present)))
-        if argv[0] == "sh" and "sinfo" in argv[2]:
-            states = [f"{name} {self._state(command, name)}" for name in self._configured(command)]
-            return said("\n".join(states))
-        if argv[0] == "squeue":
-            asked = argv[argv.index("-w") + 1].split(",")
-            return said("\n".join(f"{job} on {name}" for name, job in self.jobs.items() if name in asked))
-        if argv[:2] == ("systemctl", "restart"):
-            self.restarted.append((command.node.name, argv[2]))
-            self.start(command.node)
-            return said("")
-        if argv[0] == "sh":
-            return said("")
-        return said(f"{argv[0]}: not found", exit_code=127)
-
-    def _configured(self, command: Command) -> list[str]:
-        return re.findall(r"^NodeName=(\S+)", self.read[command.node.name].decode(), re.MULTILINE)
-
-    def start(self, node: FakeNode) -> None:
-        """The daemons of a node start: they read what is there now."""
-        if CONF in node.files:
-            self.read[node.name] = node.files[CONF].content
-
-    def _state(self, command: Command, name: str) -> str:
-        node = self._engine.nodes.get(name)
-        if node is None or node.status != "running" or name in self.silent:
-            return "down*"
-        return "idle" if self.read.get(name) == self.read[command.node.name] else "drained"
 
 
 class BootingDriver(FakeDriver):
@@ -91,10 +43,6 @@ class BootingDriver(FakeDriver):
     def start_node(self, name: str) -> None:
         self._slurm.start(self.engine.nodes[name])
         super().start_node(name)
-
-
-def said(text: str, *, exit_code: int = 0) -> ExecResult:
-    return ExecResult(exit_code=exit_code, stdout=f"{text}\n" if text else "", stderr="")
 
 
 class World:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from gpuprov.drivers.base import Attachment, EngineGpus, Exposure, Setting
+from gpuprov.drivers.label_text import only_texts, read_object
 from gpuprov.spec.devices import CharDevice, Mount
+from gpuprov.spec.document import from_plain
+from gpuprov.spec.schema import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.drivers.base import NodeRequest, Settings
 
+T = TypeVar("T")
 NODE_LABEL = "gpuprov-docker.node"
 
 
@@ -101,13 +105,43 @@ def dump_blueprint(blueprint: Blueprint) -> str:
     return json.dumps(asdict(blueprint), sort_keys=True)
 
 
-def parse_blueprint(text: str) -> Blueprint:
-    """From the label's text."""
-    document: dict[str, Any] = json.loads(text)
-    gpus = document.pop("engine_gpus")
-    document["own_labels"] = tuple(document["own_labels"])
-    for key, kind in (("attachments", Attachment), ("devices", CharDevice), ("mounts", Mount), ("exposed", Exposure)):
-        document[key] = tuple(kind(**entry) for entry in document[key])
+def parse_blueprint(text: str | None) -> Blueprint | None:
+    """From the label's text; None where it does not name a node. What else cannot be read is left out."""
+    document = read_object(text)
+    name, uid, environment = document.get("name"), document.get("uid"), document.get("environment")
+    if not isinstance(name, str) or not isinstance(uid, str):
+        return None
     return Blueprint(
-        **document, engine_gpus=EngineGpus(access=gpus["access"], uuids=tuple(gpus["uuids"])) if gpus else None
+        name=name,
+        uid=uid,
+        own_labels=_texts(document.get("own_labels")),
+        attachments=_each(Attachment, document.get("attachments")),
+        devices=_each(CharDevice, document.get("devices")),
+        mounts=_each(Mount, document.get("mounts")),
+        exposed=_each(Exposure, document.get("exposed")),
+        environment=only_texts(environment) if isinstance(environment, dict) else {},
+        engine_gpus=_engine_gpus(document.get("engine_gpus")),
+        cpus=_number(document.get("cpus")),
+        memory_bytes=_number(document.get("memory_bytes")),
+        job=document.get("job") is True,
     )
+
+
+def _each(kind: type[T], entries: object) -> tuple[T, ...]:
+    decoder = Decoder()
+    decoded = [decoder.decode(kind, from_plain(entry)) for entry in entries] if isinstance(entries, list) else []
+    return tuple(entry for entry in decoded if entry is not None)
+
+
+def _engine_gpus(said: object) -> EngineGpus | None:
+    if not isinstance(said, dict) or said.get("access") not in ("cdi", "nvidia-runtime"):
+        return None
+    return EngineGpus(access=said["access"], uuids=_texts(said.get("uuids")))
+
+
+def _texts(said: object) -> tuple[str, ...]:
+    return tuple(item for item in said if isinstance(item, str)) if isinstance(said, list) else ()
+
+
+def _number(said: object) -> int | None:
+    return said if type(said) is int else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
-import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import short
@@ -21,6 +21,7 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
 from gpuprov.drivers.foreign import Origin
+from gpuprov.drivers.label_text import read_texts
 from gpuprov.gpu.cdi_files import CDI_KIND
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ BRIDGE_OPTION = "com.docker.network.bridge.name"
 MAC_EACH_API = (1, 44)  # from here on every interface can have the MAC address that is asked for
 
 _PREFIX = "gpuprov."
+_SERIAL = re.compile(r"[0-9]{1,9}", re.ASCII)
 _STATUSES: dict[str, Status] = {"running": "running", "created": "stopped", "exited": "stopped", "paused": "frozen"}
 _NO_NODE_NETWORKS = ("default", "bridge", "host", "none")
 _COPY_ON_WRITE = ("overlay2", "btrfs", "zfs", "overlayfs", "fuse-overlayfs", "stargz")
@@ -229,7 +231,7 @@ def parse_copied_devices(document: Mapping[str, Any], inspected: Mapping[str, An
 
 
 def blueprint_of(document: Mapping[str, Any]) -> Blueprint | None:
-    """What a listed container was made to be; None if gpuprov did not make it, or it is a copy of one or renamed."""
+    """What a listed container was made to be; None if gpuprov did not make it, it is a copy, or nobody can tell."""
     blueprint = _labelled_blueprint(document)
     return blueprint if blueprint and _is_itself(document, blueprint) else None
 
@@ -243,8 +245,7 @@ def origin_of(document: Mapping[str, Any]) -> Origin | None:
 
 
 def _labelled_blueprint(document: Mapping[str, Any]) -> Blueprint | None:
-    text = (document.get("Labels") or {}).get(NODE_LABEL)
-    return parse_blueprint(text) if text else None
+    return parse_blueprint((document.get("Labels") or {}).get(NODE_LABEL))
 
 
 def _is_itself(document: Mapping[str, Any], blueprint: Blueprint) -> bool:
@@ -343,10 +344,16 @@ def render_changed_labels(subject: str, labels: Mapping[str, str], *, serial: in
 def parse_changed_labels(documents: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """By the id of the object, the labels that were changed; an empty value unsets one."""
     changed: dict[str, dict[str, str]] = {}
-    for document in sorted(filter(_holds_labels, documents), key=lambda found: int(found["Labels"][LABELS_SERIAL])):
+    for document in sorted(filter(_holds_labels, documents), key=serial_of):
         labels = {key: value for key, value in document["Labels"].items() if key.startswith(_PREFIX)}
         changed.setdefault(document["Labels"][LABELS_OF], {}).update(labels)
     return changed
+
+
+def serial_of(document: Mapping[str, Any]) -> int:
+    """Which of an object's changed labels came later; those of a damaged number came first."""
+    serial = document["Labels"].get(LABELS_SERIAL, "")
+    return int(serial) if _SERIAL.fullmatch(serial) else 0
 
 
 def _holds_labels(document: Mapping[str, Any]) -> bool:
@@ -388,7 +395,7 @@ def parse_image(document: Mapping[str, Any]) -> ImageState | None:
     text = (document.get("Labels") or {}).get(IMAGE_LABEL)
     if not text:
         return None
-    labels = json.loads(text)
+    labels = dict(read_texts(text))
     known = labels.pop(LABEL_SELF, None) or short(labels.get(LABEL_FINGERPRINT, ""))  # an earlier gpuprov's
     tags = [tag for tag in document.get("RepoTags") or () if tag == image_tag(known)]
     if not tags:

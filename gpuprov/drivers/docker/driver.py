@@ -254,7 +254,7 @@ class DockerDriver(TellsNoNetworkSettings):
             raise EngineError(
                 f"{name} has no snapshot {snapshot}",
                 evidence=f"snapshots: {', '.join(kept) or 'none'}",
-                fix=f"gpuprov snapshot {name} {snapshot} creates one",
+                fix=f"create one: gpuprov snapshot {name} {snapshot}",
             )
         image = images.snapshot_tag(container.blueprint.uid, snapshot)
         self._rebuild(container, container.blueprint, image=image)

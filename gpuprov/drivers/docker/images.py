@@ -15,6 +15,7 @@ from gpuprov.drivers.base import LABEL_SELF, ImageState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import Conflict, NotFound
 from gpuprov.drivers.docker.blueprint import NODE_LABEL
+from gpuprov.drivers.label_text import read_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -196,8 +197,8 @@ def list_snapshots(api: DockerApi) -> dict[str, tuple[str, ...]]:
     documents_ = api.get("/images/json", filters={"reference": [documents.SNAPSHOTS]})
     for document in sorted(documents_, key=lambda image: int(image["Created"])):
         text = (document.get("Labels") or {}).get(documents.SNAPSHOT_LABEL)
-        if text:
-            label = json.loads(text)
+        label = read_texts(text)
+        if {"uid", "name"} <= set(label):
             found.setdefault(label["uid"], []).append(label["name"])
     return {uid: tuple(names) for uid, names in found.items()}
 

@@ -70,7 +70,7 @@ def change_labels(api: DockerApi, subject: str, labels: Mapping[str, str]) -> No
     """Keep changed labels of a network or container, in one step, then remove what they replace."""
     kept = [found for found in api.get("/networks") if _of(found) == subject]
     before = documents.parse_changed_labels(kept).get(subject, {})
-    serial = 1 + max((int(found["Labels"][documents.LABELS_SERIAL]) for found in kept), default=0)
+    serial = 1 + max(map(documents.serial_of, kept), default=0)
     api.post("/networks/create", documents.render_changed_labels(subject, {**before, **labels}, serial=serial))
     _remove(api, kept)
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import SHORT_LENGTH, fingerprint, short
 from gpuprov.drivers.base import (
@@ -24,6 +23,7 @@ from gpuprov.drivers.base import (
     Status,
 )
 from gpuprov.drivers.foreign import Origin
+from gpuprov.drivers.label_text import read_texts
 from gpuprov.spec.addressing import mac
 from gpuprov.spec.devices import CharDevice, Mount
 
@@ -40,6 +40,7 @@ _VOLATILE = "volatile."
 UUID = "volatile.uuid"  # LXD gives each instance its own, and a copy another one
 _NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
 _NAME_STEM = _NAME_LENGTH - SHORT_LENGTH - 1  # of one that ends with a hash
+_LISTEN = re.compile(r"tcp:([^:]+):([0-9]{1,5})", re.ASCII)
 _STATUSES: dict[str, Status] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
 
 
@@ -71,7 +72,7 @@ def find_origin(document: Mapping[str, Any]) -> Origin | None:
     if known == name and uuid in ("", config.get(UUID)):
         return None
     if config.get(KIND) == "image" and known != name:
-        return Origin(name=_image_name(json.loads(config[IMAGE_LABELS])), cluster=cluster)
+        return Origin(name=_image_name(read_texts(config.get(IMAGE_LABELS))), cluster=cluster)
     if known:
         return Origin(name=known, cluster=cluster)
     if config.get(_PREFIX + LABEL_ROLE) == ROLE_BUILDER or _has_own_macs(document, cluster):
@@ -86,7 +87,7 @@ def _has_own_macs(document: Mapping[str, Any], cluster: str) -> bool:
 
 def _image_name(labels: Mapping[str, str]) -> str:
     """The name that an image was published under; an earlier gpuprov did not record it."""
-    return labels.get(LABEL_SELF) or IMAGE_INSTANCE + short(labels[LABEL_FINGERPRINT])
+    return labels.get(LABEL_SELF) or IMAGE_INSTANCE + short(labels.get(LABEL_FINGERPRINT, ""))
 
 
 def render_instance(request: NodeRequest, *, pool: str, shift: bool) -> dict[str, Any]:
@@ -235,7 +236,7 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
         mounts=tuple(
             Mount(source=device["source"], target=device["path"], read_only=device.get("readonly") == "true")
             for name, device in sorted(devices.items())
-            if name.startswith("mount-") and device["type"] == "disk"
+            if name.startswith("mount-") and device["type"] == "disk" and {"source", "path"} <= set(device)
         ),
         exposed=tuple(_exposures(devices)),
         snapshots=tuple(snapshot["name"] for snapshot in document.get("snapshots") or ()),
@@ -259,9 +260,10 @@ def _addresses(raw_lxc: str, devices: Mapping[str, Mapping[str, str]]) -> dict[s
 def _exposures(devices: Mapping[str, Mapping[str, str]]) -> Iterable[Exposure]:
     for name, device in sorted(devices.items()):
         if device["type"] == "proxy" and name.startswith("expose-"):
-            _, listen, host_port = device["listen"].split(":")
-            node_port = device["connect"].rsplit(":", 1)[-1]
-            yield Exposure(host_port=int(host_port), node_port=int(node_port), listen=listen)
+            listen = _LISTEN.fullmatch(device.get("listen", ""))
+            node_port = device.get("connect", "").rsplit(":", 1)[-1]
+            if listen and node_port.isdecimal():  # else somebody else's, of a kind that we do not make
+                yield Exposure(host_port=int(listen[2]), node_port=int(node_port), listen=listen[1])
 
 
 def same_configuration(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -305,7 +307,7 @@ def parse_image_instance(document: Mapping[str, Any]) -> ImageState | None:
     config = document["config"]
     if config.get(KIND) != "image" or not document["name"].startswith(IMAGE_INSTANCE):
         return None
-    labels = cast("dict[str, str]", json.loads(config[IMAGE_LABELS]))
+    labels = read_texts(config.get(IMAGE_LABELS))
     if _image_name(labels) != document["name"]:
         return None
     return ImageState(

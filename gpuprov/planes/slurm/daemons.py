@@ -3,70 +3,108 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster import services
-from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.errors import EngineError
+from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
 from gpuprov.core.waiting import Wait
 from gpuprov.planes.slurm.facts import ready_states
+from gpuprov.planes.slurm.words import FORMAT, parse_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.planes.slurm.words import NodeWord
 
 DAEMONS = ("slurmctld", "slurmd")
+UNKNOWN = "unknown to Slurm"
+_SHOWN = 200
 _READY_BUDGET_S = 90.0
 _COMMAND_BUDGET_S = 30.0
 # While there is no controller yet, sinfo asks again a second later, and for ten seconds; ping ends at once.
-_STATES = "scontrol ping >/dev/null 2>&1 && exec sinfo -h -N -o '%N %T'"
+_STATES = f"scontrol ping >/dev/null 2>&1 && exec sinfo -h -N -o '{FORMAT}'"
 
 
-def node_states(driver: Driver, controller: str) -> dict[str, str]:
-    """Slurm's word for each node, such as `idle` or `down*`; empty while the controller does not answer."""
+def node_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
+    """What Slurm says of each node; empty while the controller does not answer."""
     result = driver.run(controller, ["sh", "-c", _STATES], timeout_s=_COMMAND_BUDGET_S)
-    if result.exit_code:
-        return {}
-    return dict(line.split() for line in result.stdout.splitlines() if line.strip())
+    return {} if result.exit_code else parse_words(result.stdout)
 
 
-def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: Reporter) -> None:
-    """Wait until Slurm takes jobs on every node.
+def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: Reporter) -> tuple[str, ...]:
+    """Wait until Slurm takes jobs on every node that nobody drained; returns those that a killed run had drained.
 
     Raises:
         TimedOut: With each node's last state.
     """
+    released: list[str] = []
+    left: dict[str, NodeWord] = {}
 
     def observe() -> dict[str, str]:
-        states = node_states(driver, controller)
-        for name in names:
-            reporter.node(name, states.get(name, "unknown to Slurm"))
-        return {name: states.get(name, "unknown") for name in names}
+        words = node_words(driver, controller)
+        held = [name for name in names if name in words and (words[name].own or words[name].abandoned)]
+        if held:
+            with suppress(EngineError):  # Slurm refuses it for nodes that have not registered with it yet
+                resume(driver, controller, held)
+                released.extend(name for name in held if words[name].abandoned)
+                words = node_words(driver, controller)
+        left.clear()
+        left.update({name: words[name] for name in names if name in words and words[name].kept})
+        states = {name: words[name].state if name in words else UNKNOWN for name in names}
+        for name, state in states.items():
+            reporter.node(name, state)
+        return states
 
     Wait(
         what=f"Slurm to be ready on {len(names)} nodes",
         timeout_s=_READY_BUDGET_S,
         fix=f"gpuprov exec {controller} -- sinfo -R; {services.log_command(driver, controller, DAEMONS)}",
-    ).until(observe, lambda states: all(state in ready_states() for state in states.values()))
+    ).until(observe, lambda states: all(name in left or state in ready_states() for name, state in states.items()))
+    for name, word in left.items():
+        reason = printable(f"{word.reason[:_SHOWN]} (set by {word.user})", lines=False)
+        reporter.warn(
+            f"{name} is {word.state}, and starts no jobs: {reason}; "
+            f"when that is over: gpuprov exec {controller} -- scontrol update nodename={name} state=resume"
+        )
+    return tuple(released)
 
 
-def refuse_running_jobs(driver: Driver, controller: str, names: Sequence[str]) -> None:
-    """Refuse to take nodes away under a running job.
+def resume(driver: Driver, controller: str, names: Sequence[str]) -> None:
+    """Have nodes that run take jobs again.
+
+    `state=resume` is for those that are DOWN as well: Slurm takes a node for silent after it, until the next ping.
 
     Raises:
-        UsageError: A job runs on one of them.
+        EngineError: Slurm refused.
     """
-    argv = ["squeue", "-h", "-t", "running,completing", "-w", ",".join(names), "-o", "%i on %N"]
+    run_slurm(driver, controller, ["scontrol", "update", f"nodename={','.join(names)}", "state=undrain"])
+    words = node_words(driver, controller)
+    down = [name for name in names if name in words and words[name].state.startswith("down")]
+    if down:
+        run_slurm(driver, controller, ["scontrol", "update", f"nodename={','.join(down)}", "state=resume"])
+
+
+def run_slurm(driver: Driver, controller: str, argv: Sequence[str]) -> str:
+    """Run one of Slurm's commands on the controller, and return what it prints.
+
+    Raises:
+        EngineError: It failed.
+        TimedOut: It did not answer.
+    """
     result = driver.run(controller, argv, timeout_s=_COMMAND_BUDGET_S)
-    jobs = result.stdout.strip()
-    if result.exit_code == 0 and jobs:
-        raise UsageError(
-            f"jobs are running on nodes that would be removed or restarted: {', '.join(names)}",
-            evidence=jobs,
-            fix=f"wait for them, or cancel them: gpuprov exec {controller} -- scancel JOB",
+    if result.exit_code:
+        said = (result.stderr or result.stdout).strip()[-1000:] or f"exit status {result.exit_code}"
+        raise EngineError(
+            f"`{argv[0]}` failed on {controller}, which runs Slurm's controller",
+            evidence=printable(said),
+            fix=services.status_command(driver, controller, "slurmctld"),
         )
+    return result.stdout
 
 
 def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> None:

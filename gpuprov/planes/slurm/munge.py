@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from typing import TYPE_CHECKING
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, ImageState, NodeState
 
 LABEL_MUNGE_OWNER = "gpuprov.munge-owner"  # `uid:gid` of munge in an image, kept by the nodes made from it
+_OWNER = re.compile(r"[0-9]{1,9}:[0-9]{1,9}", re.ASCII)
 _KEY_BYTES = 128
 _KEY_MIN_BYTES = 32  # of munge itself
 
 
-def read_key(driver: Driver, holders: Sequence[str]) -> bytes:
+def read_key(driver: Driver, holders: Sequence[str], *, cluster: str) -> bytes:
     """The cluster's key: that of the first node which has one, or a new one for a cluster without nodes.
 
     Raises:
@@ -41,7 +43,7 @@ def read_key(driver: Driver, holders: Sequence[str]) -> bytes:
     raise EngineError(
         f"{holders[0]} has no usable munge key, and neither does any other node",
         evidence=found,
-        fix="gpuprov cluster down, then up: the nodes cannot authenticate each other",
+        fix=f"gpuprov cluster down {cluster}  # then create it again: its nodes cannot authenticate each other",
     )
 
 
@@ -58,12 +60,13 @@ def find_owner(nodes: Sequence[NodeState], image: ImageState | None) -> str:
         UsageError: The image was not built for Slurm.
     """
     if image is None:
-        return next((node.labels[LABEL_MUNGE_OWNER] for node in nodes if LABEL_MUNGE_OWNER in node.labels), "")
-    owner = image.labels.get(LABEL_MUNGE_OWNER)
-    if owner is None:
+        labels = (node.labels.get(LABEL_MUNGE_OWNER, "") for node in nodes)
+        return next(filter(_OWNER.fullmatch, labels), "")
+    owner = image.labels.get(LABEL_MUNGE_OWNER, "")
+    if not _OWNER.fullmatch(owner):
         raise UsageError(
             f"the image {image.name} does not support the role slurm",
-            evidence=f"it has no label {LABEL_MUNGE_OWNER}, so gpuprov did not build it for that role",
+            evidence=f"it has no valid label {LABEL_MUNGE_OWNER}, so gpuprov did not build it for that role",
             fix="omit --image, or use --role plain",
         )
     return owner

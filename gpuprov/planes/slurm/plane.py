@@ -7,10 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import File
-from gpuprov.planes.base import Diagnostics, Plane, spec_of
-from gpuprov.planes.slurm import checks, daemons, munge
+from gpuprov.planes.base import RELEASED, Diagnostics, Plane, spec_of
+from gpuprov.planes.slurm import checks, daemons, jobs, munge
 from gpuprov.planes.slurm.facts import ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NodeState
-    from gpuprov.planes.base import Crew, FilesOf, Render
+    from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
@@ -38,6 +39,7 @@ class SlurmPlane(Plane):
     name = NAME
     title = "Slurm"
     has_services = True
+    first_network = True
     recipe = PlaneRecipe(
         roles=("slurm",),
         variables=lambda init: {"slurm": {"slurm_init": init}},
@@ -51,10 +53,12 @@ class SlurmPlane(Plane):
         """A node joins a controller that runs, or is the controller."""
         controller = controller_name(spec)
         if node != controller and not state.nodes_of(NAME):
+            there = state.node(controller)
             raise UsageError(
                 f"cluster {spec.name} has no Slurm controller for {node} to join",
-                evidence=f"the controller would be {controller}, but there is no such node",
-                fix="gpuprov cluster up -n 4, or --role plain",
+                evidence=f"the controller would be {controller}, "
+                f"{'which is not a Slurm node' if there else 'but there is no such node'}",
+                fix=_way_to_a_controller(state, controller),
             )
         stopped = [one for one in state.nodes_of(NAME) if one.name == controller and one.status != "running"]
         if stopped:
@@ -69,12 +73,20 @@ class SlurmPlane(Plane):
         controller = controller_name(crew.spec)
         engine = driver.facts()
         machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
-        files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
+        members = crew.of(NAME)
+        if controller not in [member.name for member in members]:
+            role = next((member.role for member in crew.members if member.name == controller), "")
+            raise UsageError(
+                f"cluster {crew.spec.name} has Slurm nodes, but no controller",
+                evidence=f"{controller} would be it and {f'has the role {role!r:.60}' if role else 'does not exist'}",
+                fix=name_cluster(f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up", crew.spec.name),
+            )
+        files = render_slurm(crew.spec, controller, members, machine)
         owner = munge.find_owner(state.nodes_of(NAME), image)
         if owner:
             # the controller first: a key that somebody changed elsewhere is the wrong one
             holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != controller, name))
-            files += (munge.key_file(munge.read_key(driver, holders), owner),)
+            files += (munge.key_file(munge.read_key(driver, holders, cluster=state.name), owner),)
         # the image's slurmctld starts only where this is
         mark = File(path=slurm_path("controller_mark"), content=b"")
 
@@ -83,26 +95,62 @@ class SlurmPlane(Plane):
 
         return render
 
-    def refuse_leaving(self, driver: Driver, state: ClusterState, names: Sequence[str], *, for_good: bool) -> None:
-        """No node under a running job, and not the controller alone."""
+    def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
+        """Not the controller alone."""
         controller = controller_name(spec_of(state))
         nodes = state.nodes_of(NAME)
         staying = [node.name for node in nodes if node.name not in names]
-        if for_good and controller in names and staying:
+        if staying and controller in {node.name for node in nodes} & set(names):
             raise UsageError(
                 f"{controller} is the Slurm controller of cluster {state.name}",
                 evidence=f"its other nodes: {', '.join(staying)}",
                 fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
             )
-        running = {node.name for node in nodes if node.status == "running"}
-        leaving = sorted(running & set(names))
-        if leaving and controller in running:
-            daemons.refuse_running_jobs(driver, controller, leaving)
+
+    def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """Those that are drained with the reason of a process that is gone."""
+        controller = _running_controller(state)
+        words = daemons.node_words(driver, controller) if controller else {}
+        return tuple(name for name, word in words.items() if word.abandoned)
+
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> None:
+        """Drain them; without a controller no job starts anyhow."""
+        controller = _running_controller(state)
+        if controller:
+            jobs.hold(driver, controller, names)
+
+    def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
+        """Every job, also those that wait, where the controller's disk goes; the processes where no controller runs."""
+        queue = controller_name(spec_of(state)) in departure.lost
+        running = _running_controller(state)
+        if running:
+            return jobs.queued_jobs(driver, running, departure.nodes, queue=queue)
+        up = [node.name for node in state.nodes_of(NAME) if node.status != "stopped"]
+        return jobs.find_steps(driver, [name for name in up if queue or name in departure.nodes])
+
+    def end_jobs(
+        self, driver: Driver, state: ClusterState, departure: Departure, ending: Sequence[Job]
+    ) -> tuple[str, ...]:
+        """Mark the nodes DOWN, and cancel what that does not end; where the queue goes too, nobody is left to tell."""
+        controller = _running_controller(state)
+        if controller is None or {node.name for node in state.nodes_of(NAME)} <= set(departure.lost):
+            return ()
+        return jobs.end_jobs(driver, controller, departure.nodes, ending)
+
+    def release(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """Undrain them; where no controller runs, the first run that finds one does it."""
+        controller = _running_controller(state)
+        if controller is None:
+            return ()
+        running = {node.name for node in state.nodes if node.status == "running"}
+        stopped = {node.name for node in state.nodes} - running
+        return jobs.release_nodes(driver, controller, running=running, stopped=stopped)
 
     def can_apply(self, state: ClusterState) -> bool:
         """While its controller runs."""
-        controller = state.node(controller_name(spec_of(state)))
-        return not state.nodes_of(NAME) or (controller is not None and controller.status == "running")
+        nodes = state.nodes_of(NAME)
+        running = [node.name for node in nodes if node.status == "running"]
+        return not nodes or controller_name(spec_of(state)) in running
 
     def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
         """Write the files and restart what reads them.
@@ -121,18 +169,19 @@ class SlurmPlane(Plane):
             daemons.restart_daemons(driver, controller_name(crew.spec), renewed)
             each(lambda name: driver.push(name, [file for file in files(name) if file.path == applied]), renewed)
 
-    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> None:
+    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> tuple[str, ...]:
         """Until every node takes jobs; where there is no controller, nobody can be asked."""
         names = [member.name for member in crew.of(NAME)]
-        if controller_name(crew.spec) in names:
-            daemons.wait_ready(driver, controller_name(crew.spec), names, reporter)
+        controller = controller_name(crew.spec)
+        released = daemons.wait_ready(driver, controller, names, reporter) if controller in names else ()
+        return tuple(RELEASED.format(name) for name in released)
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""
         controller = state.node(controller_name(spec_of(state)))
         if controller is None or controller.status != "running" or controller not in state.nodes_of(NAME):
             return {}
-        return daemons.node_states(driver, controller.name)
+        return {name: word.state for name, word in daemons.node_words(driver, controller.name).items()}
 
     def is_ready(self, word: str) -> bool:
         """`*` behind a word marks a node that does not answer."""
@@ -170,7 +219,7 @@ class SlurmPlane(Plane):
             raise EngineError(
                 f"cluster {state.name} has no Slurm controller",
                 evidence=f"it would be {name}, which does not exist",
-                fix="gpuprov cluster up",
+                fix=name_cluster("gpuprov cluster up", state.name),
             )
         return found
 
@@ -180,6 +229,21 @@ class SlurmPlane(Plane):
         return (srun(f"-N{len(nodes)} hostname"), srun("--gres=gpu:1 python3 -m smoke_kernels matmul"))
 
 
+def _way_to_a_controller(state: ClusterState, controller: str) -> str:
+    """What to type where a cluster has no Slurm nodes; it gets a controller only if they are what its spec is about."""
+    recorded = state.spec
+    if state.node(controller) or (recorded and recorded.nodes.role != NAME):
+        return "use --role plain"
+    return name_cluster(f"gpuprov cluster up{'' if recorded else ' -n 4'}, or use --role plain", state.name)
+
+
 def controller_name(spec: ClusterSpec) -> str:
     """The node on which slurmctld runs."""
     return node_name(spec.nodes.prefix, spec.slurm.controller)
+
+
+def _running_controller(state: ClusterState) -> str | None:
+    """The node on which slurmctld runs, where it runs."""
+    name = controller_name(spec_of(state))
+    found = [node for node in state.nodes_of(NAME) if node.name == name and node.status == "running"]
+    return name if found else None

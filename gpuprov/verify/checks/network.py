@@ -17,7 +17,7 @@ PUBLIC, PRIVATE = "eth0", "eth1"
 def judge_gateway(expected: Expectation, seen: Observation) -> Finding:
     """The host answers on the NAT network."""
     if expected.gateway is None:
-        return not_asked("the cluster has no NAT network")
+        return not_asked("the node is not on a network with NAT")
     facts = facts_of(seen, "network")[PUBLIC]
     if expected.gateway not in facts["reached"]:
         problem = f" ({facts['problem']})" if "problem" in facts else ""
@@ -38,7 +38,7 @@ def judge_private(expected: Expectation, seen: Observation) -> Finding:
 def _judge_peers(seen: Observation, interface: str, peers: dict[str, str]) -> Finding:
     names = {address: name for address, name in peers.items() if address}
     if not names:
-        return not_asked("no other node is running")
+        return not_asked("no other node is running on a network that this node is on")
     facts = facts_of(seen, "network")[interface]
     silent = [f"{name} {address}" for address, name in names.items() if address not in facts["reached"]]
     if silent:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import ExecResult
+from tests.fakes.slurm import FakeJob
 from tests.schemas import validate
 from tests.unit.host.hosts import see_host
 
@@ -130,3 +132,28 @@ def test_a_check_of_the_host_that_fails_says_its_own_fix(typed: Typed) -> None:
     assert results["evidence"].startswith("host: ")
     problems = [check for check in results["verify"]["host"]["checks"] if check["status"] == "fail"]
     assert results["fix"] == problems[0]["fix"]
+
+
+@pytest.mark.parametrize("given", [{"name": "c001", "state": "stopped"}, {"name": "c001", "state": "absent"}])
+def test_a_node_with_a_job_is_kept_without_force(typed: Typed, given: dict[str, Any]) -> None:
+    typed.world.up(2)
+    typed.world.slurm.queue = [FakeJob(id="17", nodes="c001")]
+    with pytest.raises(UsageError, match="jobs would end with c001") as refused:
+        act("node", **given)
+    assert "job 17 of alice (train)" in refused.value.evidence
+    assert typed.world.engine.nodes["c001"].status == "running"
+    assert act("node", **given, force=True)["changed"]
+
+
+def test_a_cluster_with_a_job_is_kept_without_force(typed: Typed) -> None:
+    typed.world.up(2)
+    typed.world.slurm.queue = [FakeJob(id="17", nodes="c001")]
+    for given in ({"count": 1, "gpu_mode": "simulated"}, {"state": "absent"}):
+        with pytest.raises(UsageError, match="jobs would end with"):
+            act("cluster", **given)
+        assert typed.world.names == ["c000", "c001"]
+    assert act("cluster", count=1, gpu_mode="simulated", force=True)["changed"]
+    assert typed.world.names == ["c000"]
+    typed.world.slurm.queue = [FakeJob(id="18", state="PD")]
+    assert act("cluster", state="absent", force=True)["changed"]
+    assert typed.world.names == []

@@ -42,6 +42,7 @@ FAILURES = {
     "half-built images": "half-built-image",
     "the daemon does not run, or not for this user": "engine-unreachable",
     "leftovers after power loss": "leftovers",
+    "a spec that a newer version recorded": "recorded-spec",
 }
 XIDS = {13, 31, 43, 48, 62, 63, 64, 74, 79, 92, 94, 95, 119, 120}
 

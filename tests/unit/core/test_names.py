@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import check_cluster_name, check_node_name, expand, fold, node_name
+from gpuprov.core.names import check_cluster_name, check_node_name, expand, fold, name_cluster, node_name
 
 
 def test_a_node_is_numbered_with_three_digits_at_least() -> None:
@@ -104,3 +104,21 @@ def test_bad_sets_are_refused(text: str) -> None:
 def test_a_set_of_many_ranges_is_bounded_too() -> None:
     with pytest.raises(UsageError, match="not a valid set"):
         expand("a[0-999],b[0-999]")
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("gpuprov cluster up -n 4, or --role plain", "gpuprov cluster up --name mine -n 4, or --role plain"),
+        ("unfinished: gpuprov cluster up", "unfinished: gpuprov cluster up --name mine"),
+        ("gpuprov rm c1; gpuprov cluster up    # again", "gpuprov rm c1; gpuprov cluster up --name mine    # again"),
+        ("gpuprov cluster down", "gpuprov cluster down mine"),
+        ("gpuprov verify c001", "gpuprov verify --cluster mine c001"),
+        ("gpuprov smoke matmul c001", "gpuprov smoke matmul --cluster mine c001"),
+        ("gpuprov start c001", "gpuprov start c001"),
+    ],
+)  # fmt: skip
+def test_commands_name_another_cluster_than_the_default_one(words: str, named: str) -> None:
+    assert name_cluster(words, "mine") == named
+    assert name_cluster(words, "lab") == words
+    assert name_cluster(words, "no\\1 cluster") == words

@@ -97,7 +97,7 @@ def test_the_way_is_chosen_by_what_is_there_and_shown_with_its_reason(
     assert bool(request.devices) == (kind == "raw")
     labels = {LABEL_ACCESS: kind, LABEL_ACCESS_REASON: reason, LABEL_GPUS: made.gpus[0], LABEL_CLUSTER: "lab"}
     node = NodeState(name="c000", status="running", labels=labels)
-    state = ClusterState(name="lab", spec=None, nodes=(node,), others=(), networks=())
+    state = ClusterState(name="lab", recorded=None, nodes=(node,), others=(), networks=())
     found = judge_lease(expect_node(node, state, gpus), Observation(facts={}, seconds=0))
     assert (found.status, found.evidence) == ("pass", f"the node holds {made.gpus[0]}, access by {kind} ({reason})")
     doctor = judge_access(gpus_of(host), offers)

@@ -18,22 +18,26 @@ FULL = ClusterSpec(
 
 @pytest.mark.parametrize("spec", [ClusterSpec(), FULL])
 def test_what_was_recorded_is_read_back(spec: ClusterSpec) -> None:
-    assert load_spec_json(dump_spec(spec)) == spec
+    assert load_spec_json(dump_spec(spec), cluster=spec.name) == spec
 
 
 def test_the_record_is_one_line_with_every_key_and_the_same_each_time() -> None:
     text = dump_spec(FULL)
     assert "\n" not in text
-    assert text == dump_spec(load_spec_json(text))
+    assert text == dump_spec(load_spec_json(text, cluster="mine"))
     assert set(json.loads(text)) == {"version", "name", "engine", "nodes", "gpus", "network", "image", "slurm"}
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "{", "[]", "null", "{}", '{"version":"gpuprov/v2"}', '{"version":"gpuprov/v1","x":1}',
-     '{"version":"gpuprov/v1","nodes":{"count":true}}', "[" * 100_000],
+     '{"version":"gpuprov/v1","nodes":{"count":true}}', "[" * 100_000, dump_spec(FULL),
+     '{"version":"gpuprov/v1","\\ud800\\u001b[31m":1}', json.dumps({f"key{n}": n for n in range(10_000)}),
+     '{"version":"gpuprov/v1","nodes":{"count":' + "9" * 5_000 + "}}"],
 )  # fmt: skip
-def test_another_text_is_refused(text: str) -> None:
+def test_another_text_is_refused_in_a_few_printable_lines(text: str) -> None:
     with pytest.raises(SpecError) as caught:
-        load_spec_json(text)
-    assert caught.value.problems
+        load_spec_json(text, cluster="lab")
+    assert 1 <= len(caught.value.problems) <= 6
+    assert all(line.isascii() and line.isprintable() for line in str(caught.value).splitlines())
+    assert len(str(caught.value)) < 3_000

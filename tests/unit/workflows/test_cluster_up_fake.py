@@ -9,12 +9,21 @@ import pytest
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, SpecError, TimedOut, UsageError
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_SPEC, NetworkState
+from gpuprov.drivers.base import (
+    LABEL_ADDRESS,
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    LABEL_GPUS,
+    LABEL_ORDER,
+    LABEL_SHARING,
+    LABEL_SPEC,
+    NetworkState,
+)
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.spec.models import NetworkSpec, NodesSpec
-from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up, preview_up
 from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
@@ -99,7 +108,8 @@ def test_a_running_job_keeps_its_node(world: World) -> None:
     with pytest.raises(UsageError) as caught:
         world.up(2)
     assert "17" in caught.value.evidence
-    assert "scancel" in caught.value.fix
+    assert "--drain" in caught.value.fix
+    assert "--force" in caught.value.fix
     assert world.engine.dump() == before
     world.slurm.jobs = {"c000": "18"}
     world.up(2)
@@ -142,8 +152,51 @@ def test_a_half_made_node_is_made_again(world: World) -> None:
 def test_nodes_of_create_node_stay_when_the_cluster_shrinks(world: World) -> None:
     world.up(3)
     world.create("web", role="plain")
+    world.create("c003", role="plain")
+    world.create("c007")
+    outcome = world.up(1)
+    assert [line for line in outcome.changed if line.startswith("remove")] == ["remove node c001", "remove node c002"]
+    assert world.names == ["c000", "c003", "c007", "web"]
+    assert "note keep node c007 (from create-node); --prune removes it" in world.reporter.lines
+    assert world.up(1).unchanged
+
+
+def test_nodes_of_create_node_go_when_that_is_asked_for(world: World) -> None:
+    world.up(2)
+    for name in ("web", "c003"):
+        world.create(name, role="plain")
+    spec = world.spec(2)
+    preview = preview_up(world.driver, UpOrder(spec=spec), world.host, reporter=world.reporter)
+    assert preview.changes == ()
+    assert preview.beside == tuple(
+        f"keep node {name} (from create-node); --prune removes it" for name in ("c003", "web")
+    )
+    order = UpOrder(spec=spec, prune=True)
+    preview = preview_up(world.driver, order, world.host, reporter=world.reporter)
+    assert preview.beside == ()
+    assert preview.changes[:2] == ("remove node c003", "remove node web")
+    world.slurm.jobs["c001"] = "7"  # which is none of those that go
+    assert cluster_up(world.driver, order, world.host, reporter=world.reporter).changed == preview.changes
+    assert world.names == ["c000", "c001"]
+
+
+def test_a_node_whose_order_is_damaged_is_still_one_from_create_node(world: World) -> None:
     world.up(1)
-    assert world.names == ["c000", "web"]
+    world.create("c004", role="plain", gpus="2")
+    world.engine.nodes["c004"].labels[LABEL_ORDER] = "{"
+    held = world.engine.nodes["c004"].labels[LABEL_GPUS]
+    world.up(1)
+    assert world.names == ["c000", "c004"]
+    assert world.engine.nodes["c004"].labels[LABEL_GPUS] == held
+
+
+def test_a_node_of_the_spec_with_damaged_labels_gets_what_the_spec_says(world: World) -> None:
+    world.up(2)
+    before = dict(world.engine.nodes["c001"].labels)
+    world.engine.nodes["c001"].labels |= {LABEL_ORDER: "{", LABEL_GPUS: ",,", LABEL_SHARING: "x", LABEL_ADDRESS: "999"}
+    world.up(2)
+    assert {**world.engine.nodes["c001"].labels, LABEL_ORDER: ""} == {**before, LABEL_ORDER: ""}
+    assert world.up(2).unchanged
 
 
 def test_down_leaves_images_and_foreign_things_only(world: World) -> None:

@@ -64,7 +64,7 @@ def test_it_is_listed_as_what_it_is_and_not_counted(world: World) -> None:
     rows = {row.name: row for row in list_rows(world.driver, everything=False)}
     assert set(rows) == {"backup", "c000", "c001"}
     assert rows["backup"].cluster == "(foreign)"
-    assert rows["backup"].health == "a copy of c001; gpuprov leaves it alone"
+    assert rows["backup"].health == "a copy of c001; it is left alone"
     assert rows["backup"].gpus == ()
     assert world.up(2).unchanged
     assert {line for line in world.up(1).changed if "remove" in line} == {"remove node c001"}

@@ -303,3 +303,34 @@ def test_a_cluster_with_nodes_of_any_name_is_as_asked(world: World) -> None:
     for name in ("web", "abc", "db"):
         world.create(name, role="plain")
     assert world.up(2).unchanged
+
+
+def test_a_plane_that_needs_the_first_network_gets_no_node_without_it(world: World) -> None:
+    world.up(2)
+    before = world.engine.dump()
+    with pytest.raises(UsageError, match="c002 cannot be a node of Slurm on the private network alone") as caught:
+        world.create("c002", network="private")
+    assert world.engine.dump() == before
+    assert caught.value.fix == "omit --network, or use --role plain"
+    assert world.create("c002", network="private", role="plain").changed[0].startswith("created node c002 10.0.5.3 ")
+    assert world.create("c003", network="nat").changed
+    assert world.up(2).unchanged
+
+
+def test_slurm_whose_controller_was_removed(world: World) -> None:
+    world.up(2)
+    del world.engine.nodes["c000"]
+    with pytest.raises(UsageError, match="cluster lab has Slurm nodes, but no controller") as caught:
+        world.create("c002")
+    assert caught.value.fix == "gpuprov cluster up"
+    world.up(2)
+    world.create("c002")
+    assert "NodeName=c002" in world.file("c000", "/etc/slurm/slurm.conf")
+
+
+def test_a_controller_whose_role_was_changed_is_said(world: World) -> None:
+    world.up(2)
+    world.engine.nodes["c000"].labels[LABEL_ROLE] = "plain"
+    with pytest.raises(UsageError, match="no controller") as caught:
+        world.up(2)
+    assert caught.value.fix == "gpuprov rm c000; gpuprov cluster up"

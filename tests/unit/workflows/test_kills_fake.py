@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import TimedOut
+from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.clone_node import CloneOrder, clone_node
@@ -62,6 +63,12 @@ def stopped(world: World) -> None:
     world.create("web", role="plain")
 
 
+def with_job(world: World) -> None:
+    """A batch job on a node."""
+    world.up(2)
+    world.slurm.jobs["c001"] = "17"
+
+
 STORIES = {
     "cluster up": Story(before=nothing, verb=lambda world: world.up(2)),
     "cluster up, growing": Story(before=lambda world: world.up(1), verb=lambda world: world.up(2)),
@@ -76,6 +83,16 @@ STORIES = {
     "rm": Story(
         before=lambda world: world.up(2),
         verb=lambda world: remove_nodes.remove_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
+    ),
+    "rm --force": Story(
+        before=with_job,
+        verb=lambda world: remove_nodes.remove_nodes(
+            world.driver, ["c001"], world.host, reporter=world.reporter, policy=JobsPolicy(force=True)
+        ),
+    ),
+    "stop": Story(
+        before=lambda world: world.up(2),
+        verb=lambda world: start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "start": Story(
         before=stopped,
@@ -97,12 +114,15 @@ def look(world: World) -> dict[str, Any]:
                 f"the daemons of {name} have read another file"
             )
     assert len(keys) <= 1
+    dump["drains"] = {name: drain for name, drain in world.slurm.drains.items() if name in dump["nodes"]}
     return dump
 
 
 def begin(world: World, story: Story) -> None:
     world.empty()
     world.slurm.read.clear()
+    world.slurm.drains.clear()
+    world.slurm.down.clear()
     world.engine.faults.clear()
     story.before(world)
     world.engine.faults.clear()
@@ -115,6 +135,7 @@ def kill(world: World, story: Story, step: int) -> tuple[str, str] | None:
     try:
         story.verb(world)
     except Killed:
+        world.slurm.forget_runs()
         return world.engine.faults.passed[step - 1]
     finally:
         world.engine.faults.clear()

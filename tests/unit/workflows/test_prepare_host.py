@@ -4,19 +4,24 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
-from gpuprov.host.local import LocalHost
+from gpuprov.core.units import GIB
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
-from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host, variables_for
+from gpuprov.workflows.prepare_host import HostOrder, describe_storage, prepare_host, undo_host, variables_for
+from tests.fakes.doors import door_of
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeEngine
+from tests.fakes.host import FakeHost
 
 if TYPE_CHECKING:
-    from gpuprov.spec.models import Engine
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import Engine, GpuMode
 
 ORDER = HostOrder(roles_path=Path("/roles"), pool_size_gib=12, bridges=("br7",), variables=(("host_lxd_dir", "/x"),))
 
@@ -42,14 +47,28 @@ class Notes(Silent):
         self.notes.append(text)
 
 
+def no_gpus(_mode: GpuMode) -> HostGpus:
+    raise AssertionError("nobody asks for GPUs here")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    doors = []
+    for name in ("lxd", "docker"):
+        driver = FakeDriver(FakeEngine())
+        driver.name = name
+        doors.append(door_of(driver))
+    return FakeHost(folder=tmp_path, observe=no_gpus, engines=tuple(doors))
+
+
 @pytest.fixture(autouse=True)
 def _root(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
 
 
-def test_prepare_applies_the_role_to_this_machine() -> None:
+def test_prepare_applies_the_role_to_this_machine(host: FakeHost) -> None:
     plays = Plays(changed=("host: Install packages",))
-    outcome = prepare_host(ORDER, LocalHost(), reporter=Silent(), run=plays)
+    outcome = prepare_host(ORDER, host, reporter=Silent(), run=plays)
     assert outcome.changed == ("Install packages",)
     assert [phase.name for phase in outcome.phases] == ["host prepare"]
     (play,) = plays.seen
@@ -64,27 +83,53 @@ def test_prepare_applies_the_role_to_this_machine() -> None:
     assert [target.engine for target in play.targets] == [None]
 
 
-def test_nothing_to_do_is_an_unchanged_outcome() -> None:
-    assert prepare_host(ORDER, LocalHost(), reporter=Silent(), run=Plays()).unchanged
+def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:
+    assert prepare_host(ORDER, host, reporter=Silent(), run=Plays()).unchanged
 
 
-def test_undo_says_that_packages_stay_and_how_to_remove_them() -> None:
+@pytest.mark.parametrize(
+    ("engine", "changed", "says"),
+    [
+        ({}, True, "nodes are put on memory, 12.0 GiB free"),
+        ({}, False, ""),
+        ({"free_bytes": None}, True, ""),
+        ({"copy_on_write": False}, False, "host prepare --pool-size 30"),
+    ],
+)
+def test_what_nodes_are_put_on_is_told_where_it_is_new_or_slow(
+    host: FakeHost, engine: dict[str, Any], changed: bool, says: str
+) -> None:
+    facts = replace(host.open("lxd").facts(), free_bytes=12 * GIB)
+    note = describe_storage(replace(facts, **engine), changed=changed)
+    assert bool(note) == bool(says)
+    assert says in note
+
+
+def test_without_a_size_the_role_chooses_one(host: FakeHost) -> None:
+    plays = Plays()
+    prepare_host(replace(ORDER, pool_size_gib=None), host, reporter=Silent(), run=plays)
+    assert plays.seen[0].roles[0].variables["host_pool_size_gib"] == 0
+
+
+def test_undo_says_that_packages_stay_and_how_to_remove_them(host: FakeHost) -> None:
     plays, notes = Plays(), Notes()
-    undo_host(ORDER, LocalHost(), reporter=notes, run=plays)
+    undo_host(ORDER, host, reporter=notes, run=plays)
     assert plays.seen[0].roles[0].tasks == "undo"
     assert "apt-get remove lxd" in "\n".join(notes.notes)
 
 
 @pytest.mark.parametrize("verb", ["prepare", "undo"])
-def test_without_root_it_names_the_command_with_sudo(verb: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_root_it_names_the_command_with_sudo(
+    host: FakeHost, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(sys, "argv", ["/opt/venv/bin/gpuprov", "host", verb])
     plays = Plays()
     with pytest.raises(HostNotReady, match="needs root") as caught:
-        (prepare_host if verb == "prepare" else undo_host)(ORDER, LocalHost(), reporter=Silent(), run=plays)
+        (prepare_host if verb == "prepare" else undo_host)(ORDER, host, reporter=Silent(), run=plays)
     assert caught.value.fix == f"sudo /opt/venv/bin/gpuprov host {verb}"
     with pytest.raises(HostNotReady, match="needs root") as caught:
-        undo_host(replace(ORDER, engine="docker"), LocalHost(), reporter=Silent(), run=plays)
+        undo_host(replace(ORDER, engine="docker"), host, reporter=Silent(), run=plays)
     assert caught.value.fix.endswith("gpuprov host undo --engine docker")
     assert plays.seen == []
 
@@ -95,20 +140,20 @@ def failure(folder: Path, task: str, message: str) -> TaskFailed:
     return TaskFailed(event, folder=folder)
 
 
-def test_a_requirement_that_does_not_hold_is_about_the_host(tmp_path: Path) -> None:
+def test_a_requirement_that_does_not_hold_is_about_the_host(host: FakeHost, tmp_path: Path) -> None:
     message = "/var: 3 GiB free, 14 GiB needed\nfix: make room"
     plays = Plays(failure=failure(tmp_path / "play", "Require enough disk space for the pool", message))
     with pytest.raises(HostNotReady, match="requirement not met: enough disk space for the pool") as caught:
-        prepare_host(ORDER, LocalHost(), reporter=Silent(), run=plays)
+        prepare_host(ORDER, host, reporter=Silent(), run=plays)
     assert caught.value.evidence == "/var: 3 GiB free, 14 GiB needed"
     assert caught.value.fix == "make room"
     assert not (tmp_path / "play").exists()
 
 
-def test_a_task_that_failed_keeps_its_log(tmp_path: Path) -> None:
+def test_a_task_that_failed_keeps_its_log(host: FakeHost, tmp_path: Path) -> None:
     plays = Plays(failure=failure(tmp_path / "play", "Install packages", "no mirror"))
     with pytest.raises(TaskFailed, match="Install packages") as caught:
-        prepare_host(ORDER, LocalHost(), reporter=Silent(), run=plays)
+        prepare_host(ORDER, host, reporter=Silent(), run=plays)
     assert "no mirror" in caught.value.evidence
     assert (tmp_path / "play").exists()
 

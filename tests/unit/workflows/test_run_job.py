@@ -26,7 +26,7 @@ from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeNode
 from tests.fakes.faults import Killed
 from tests.fakes.host import FakeHost
-from tests.fakes.world import said
+from tests.fakes.slurm import said
 
 if TYPE_CHECKING:
     from pathlib import Path

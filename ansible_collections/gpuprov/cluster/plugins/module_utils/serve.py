@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 ENGINE: dict[str, Any] = {"type": "str", "choices": ["lxd", "incus", "docker"]}
 ROLE: dict[str, Any] = {"type": "str", "choices": ["plain", "slurm"]}
+FORCE: dict[str, Any] = {"type": "bool", "default": False}
 GPU_MODE: dict[str, Any] = {"type": "str", "choices": ["auto", "real", "simulated"]}
 NO_GPUPROV = """gpuprov is not installed for the Python that runs this module
 evidence: {python}: {error}

@@ -44,9 +44,16 @@ options:
             - The module fails where a check fails.
         type: bool
         default: false
+    prune:
+        description:
+            - Whether to also remove nodes that the spec does not have and that M(gpuprov.cluster.node),
+              C(gpuprov create-node) or C(gpuprov clone) added. They stay by default.
+        type: bool
+        default: false
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
     - gpuprov.cluster.gpuprov.gpu_mode
+    - gpuprov.cluster.gpuprov.force
     - gpuprov.cluster.gpuprov.changes
 seealso:
     - module: gpuprov.cluster.node
@@ -92,6 +99,7 @@ from typing import Any
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
+    FORCE,
     GPU_MODE,
     ROLE,
     Listener,
@@ -111,7 +119,9 @@ ARGUMENTS: dict[str, Any] = {
     "sharing": {"type": "str", "choices": ["shared", "exclusive"]},
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
+    "force": FORCE,
     "verify": {"type": "bool", "default": False},
+    "prune": {"type": "bool", "default": False},
 }
 
 
@@ -121,12 +131,15 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.cluster_order import ClusterOrder, resolve_engine
+    from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.workflows.ensure_cluster import ensure_cluster
 
     wanted = module.params
     order = ClusterOrder(
         file=Path(wanted["file"]) if wanted["file"] else None,
-        **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode", "verify")},
+        policy=JobsPolicy(force=wanted["force"]),
+        **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode")},
+        **{key: wanted[key] for key in ("verify", "prune")},
     )
     host = LocalHost()
     listener = Listener(module)

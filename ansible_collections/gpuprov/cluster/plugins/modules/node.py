@@ -65,6 +65,7 @@ options:
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
     - gpuprov.cluster.gpuprov.gpu_mode
+    - gpuprov.cluster.gpuprov.force
     - gpuprov.cluster.gpuprov.changes
 seealso:
     - module: gpuprov.cluster.cluster
@@ -118,6 +119,7 @@ from typing import Any
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
+    FORCE,
     GPU_MODE,
     ROLE,
     Listener,
@@ -140,6 +142,7 @@ ARGUMENTS: dict[str, Any] = {
     "privileged": {"type": "bool", "default": False},
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
+    "force": FORCE,
 }
 
 
@@ -151,6 +154,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.core.names import check_cluster_name
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
+    from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.spec.mounts import parse_mount
     from gpuprov.workflows.ensure_node import ensure_node
 
@@ -180,7 +184,13 @@ def act(module: Module) -> dict[str, Any]:
             else engine_of_cluster(cluster, host.engines, creates=creates, reporter=listener)
         ),
         lambda driver, host: ensure_node(
-            driver, order, wanted["state"], host, reporter=listener, check=module.check_mode
+            driver,
+            order,
+            wanted["state"],
+            host,
+            reporter=listener,
+            check=module.check_mode,
+            policy=JobsPolicy(force=wanted["force"]),
         ),
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask

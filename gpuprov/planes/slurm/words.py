@@ -1,0 +1,124 @@
+"""What Slurm says of nodes and jobs, read from its commands: pure functions, but for whether a process still lives."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from gpuprov.core.process import describe_owner, is_gone
+from gpuprov.planes.base import Job
+
+FORMAT = "%N %T %u %E"
+HELD = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
+STOPPED = "stopped by gpuprov"  # for a node that is away; Slurm takes it back when it registers
+STARTED = "running,completing,configuring,suspended,stopped,resizing,signaling,stage_out"
+WAITING = "pending"
+# Of `squeue --Format`: columns of a fixed width, so that no user's name for a job can be taken for another column.
+_COLUMNS = (
+    ("JobArrayID", 32),
+    ("StateCompact", 4),
+    ("BatchFlag", 2),
+    ("AllocNodes", 64),  # the host on which it was submitted
+    ("UserName", 32),
+    ("NodeList", 160),
+    ("Name", 40),
+)
+COLUMNS = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
+_INTERACTIVE = "0"
+_COMPLETING = "CG"
+_STEPS = "slurmstepd: ["
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeWord:
+    """A node, as the controller sees it.
+
+    Attributes:
+        state: Slurm's word, such as `idle` or `down*`.
+        user: Who has set the reason.
+        reason: Why it is not in service; `none` where it is.
+    """
+
+    state: str
+    user: str
+    reason: str
+
+    @property
+    def drained(self) -> bool:
+        """Whether no new jobs start on it."""
+        return "drain" in self.state
+
+    @property
+    def own(self) -> bool:
+        """Whether this process drained it."""
+        return self._holder == describe_owner(os.getpid())
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether a process drained it that was killed."""
+        return bool(self._holder) and is_gone(self._holder)
+
+    @property
+    def kept(self) -> bool:
+        """Whether somebody drained it: an administrator, or another run of gpuprov; not Slurm itself."""
+        return self.drained and self.user != "slurm" and not (self.own or self.abandoned)
+
+    @property
+    def _holder(self) -> str:
+        """The process of gpuprov that drained it; empty if none did."""
+        return self.reason.removeprefix(HELD) if self.drained and self.reason.startswith(HELD) else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedJob:
+    """A job, and from where it was submitted.
+
+    Attributes:
+        client: The host on which its srun or salloc runs, without which it ends; empty for a batch job.
+    """
+
+    job: Job
+    client: str
+
+
+def parse_words(text: str) -> dict[str, NodeWord]:
+    """Nodes by name, from `sinfo -N -o FORMAT`; of what somebody wrote over several lines, the first one."""
+    lines = [line.split(maxsplit=3) for line in text.splitlines()]
+    parts = [[*line, ""] for line in lines if len(line) >= 3]  # noqa: PLR2004 - a name, a state and a user
+    words: dict[str, NodeWord] = {}
+    for name, state, user, reason, *_ in parts:
+        words.setdefault(name, NodeWord(state=state, user=user, reason=reason))
+    return words
+
+
+def hold_reason() -> str:
+    """Why this process drains nodes."""
+    return f"{HELD}{describe_owner(os.getpid())}"
+
+
+def parse_jobs(text: str) -> tuple[QueuedJob, ...]:
+    """Jobs from `squeue --Format COLUMNS`; the rest of a name that has line breaks is skipped."""
+    entries = []
+    for line in text.splitlines():
+        values, start = {}, 0
+        for name, width in _COLUMNS:
+            values[name] = line[start : start + width].strip()
+            start += width
+        if not line[:1].isdecimal() or not values["StateCompact"].isalpha():
+            continue
+        job = Job(
+            id=values["JobArrayID"],
+            user=values["UserName"] or "?",
+            name=values["Name"],
+            place=values["NodeList"],
+            ending=values["StateCompact"] == _COMPLETING,
+        )
+        client = values["AllocNodes"] if values["BatchFlag"] == _INTERACTIVE else ""
+        entries.append(QueuedJob(job=job, client=client))
+    return tuple(entries)
+
+
+def parse_steps(text: str, node: str) -> tuple[Job, ...]:
+    """Jobs from the command lines of a node's slurmstepd processes: `slurmstepd: [17.batch]`."""
+    ids = {line.partition(_STEPS)[2].partition(".")[0] for line in text.splitlines() if _STEPS in line}
+    return tuple(Job(id=number, place=node) for number in sorted(ids) if number.isdecimal())

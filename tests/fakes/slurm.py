@@ -1,0 +1,192 @@
+"""A Slurm in memory, as the commands in nodes show it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gpuprov.core.names import expand
+from gpuprov.drivers.base import ExecResult
+from gpuprov.planes.slurm.words import FORMAT, HELD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fakes.engine import Command, FakeEngine, FakeNode
+
+CONF = "/etc/slurm/slurm.conf"
+_STATES = {"PD": "pending", "R": "running", "CG": "completing"}
+
+
+@dataclass(kw_only=True)
+class FakeJob:
+    """A job; `client` is the host of its srun, and a job that has one is no batch job."""
+
+    id: str
+    nodes: str = ""
+    state: str = "R"
+    user: str = "alice"
+    name: str = "train"
+    client: str = ""
+
+
+@dataclass(kw_only=True)
+class Drain:
+    """That no jobs start on a node, by whom and why; `down` is kept apart."""
+
+    reason: str
+    user: str = "root"
+
+
+class SlurmInNodes:
+    """What a node's commands say: checksums of its files, and a Slurm that knows the nodes of its configuration.
+
+    Attributes:
+        jobs: By node, the number of a job that runs there; a short way to say `queue`.
+        queue: All jobs.
+        drains: By node, why it is drained.
+        down: Nodes that somebody marked DOWN, until their daemon registers.
+        unregistered: How many updates are refused, as while nodes have not registered with a new controller.
+        silent: Nodes whose slurmd does not respond.
+        broken: Whether the controller does not respond.
+        on_drain: Called with the nodes that are being drained, once they are.
+    """
+
+    def __init__(self, engine: FakeEngine) -> None:
+        self.jobs: dict[str, str] = {}
+        self.queue: list[FakeJob] = []
+        self.drains: dict[str, Drain] = {}
+        self.down: set[str] = set()
+        self.silent: set[str] = set()
+        self.broken = False
+        self.unregistered = 0
+        self.on_drain: Callable[[tuple[str, ...]], object] = lambda _names: None
+        self.on_look: Callable[[], object] = lambda: None
+        self.cancelled: list[str] = []
+        self.restarted: list[tuple[str, str]] = []
+        self.read: dict[str, bytes] = {}  # the configuration that the daemons of a node have read
+        self._engine = engine
+
+    def __call__(self, command: Command) -> ExecResult:
+        argv = command.argv
+        if argv[:2] == ("sh", "-c"):
+            return self._shell(command)
+        if argv[:2] == ("systemctl", "restart"):
+            self.restarted.append((command.node.name, argv[2]))
+            self.broken = self.broken and argv[2] != "slurmctld"
+            self.start(command.node)
+            return said("")
+        commands = {"sinfo": self._sinfo, "squeue": self._squeue, "scontrol": self._scontrol, "scancel": self._scancel}
+        if argv[0] not in commands:
+            return said(f"{argv[0]}: not found", exit_code=127)
+        if self.broken:
+            return ExecResult(exit_code=1, stdout="", stderr=f"{argv[0]}: Unable to contact slurm controller\n")
+        return commands[argv[0]](command)
+
+    def forget_runs(self) -> None:
+        """The processes of gpuprov that drained nodes are gone."""
+        for drain in self.drains.values():
+            if drain.reason.startswith(HELD):
+                drain.reason = f"{drain.reason.rpartition(' ')[0]} 0"  # such a process began at another time
+
+    def start(self, node: FakeNode) -> None:
+        """The daemons of a node start: they read what is there now, and register."""
+        self.down.discard(node.name)
+        if CONF in node.files:
+            self.read[node.name] = node.files[CONF].content
+        if "/etc/slurm/controller" in node.files:
+            known = self._configured(node.name)
+            self.drains = {name: drain for name, drain in self.drains.items() if name in known}
+
+    def _shell(self, command: Command) -> ExecResult:
+        argv = command.argv
+        if argv[2].startswith("sha256sum"):
+            present = [(path, command.node.files.get(path)) for path in argv[4:]]
+            sums = [f"{hashlib.sha256(file.content).hexdigest()}  {path}" for path, file in present if file]
+            sums += [f"{file.mode:o} {file.uid}:{file.gid} {path}" for path, file in present if file]
+            return said("\n".join(sums), exit_code=int(len(sums) < 2 * len(present)))
+        if "sinfo" in argv[2]:
+            return said("", exit_code=1) if self.broken else self._sinfo(command)
+        if "slurmstepd" in argv[2]:
+            here = [job.id for job in self._all() if job.nodes and command.node.name in expand(job.nodes)]
+            return said("\n".join(f"slurmstepd: [{number}.batch] " for number in here))
+        return said("")
+
+    def _configured(self, name: str) -> list[str]:
+        return re.findall(r"^NodeName=(\S+)", self.read.get(name, b"").decode(), re.MULTILINE)
+
+    def _all(self) -> list[FakeJob]:
+        return [*self.queue, *(FakeJob(id=number, nodes=name) for name, number in self.jobs.items())]
+
+    def _sinfo(self, command: Command) -> ExecResult:
+        lines = []
+        for name in self._configured(command.node.name):
+            drain = self.drains.get(name, Drain(reason="none", user="Unknown"))
+            lines.append(FORMAT.replace("%N", name).replace("%T", self._state(command, name)))
+            lines[-1] = lines[-1].replace("%u", drain.user).replace("%E", drain.reason)
+        return said("\n".join(lines))
+
+    def _state(self, command: Command, name: str) -> str:
+        node = self._engine.nodes.get(name)
+        away = node is None or node.status != "running" or name in self.silent
+        if name in self.drains:
+            return "drained*" if away else "drained"
+        if away or name in self.down:
+            return "down*" if away else "down"
+        return "idle" if self.read.get(name) == self.read[command.node.name] else "inval"
+
+    def _squeue(self, command: Command) -> ExecResult:
+        self.on_look()
+        states = command.argv[command.argv.index("-t") + 1].split(",")
+        lines = [
+            f"{job.id:32}{job.state:4}{'0' if job.client else '1':2}{job.client or 'c000':64}"
+            f"{job.user:32}{job.nodes:160}{job.name[:40]:40}"
+            for job in self._all()
+            if _STATES[job.state] in states
+        ]
+        return said("\n".join(lines))
+
+    def _scontrol(self, command: Command) -> ExecResult:
+        values = dict(word.split("=", 1) for word in command.argv[2:])
+        names = tuple(values["nodename"].split(","))
+        if not set(names) <= set(self._configured(command.node.name)):
+            return ExecResult(exit_code=1, stdout="", stderr="slurm_update error: Invalid node name specified\n")
+        if values["state"] == "drain":
+            self.drains |= {name: Drain(reason=values["reason"]) for name in names}
+            self.on_drain(names)
+        elif values["state"] == "down":
+            self.down |= set(names)
+            for name in set(names) & set(self.drains):
+                self.drains[name].reason = values["reason"]
+            self._end_on(names)
+        elif self.unregistered:
+            self.unregistered -= 1
+            return ExecResult(exit_code=1, stdout="", stderr="slurm_update error: Invalid node state specified\n")
+        else:
+            assert values["state"] in ("resume", "undrain")
+            for name in names:
+                self.drains.pop(name, None)
+            self.down -= set(names) if values["state"] == "resume" else set()
+        return said("")
+
+    def _end_on(self, names: tuple[str, ...]) -> None:
+        """As Slurm does it: batch jobs are queued again, the others end."""
+        ended = [job for job in self._all() if job.nodes and set(expand(job.nodes)) & set(names)]
+        self.jobs = {name: number for name, number in self.jobs.items() if number not in [job.id for job in ended]}
+        self.queue = [job for job in self.queue if job not in ended]
+        again = [FakeJob(id=job.id, user=job.user, name=job.name, state="PD") for job in ended if not job.client]
+        self.queue += again
+
+    def _scancel(self, command: Command) -> ExecResult:
+        gone = command.argv[1:]
+        self.cancelled += gone
+        self.queue = [job for job in self.queue if job.id not in gone]
+        self.jobs = {name: number for name, number in self.jobs.items() if number not in gone}
+        return said("")
+
+
+def said(text: str, *, exit_code: int = 0) -> ExecResult:
+    """What a command prints."""
+    return ExecResult(exit_code=exit_code, stdout=f"{text}\n" if text else "", stderr="")

@@ -1,0 +1,131 @@
+"""The commands in the words of a fix, and every fix in the source."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.root import root
+from gpuprov.cli.session import Session
+from gpuprov.cli.verbs import VERBS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SOURCE = Path(__file__).parents[1] / "gpuprov"
+WORDS = {name.split()[0] for name, verb in VERBS.items() if verb.module}
+# What follows the program's name where no command is meant
+PROSE = frozenset("again and did has images images: is label lacks needs network run sets there ...".split())  # noqa: SIM905
+_ENDS = r",|;|\)| \(|\n| +#| && | \|\| | \| |: |`"
+_NO_ARTICLE = r"(?<![\w./-])(?<!\ba )(?<!\bA )(?<!no )(?<!the )(?<!not )"
+_COMMAND = re.compile(rf"""{_NO_ARTICLE}gpuprov ((?:'[^']*'|"[^"]*"|(?!{_ENDS}).)+)""")
+# What stands for a word that the reader knows
+READERS = {"NODE": "c001", "NAME": "web", "NEW": "copy", "CLUSTER": "lab", "PLAYBOOK": "site.yml", "PORT": "8080"}
+# What may stand for an expression of the source; `c001` for any other
+_SAMPLES = {
+    **dict.fromkeys(("kernel", "order.kernel", "self.kernel"), "matmul"),
+    **dict.fromkeys(("engine", "engines[-1]", "door.name", "holder.engine", "driver.name"), "lxd"),
+    **dict.fromkeys(("owner", "spec.name", "state.name", "cluster", "report.cluster"), "lab"),
+    **dict.fromkeys(("__version__", "version", "machine or name", "xid"), "79"),
+    **dict.fromkeys(("GOOD_POOL_GIB", "exposure.host_port", "exposure.node_port"), "79"),
+    "again": "expose c001 8080",
+    "self._kind": "bundle",
+    "instead": "--level full",
+    "near[0]": "keys",
+    "'' if recorded else ' -n 4'": " -n 4",
+    "f'gpuprov rm {controller}; ' if role else ''": "gpuprov rm c001; ",
+}
+_EXPRESSION = re.compile(r"\{((?:[^{}]|\{[^{}]*\})*)\}")
+
+
+def commands(fix: str) -> list[list[str]]:
+    """The commands of ours in a fix, without the program's name; raises where it is not followed by a verb."""
+    found = []
+    for match in _COMMAND.finditer(fix):
+        argv = [READERS.get(word, word) for word in shlex.split(match[1].rstrip(". "))]
+        if not argv or argv[0] in PROSE or argv[0][0].isdigit():
+            continue
+        if argv[0] not in WORDS:
+            raise ValueError(f"{argv[0]!r} is no verb: {fix}")
+        found.append(argv)
+    return found
+
+
+def parse(argv: list[str]) -> None:
+    """What the command line makes of it; raises where a verb or an option is unknown, or a word too many."""
+    command: click.Command | None = root()
+    context = click.Context(root())
+    while isinstance(command, click.Group):
+        command, argv = command.get_command(context, argv[0]), argv[1:]
+    assert command is not None
+    if "--help" not in argv:
+        command.make_context("gpuprov", list(argv), obj=Session())
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the source that suggests something.
+
+    Attributes:
+        file: Below gpuprov/.
+        text: The words, with `{expression}` where they are only known later.
+    """
+
+    file: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.text}"
+
+    @property
+    def sample(self) -> str:
+        """The words as somebody may see them."""
+        if self.file == "cli/next_steps.py":
+            return self.text.replace("{name}", " lab").replace("{first}", "c001")
+        return _EXPRESSION.sub(lambda found: _SAMPLES.get(found[1], "c001"), self.text)
+
+    def covers(self, fix: str) -> bool:
+        """Whether a fix that was shown can have come from here."""
+        parts = _EXPRESSION.split(self.text)[::2]
+        return re.search(".*".join(map(re.escape, parts)), fix, re.DOTALL) is not None
+
+
+@cache
+def find_sites() -> tuple[Site, ...]:
+    """Those of the source and of the catalogue."""
+    return tuple(_find_sites())
+
+
+def _find_sites() -> Iterator[Site]:
+    """Every text outside of comments and docstrings in which the program is named, and the catalogue's fixes."""
+    for path in sorted(SOURCE.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
+        inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in said | inner:
+                text = _text(node)
+                if "gpuprov " in text:
+                    yield Site(str(path.relative_to(SOURCE)), text)
+    for name, entry in json.loads((SOURCE / "core/catalogue.json").read_text(encoding="utf-8")).items():
+        for situation, text in {"": entry["fix"], **entry.get("fixes", {})}.items():
+            if "gpuprov " in text:
+                yield Site(f"core/catalogue.json: {name}{f'/{situation}' if situation else ''}", text)
+
+
+def _text(node: ast.Constant | ast.JoinedStr) -> str:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    parts = (
+        str(part.value) if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"  # type: ignore[attr-defined]
+        for part in node.values
+    )
+    return "".join(parts)

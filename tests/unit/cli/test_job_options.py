@@ -1,0 +1,116 @@
+"""`--drain`, `--force` and `--yes`: what is typed, and what is asked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.cli.session import Session
+from gpuprov.core.outcome import Outcome
+from gpuprov.planes.leaving import JobsPolicy
+from tests.fakes.slurm import FakeJob
+
+if TYPE_CHECKING:
+    from tests.unit.cli.conftest import Typed
+
+
+@pytest.fixture
+def busy(typed: Typed) -> Typed:
+    """Two nodes; a job runs on one of them, another waits."""
+    typed.world.up(2)
+    typed.world.slurm.queue = [FakeJob(id="17", nodes="c001"), FakeJob(id="18", state="PD")]
+    return typed
+
+
+@pytest.mark.parametrize(
+    ("options", "policy"),
+    [
+        ([], JobsPolicy()),
+        (["--force"], JobsPolicy(force=True)),
+        (["--drain"], JobsPolicy(drain_s=3600.0)),
+        (["--drain", "10m"], JobsPolicy(drain_s=600.0)),
+        (["--drain=90", "--force"], JobsPolicy(force=True, drain_s=90.0)),
+    ],
+)
+def test_the_policy_is_what_was_typed(
+    busy: Typed,
+    options: list[str],
+    policy: JobsPolicy,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    heard: list[JobsPolicy] = []
+
+    def stop(*_: object, policy: JobsPolicy, **__: object) -> object:
+        heard.append(policy)
+        return Outcome()
+
+    monkeypatch.setattr("gpuprov.workflows.start_stop.stop_nodes", stop)
+    busy(["stop", "c001", *options], capsys)
+    assert [(one.force, one.drain_s) for one in heard] == [(policy.force, policy.drain_s)]
+
+
+@pytest.mark.parametrize("given", [["--drain", "c001"], ["--drain=0"], ["--drain=9000h"], ["--drain="]])
+def test_a_time_that_is_none_is_refused(busy: Typed, given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stop", *given, "c001"][: 2 + len(given)], host=busy.world.host) == 2
+    said = capsys.readouterr().err
+    assert "is not a valid duration" in said or "c001" in said
+    assert busy.world.engine.nodes["c001"].status == "running"
+
+
+@pytest.mark.parametrize("verb", [["rm", "c001"], ["stop", "c001"], ["cluster", "up", "-n", "1"], ["cluster", "down"]])
+def test_without_options_the_job_is_named_and_both_ways_out(
+    busy: Typed, verb: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = busy.world.engine.dump()
+    busy([*verb, "--gpu-mode", "simulated"] if "up" in verb else verb, capsys, codes=(2,))
+    assert main(verb if "up" not in verb else [*verb, "--gpu-mode", "simulated"], host=busy.world.host) == 2
+    said = capsys.readouterr().err
+    assert "job 17 of alice (train) on c001" in said
+    assert "--drain" in said
+    assert "--force" in said
+    assert busy.world.engine.dump() == before
+
+
+@pytest.mark.parametrize("option", ["--yes", "--force"])
+def test_cluster_down_needs_a_word_where_nobody_can_be_asked(
+    busy: Typed, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    busy(["cluster", "down"], capsys, codes=(2,))
+    assert busy.world.names == ["c000", "c001"]
+    busy(["cluster", "down", option], capsys)
+    assert busy.world.names == []
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_cluster_down_asks_on_a_terminal(
+    busy: Typed, *, answer: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Session, "interactive", True)
+    asked: list[str] = []
+
+    def confirm(question: str, *, err: bool) -> bool:
+        assert err, "stdout is the result's"
+        asked.append(question)
+        return answer
+
+    monkeypatch.setattr("click.confirm", confirm)
+    code = main(["cluster", "down"], host=busy.world.host)
+    (question,) = asked
+    assert "job 17 of alice (train) on c001, job 18 of alice (train) waiting" in question
+    assert question.endswith("Remove the cluster lab?")
+    assert (code, busy.world.names) == ((0, []) if answer else (2, ["c000", "c001"]))
+    assert answer or busy.world.slurm.drains == {}
+    capsys.readouterr()
+
+
+def test_nobody_is_asked_where_no_job_would_end(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed.world.up(2)
+    monkeypatch.setattr(Session, "interactive", True)
+    monkeypatch.setattr("click.confirm", lambda *_, **__: pytest.fail("asked"))
+    typed(["cluster", "down"], capsys)
+    assert typed.world.names == []

@@ -1,0 +1,92 @@
+"""What Slurm's commands print, also what somebody wrote in order to be read wrongly."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from gpuprov.core.process import describe_owner
+from gpuprov.planes.base import Job
+from gpuprov.planes.slurm.jobs import ends_with
+from gpuprov.planes.slurm.words import HELD, NodeWord, QueuedJob, hold_reason, parse_jobs, parse_steps, parse_words
+
+GONE = f"{HELD}{describe_owner(os.getpid()).rpartition(' ')[0]} 1"
+ELSEWHERE = f"{HELD}another-host boot pid:[1] 7 1"
+
+
+def line(number: str = "17", state: str = "R", *, batch: str = "1", nodes: str = "c001", name: str = "train") -> str:
+    return f"{number:32}{state:4}{batch:2}{'c000':64}{'alice':32}{nodes:160}{name[:40]:40}"
+
+
+def test_nodes_with_their_reasons() -> None:
+    words = parse_words("c000 idle Unknown none\nc001 drained* root the fan is loud\nc002 down slurm\nmore lines\n")
+    assert words["c000"] == NodeWord(state="idle", user="Unknown", reason="none")
+    assert words["c001"].reason == "the fan is loud"
+    assert words["c002"].reason == ""
+    assert "more" not in words
+
+
+@pytest.mark.parametrize(
+    ("state", "user", "reason", "own", "abandoned", "kept"),
+    [
+        ("idle", "Unknown", "none", False, False, False),
+        ("drained", "root", hold_reason(), True, False, False),
+        ("draining*", "root", GONE, False, True, False),
+        ("drained", "root", ELSEWHERE, False, False, True),
+        ("down*", "root", GONE, False, False, False),
+        ("drained", "carol", "the fan is loud", False, False, True),
+        ("drained", "slurm", "gres/gpu count reported lower than configured (0 < 1)", False, False, False),
+        ("drained", "root", "gpuprov", False, False, True),
+    ],
+    ids=["idle", "own", "killed", "elsewhere", "down", "administrator", "slurm", "other words"],
+)
+def test_who_drained_a_node(state: str, user: str, reason: str, own: bool, abandoned: bool, kept: bool) -> None:
+    word = NodeWord(state=state, user=user, reason=reason)
+    assert (word.own, word.abandoned, word.kept) == (own, abandoned, kept)
+
+
+def test_jobs_whatever_they_are_called() -> None:
+    text = "\n".join(
+        (
+            line(name="one two|three"),
+            line("18_4", "CG", batch="0", name="forged\n99                  R   0"),
+            line("19_[1-50]", "PD", nodes=""),
+            line("", "R"),
+        )
+    )
+    entries = parse_jobs(text)
+    assert [entry.job.id for entry in entries] == ["17", "18_4", "19_[1-50]"]
+    assert [entry.client for entry in entries] == ["", "c000", ""]
+    assert [entry.job.ending for entry in entries] == [False, True, False]
+    assert entries[0].job.name == "one two|three"
+    assert str(entries[2].job) == "19_[1-50] of alice (train) waiting"
+
+
+def test_a_name_with_line_breaks_hides_no_job() -> None:
+    forged = "x\n" + " " * 300
+    entries = parse_jobs(line(name=forged) + "\n" + line("18"))
+    assert [entry.job.id for entry in entries] == ["17", "18"]
+
+
+@pytest.mark.parametrize(
+    ("place", "client", "ends"),
+    [
+        ("c001", "", True),
+        ("c[000-001]", "", True),
+        ("c[000,002-003]", "", False),
+        ("c002", "c001", True),
+        ("c002", "c000", False),
+        ("c[001-", "", True),
+        ("c000," * 40, "", True),
+    ],
+)
+def test_which_jobs_end_with_a_node(place: str, client: str, *, ends: bool) -> None:
+    assert ends_with(QueuedJob(job=Job(id="17", place=place), client=client), ["c001"]) is ends
+
+
+def test_steps_of_a_node_without_a_controller() -> None:
+    text = (
+        "slurmstepd: [17.batch] \nslurmstepd: [17.0] \nslurmstepd: [18.extern]\nslurmstepd infinity\nslurmstepd: [x]\n"
+    )
+    assert parse_steps(text, "c001") == (Job(id="17", place="c001"), Job(id="18", place="c001"))
