@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def show_document(node: NodeState, *, host: str) -> dict[str, Any]:
     """All that the engine knows of a node."""
     shown = asdict(node)
-    del shown["id"]  # tells nobody anything
+    for key in ("id", "copy_of"):  # the one tells nobody anything, and a node is no copy
+        del shown[key]
     return document("node", host=host, node=shown)
 
 

@@ -3,7 +3,8 @@
 The contract suite (tests/contract) holds for every implementation. All methods raise EngineError (or a
 subclass) with three parts; none lets an SDK's exception through. Labels are plain `gpuprov.*` keys here; a
 driver maps them to what its engine has (`user.gpuprov.*` config keys in LXD and Incus, labels in Docker).
-Nothing that lacks the label `gpuprov.cluster` is ever changed or removed: NotOurs is raised instead.
+Nothing that lacks the label `gpuprov.cluster`, or has the labels of another thing because it was copied or renamed
+outside gpuprov, is ever changed or removed: NotOurs is raised instead.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from gpuprov.core.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpuprov.drivers.foreign import Origin
     from gpuprov.gpu.access import EngineAccess
     from gpuprov.spec.devices import CharDevice, Mount
 
@@ -33,6 +35,7 @@ LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"
 LABEL_VERSION = "gpuprov.version"
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
+LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and another name; drivers write and read it
 LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
@@ -173,6 +176,7 @@ class NodeState:
             not list them.
         settings: Everything else the engine was told, to compare with `Driver.settings`.
         id: The engine's own name for this very instance; another one of the same name has another.
+        copy_of: Set where the instance is foreign because it has the labels of another one.
     """
 
     name: str
@@ -188,6 +192,7 @@ class NodeState:
     settings: Settings = field(default_factory=dict)
     host: str = ""
     id: str = field(default="", compare=False)
+    copy_of: Origin | None = None
 
     @property
     def ours(self) -> bool:
@@ -235,6 +240,7 @@ class NetworkState:
         settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
         isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
             has no bridge of its own, or where this user cannot tell.
+        copy_of: Set where it is foreign because it has the labels of another one.
     """
 
     name: str
@@ -243,6 +249,7 @@ class NetworkState:
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
     isolated: bool | None = None
+    copy_of: Origin | None = None
 
     @property
     def ours(self) -> bool:
@@ -296,11 +303,13 @@ class Driver(Protocol):
 
     Attributes:
         host: Name of the host that it runs on.
+        command: The engine's own client, as people type it.
         nameserver: Address at which nodes find a resolver; None for the host's address on their bridge.
     """
 
     name: str
     host: str
+    command: str
     capabilities: frozenset[Capability]
     nameserver: str | None
 
@@ -418,7 +427,7 @@ class Driver(Protocol):
         """Keep the node's present state under a name; EngineError if that name is taken."""
 
     def restore_node(self, name: str, snapshot: str) -> None:
-        """Bring a snapshot back; EngineError if there is none of that name."""
+        """Bring a snapshot's files back; the configuration stays. EngineError if there is none of that name."""
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into the node; into a running one with the capability `expose-live` only."""

@@ -23,6 +23,7 @@ from gpuprov.cluster.nodes import (
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
 from gpuprov.cluster.room import refuse_host_conflicts
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.steady import read_steadily
 from gpuprov.core.outcome import Outcome
@@ -181,6 +182,8 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> _Aim:
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
     plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
     refuse_host_conflicts(driver, host, spec, networks=plan.networks, nodes=len(plan.create))
+    starting = [*plan.start, *plan.restart]
+    refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
     for plane in PLANES.values():
         plane.refuse_crew(_crew(spec, plan))
     return _Aim(spec=spec, state=state, plan=plan, gpus=gpus)

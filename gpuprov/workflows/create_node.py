@@ -16,6 +16,7 @@ from gpuprov.cluster.nodes import Copied, NodeRun, boot_nodes, create_nodes, ens
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.services import init_of
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.steady import read_steadily
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
@@ -24,6 +25,7 @@ from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
+from gpuprov.drivers.foreign import describe_foreign
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.spec_order import request_of_node
 from gpuprov.planes.base import Crew
@@ -212,6 +214,7 @@ def _complete(driver: Driver, node: NodeState, reading: Reading, *, reporter: Re
     """Do what a run that was killed after it had made the node left undone."""
     stopped = [node.name] if node.status != "running" else []
     if stopped:
+        refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
         boot_nodes(driver, stopped, reporter=reporter)
     renewed = renew_cluster(driver, node.labels[LABEL_CLUSTER], reading, reporter=reporter)
     return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
@@ -224,9 +227,9 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {name} is taken by an instance that gpuprov did not create",
-                evidence=f"{engine} has {name}, {node.status}, without a gpuprov label",
-                fix="choose another name",
+                f"the name {name} is taken by {describe_foreign(node)}",
+                evidence=f"{engine} has {name}, {node.status}, without a gpuprov label of its own",
+                fix=f"choose another name; gpuprov show {name} says more",
             )
         if node.complete and _made_by(order, state) is None:
             raise UsageError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import clusters_of, get_node
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
@@ -51,6 +52,8 @@ def restore(
     ):
         leaves, node = look(), _get_with(driver, name, label)
         running = node.status == "running"
+        if running:  # it starts again
+            refuse_shared_addresses([name], driver.list_nodes(), command=driver.command)
         others = {cluster: reading.without([name]) for cluster, reading in readings.items() if running}
         with leaving(driver, leaves, policy, reporter=reporter):
             with reporter.phase("restore"):

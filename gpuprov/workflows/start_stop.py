@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.find_node import clusters_of, get_node
 from gpuprov.cluster.networks import isolate_networks, open_networks
 from gpuprov.cluster.nodes import boot_nodes, halt_nodes, with_forced
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -32,6 +33,7 @@ def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: R
         isolated = isolate_networks(driver, open_networks(driver.list_networks(), clusters), reporter=reporter)
         stopped = [node.name for node in nodes if node.status != "running"]
         if stopped:
+            refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
             with reporter.phase("start"):
                 boot_nodes(driver, stopped, reporter=reporter)
         renewed = renew_clusters(driver, readings, reporter=reporter)

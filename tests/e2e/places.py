@@ -34,6 +34,7 @@ MODULES = (
     "ansible_docker",
     "lab",
     "upgrade",
+    "copies",
     "jobs_spared",
     "hostile",
     "hostile_docker",

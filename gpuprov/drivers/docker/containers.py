@@ -14,12 +14,13 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.core.errors import EngineError
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.docker import documents, images, networks
 from gpuprov.drivers.docker.api import Conflict, NotFound
 from gpuprov.drivers.docker.devices import ensure_host_devices
 from gpuprov.drivers.docker.files import has_folder, kept_folder, put_files
+from gpuprov.drivers.foreign import name_taken, not_ours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,8 +68,15 @@ def list_states(api: DockerApi) -> list[NodeState]:
             labels=changed.get(document["Id"], {}),
             snapshots=snapshots.get(blueprint.uid, ()) if blueprint else (),
         )
-        found.append(state)
+        found.append(_with_devices(api, document, state) if state.copy_of else state)
     return found
+
+
+def _with_devices(api: DockerApi, document: Mapping[str, Any], copy: NodeState) -> NodeState:
+    with contextlib.suppress(NotFound):  # it went meanwhile
+        inspected = api.get(f"/containers/{document['Id']}/json")
+        return replace(copy, devices=documents.parse_copied_devices(document, inspected))
+    return copy
 
 
 def find(api: DockerApi, name: str) -> NodeState | None:
@@ -113,11 +121,8 @@ def get_ours(api: DockerApi, name: str) -> Container:
         )
     blueprint = documents.blueprint_of(document)
     if blueprint is None:
-        raise NotOurs(
-            f"{name} was not made by gpuprov and is left alone",
-            evidence=f"the container {name} has no gpuprov label",
-            fix="choose another name",
-        )
+        foreign = documents.parse_container(document, labels={})
+        raise not_ours(foreign, "docker", lack="the container has no gpuprov label")
     if documents.container_name(document).endswith(documents.READY):
         with contextlib.suppress(Conflict):
             _rename(api, document["Id"], name)
@@ -139,9 +144,7 @@ def refuse_taken(api: DockerApi, name: str) -> None:
         )
     document = _look_up(api, name)
     if document is not None:
-        kind = EngineError if documents.blueprint_of(document) else NotOurs
-        evidence = f"the container is {document['State']}"
-        raise kind(f"the name {name} is taken", evidence=evidence, fix="choose another name")
+        raise name_taken(replace(documents.parse_container(document, labels={}), name=name), "docker")
 
 
 def new_uid() -> str:

@@ -65,6 +65,7 @@ class DockerDriver(TellsNoNetworkSettings):
     """One Docker daemon."""
 
     name = "docker"
+    command = "docker"
     capabilities: frozenset[Capability] = frozenset({"snapshot", "jobs"})
     nameserver: str | None = "127.0.0.11"  # Docker's own, in every node
 

@@ -29,9 +29,11 @@ from gpuprov.drivers.base import (
     require_capability,
 )
 from gpuprov.drivers.calls import Call, Tail
+from gpuprov.drivers.foreign import NetworkInUse, name_taken, not_ours
 from gpuprov.drivers.isolation import isolate, released, tell_isolated
 from gpuprov.drivers.lxd import documents, images, settings
 from gpuprov.drivers.lxd.api import NotFound
+from gpuprov.drivers.lxd.doubles import explain_double
 from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
 from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
@@ -61,6 +63,7 @@ class LxdDriver:
 
     def __init__(self, api: LxdApi, *, name: str) -> None:
         self.name = name
+        self.command = api.command
         self._api = api
 
     # --- the engine
@@ -101,7 +104,7 @@ class LxdDriver:
     def list_nodes(self) -> list[NodeState]:
         """Every instance, foreign ones too; our images and builders are left out."""
         found = self._api.get("instances", recursion=1)
-        nodes = [self._here(document) for document in found if documents.KIND not in document["config"]]
+        nodes = [self._here(document) for document in found if documents.parse_image_instance(document) is None]
         return [node for node in nodes if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
 
     def find_node(self, name: str) -> NodeState | None:
@@ -148,7 +151,8 @@ class LxdDriver:
                 self._reduce(request.name, body)
             (replace_files if exact else write_files)(self._api, request.name, request.files)
             if LABEL_FINGERPRINT in request.labels:
-                self._label(request.name, {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]})
+                fingerprint = {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]}
+                self._label(self._api.get("instances", request.name), fingerprint)
         except BaseException:
             self._remove(request.name)
             raise
@@ -171,16 +175,8 @@ class LxdDriver:
 
     def _refuse_taken(self, name: str) -> None:
         state = self.find_node(_real(name))
-        if state is None:
-            return
-        kind = EngineError if state.ours else NotOurs
-        raise kind(
-            f"the name {name} is taken",
-            evidence=f"{self.name} has {'a node' if state.ours else 'a foreign instance'} {name} ({state.status})",
-            fix=f"gpuprov rm {name}, or choose another name"
-            if state.ours
-            else f"choose another name, or rename the instance: {self._api.command} rename {name} NEW-NAME",
-        )
+        if state is not None:
+            raise name_taken(state, self.command)
 
     def _can_shift(self) -> bool:
         features = self._api.client.host_info["environment"].get("kernel_features") or {}
@@ -191,7 +187,11 @@ class LxdDriver:
         document = self._our_document(name)
         status = documents.parse_instance(document).status
         if status != "running":
-            self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
+            try:
+                self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
+            except EngineError as error:
+                found = self._api.get("instances", recursion=1)
+                raise explain_double(document, error, found, self.command) from error
             remove_links(document)
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:
@@ -234,20 +234,18 @@ class LxdDriver:
             )
         state = documents.parse_instance(document)
         if not state.ours:
-            raise NotOurs(
-                f"{name} was not made by gpuprov and is left alone",
-                evidence=f"the instance has no user.gpuprov.cluster key; it is {state.status}",
-                fix=f"choose another name, or inspect it: {self._api.command} config show {name}",
-            )
+            raise not_ours(state, self.command, lack="the instance has no user.gpuprov.cluster key")
         return document
 
     def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels."""
-        self._ours(name)
-        self._label(name, labels)
+        self._label(self._our_document(name), labels)
 
-    def _label(self, name: str, labels: Mapping[str, str]) -> None:
-        self._api.send("patch", "instances", name, body={"config": documents.label_config(labels)})
+    def _label(self, document: Document, labels: Mapping[str, str]) -> None:
+        """Write labels, and whose they are: nodes of earlier versions did not have that."""
+        name = document["name"]
+        known = documents.render_self(name, document["config"])
+        self._api.send("patch", "instances", name, body={"config": documents.label_config(labels) | known})
 
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
         """Replace character devices and mounts; a running node sees the change at once."""
@@ -340,9 +338,18 @@ class LxdDriver:
         self._api.send("post", "instances", name, "snapshots", body=body)
 
     def restore_node(self, name: str, snapshot: str) -> None:
-        """Bring a snapshot back."""
-        self._ours(name)
+        """Bring a snapshot's files back; LXD would bring back the addresses, devices and labels of that time too."""
+        document = self._our_document(name)
+        kept = self._api.get("instances", name, "snapshots", _real(snapshot))
+        if documents.same_configuration(document, kept):
+            self._api.send("put", "instances", name, body={"restore": snapshot})
+            return
+        self.stop_node(name, timeout_s=0)
         self._api.send("put", "instances", name, body={"restore": snapshot})
+        restored = self._api.get("instances", name)
+        self._api.send("put", "instances", name, body=documents.with_configuration(restored, document))
+        if document["status"] != "Stopped":
+            self.start_node(name)
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into the node."""
@@ -394,7 +401,11 @@ class LxdDriver:
                     # LXD takes a network without a link for stopped, and would leave its name server running for ever
                     shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
                     self._api.send("patch", "networks", name, body={"config": shaken})
-                self._api.delete("networks", name)
+                try:
+                    self._api.delete("networks", name)
+                except EngineError as error:
+                    users = documents.users_of_network(self._api.get("networks", name))
+                    raise (NetworkInUse(name, users) if users else error) from error
 
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a network of ours."""
