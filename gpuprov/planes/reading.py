@@ -40,24 +40,34 @@ def read_then_lock(
     Args:
         driver: The engine.
         host: Whose lock.
-        clusters: Names the clusters; asked before each reading.
+        clusters: Names the clusters; asked before each reading and, as other runs may make and remove some, after it.
+            Where it fails before, another run may be making what is missing, and only its failing after that counts.
         reporter: Is told which run this one waits for.
 
     Yields:
         What was read, by cluster.
     """
 
-    def read() -> Readings:
-        return {name: read_cluster(driver, observe_cluster(driver, name)) for name in sorted(set(clusters()))}
+    def read(names: Iterable[str]) -> Readings:
+        return {name: read_cluster(driver, observe_cluster(driver, name)) for name in sorted(set(names))}
 
     for _ in range(_ROUNDS):
-        readings = read()
+        readings = read(_named_so_far(clusters))
         with host.lock(reporter):
-            if all(_identities(observe_cluster(driver, name)) == found.nodes for name, found in readings.items()):
+            if set(clusters()) == set(readings) and all(
+                _identities(observe_cluster(driver, name)) == found.nodes for name, found in readings.items()
+            ):
                 yield readings
                 return
     with host.lock(reporter):
-        yield read()
+        yield read(clusters())
+
+
+def _named_so_far(clusters: Callable[[], Iterable[str]]) -> Iterable[str]:
+    try:
+        return clusters()
+    except GpuprovError:
+        return ()
 
 
 def read_cluster(driver: Driver, state: ClusterState) -> Reading:

@@ -92,14 +92,20 @@ def test_what_has_come_to_another_engine_is_found_there(
     assert not place.lxd.networks
 
 
-def test_what_was_nowhere_is_found_once_it_is_made(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("maker", ["lxd", "docker"])
+@pytest.mark.parametrize("verb", ["start", "stop", "rm", "snapshot", "restore", "expose", "unexpose"])
+def test_what_was_nowhere_is_found_once_it_is_made(
+    place: Place, verb: str, maker: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`stop c000` behind its own `create-node c000 --engine docker`."""
-    kept = dict(place.lxd.nodes)
+    made, kept = getattr(place, maker), dict(place.lxd.nodes)
     place.lxd.nodes.clear()
-    place.meanwhile.append(lambda: place.docker.nodes.update(kept))
-    assert main(["stop", "c000"], host=place.world.host) == 0
-    assert capsys.readouterr().out.endswith("stopped c000\n")
-    assert place.docker.nodes["c000"].status == "stopped"
+    place.meanwhile.append(lambda: made.nodes.update(kept))
+    capsys.readouterr()
+    code = main([verb, *VERBS[verb], "--json"], host=place.world.host)
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    assert json.loads(said.out)["unchanged"] == (verb == "start")
 
 
 def test_a_clone_waits_for_its_source(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
