@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, engine: str | None) -> None:
     """List the node images on all engines."""
-    from gpuprov.cluster.build_image import find_builder, list_built
+    from gpuprov.cluster.build_image import describe_builder, find_builder, list_built
     from gpuprov.documents.images import images_document
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
 
@@ -39,7 +39,6 @@ def command(session: Session, engine: str | None) -> None:
     ]
     for name, builder in builders:
         rows.append((builder.name, name, None, None, "unfinished", builder.labels.get(LABEL_VERSION)))
-        words = "is an image build, under way or interrupted; the next one removes it"
-        session.reporter.note(f"{builder.name} in {name} {words}: gpuprov image build --engine {name}")
+        session.reporter.note(f"{builder.name} in {name} is {describe_builder(name)}")
     table = render_table(("IMAGE", "ENGINE", "BASE", "SIZE", "CREATED", "GPUPROV"), rows, colour=session.colour)
     session.show(images_document(found, builders, host=session.host.name), table)

@@ -33,7 +33,7 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
     ]
     for row in rows:
         if row.role == ROLE_BUILDER:
-            session.reporter.note(f"{row.name} in {row.engine} is {row.health} --engine {row.engine}")
+            session.reporter.note(f"{row.name} in {row.engine} is {row.health}")
     headers = ("NODE", "CLUSTER", "ENGINE", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
     text = (
         render_table(headers, cells, colour=session.colour)

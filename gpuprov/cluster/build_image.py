@@ -138,6 +138,11 @@ def find_builder(driver: Driver) -> NodeState | None:
     return builder if builder is not None and builder.ours else None
 
 
+def describe_builder(engine: str) -> str:
+    """In words, after "is": the node that `find_builder` finds in an engine."""
+    return f"an image build, under way or interrupted; the next one removes it: gpuprov image build --engine {engine}"
+
+
 def remove_left_builder(driver: Driver, reporter: Reporter) -> None:
     """Remove what a killed build left; the caller holds the host lock, so that nobody builds."""
     if find_builder(driver) is not None:

@@ -272,7 +272,7 @@ def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[st
             raise UsageError(
                 f"the address {address.ip} of {name} is in use",
                 evidence=f"by {taken[str(address.ip)]}",
-                fix="stop or change that instance, or use another subnet in the spec; gpuprov list --all shows it",
+                fix="stop or change that instance, or use another subnet in the spec; list it: gpuprov list --all",
             )
     return addresses
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.build_image import find_builder
+from gpuprov.cluster.build_image import describe_builder, find_builder
 from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster
@@ -82,16 +82,16 @@ def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
         sharing=node.labels.get(LABEL_SHARING, "") if leased_uuids(node) else "",
         simulated=node.labels.get(LABEL_ACCESS) == "simulated",
         work=work,
-        health=_health(node, work),
+        health=_health(node, work, engine),
         image=node.labels.get(LABEL_IMAGE, ""),
     )
 
 
-def _health(node: NodeState, work: str) -> str:
+def _health(node: NodeState, work: str, engine: str) -> str:
     if not node.ours:
         return f"{node.copy_of}; it is left alone" if node.copy_of else ""
     if node.labels.get(LABEL_ROLE) == ROLE_BUILDER:
-        return "an image build, under way or interrupted; the next one removes it: gpuprov image build"
+        return describe_builder(engine)
     if not node.complete:
         return name_cluster("unfinished: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     if node.status != "running":

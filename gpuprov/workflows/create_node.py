@@ -229,7 +229,7 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             raise NotOurs(
                 f"the name {name} is taken by {describe_foreign(node)}",
                 evidence=f"{engine} has {name}, {node.status}, without a gpuprov label of its own",
-                fix=f"choose another name; gpuprov show {name} says more",
+                fix=f"choose another name; about that instance: gpuprov show {name}",
             )
         if node.complete and _made_by(order, state) is None:
             raise UsageError(
