@@ -29,11 +29,11 @@ def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: R
     """Start nodes; files that changed while they were away are renewed."""
     with read_then_lock(driver, host, lambda: clusters_of(driver, names), reporter=reporter) as readings:
         nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
+        stopped = [node.name for node in nodes if node.status != "running"]
+        refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
         clusters = {node.labels[LABEL_CLUSTER] for node in nodes}
         isolated = isolate_networks(driver, open_networks(driver.list_networks(), clusters), reporter=reporter)
-        stopped = [node.name for node in nodes if node.status != "running"]
         if stopped:
-            refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
             with reporter.phase("start"):
                 boot_nodes(driver, stopped, reporter=reporter)
         renewed = renew_clusters(driver, readings, reporter=reporter)

@@ -108,6 +108,14 @@ def test_what_was_nowhere_is_found_once_it_is_made(
     assert json.loads(said.out)["unchanged"] == (verb == "start")
 
 
+@pytest.mark.parametrize("verb", ["stop", "rm", "restore"])
+def test_what_was_nowhere_is_found_with_drain(place: Place, verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = dict(place.lxd.nodes)
+    place.lxd.nodes.clear()
+    place.meanwhile.append(lambda: place.lxd.nodes.update(kept))
+    assert main([verb, *VERBS[verb], "--drain"], host=place.world.host) == 0, capsys.readouterr().err
+
+
 def test_a_clone_waits_for_its_source(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
     source = place.lxd.nodes.pop("c001")
     place.meanwhile.append(lambda: place.lxd.nodes.update(c001=source))

@@ -113,6 +113,12 @@ def test_nodes_that_others_changed_before_the_lock_was_taken_are_read_again(
     assert len(rounds) == 2
 
 
+def test_a_cluster_that_another_run_makes_before_the_lock_is_taken_is_read(world: World) -> None:
+    named = iter([[], ["lab"], ["lab"], ["lab"]])
+    with read_then_lock(world.driver, world.host, lambda: next(named), reporter=world.reporter) as readings:
+        assert sorted(readings["lab"].files) == ["c000", "c001", "c002"]
+
+
 def test_nodes_that_never_stay_are_read_under_the_lock_in_the_end(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
