@@ -34,6 +34,7 @@ _SAMPLES = {
     **dict.fromkeys(("kernel", "order.kernel", "self.kernel"), "matmul"),
     **dict.fromkeys(("engine", "engines[-1]", "door.name", "holder.engine", "driver.name"), "lxd"),
     **dict.fromkeys(("owner", "spec.name", "state.name", "cluster", "report.cluster"), "lab"),
+    "network.labels[LABEL_CLUSTER]": "lab",
     **dict.fromkeys(("__version__", "version", "machine or name", "xid"), "79"),
     **dict.fromkeys(("GOOD_POOL_GIB", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
     "again": "expose c001 8080",

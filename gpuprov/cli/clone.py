@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from gpuprov.cli.engine import engine_option, gpu_mode_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option, gpu_mode_option
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def command(
     """Copy a stopped node. The copy gets an address, a host key and a GPU lease of its own."""
     from gpuprov.workflows.clone_node import CloneOrder, clone_node
 
-    driver = open_engine_of_nodes(session.host, engine, source)
     order = CloneOrder(source=source, name=name, address=addr, gpu_mode=cast("GpuMode", gpu_mode or "auto"))
-    show_outcome(session, clone_node(driver, order, session.host, reporter=session.reporter))
+    change_nodes(
+        session, engine, [source], lambda driver, host: clone_node(driver, order, host, reporter=session.reporter)
+    )

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_argument, engine_option, open_engine_of_cluster, show_outcome
+from gpuprov.cli.engine import change_cluster, cluster_argument, engine_option
 from gpuprov.cli.job_options import job_options
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
     from gpuprov.planes.leaving import JobsPolicy
 
 
@@ -29,15 +32,18 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
     """
     from gpuprov.workflows.cluster_down import cluster_down, find_work
 
-    driver = open_engine_of_cluster(session.host, engine, name)
-    if not (yes or policy.force) and policy.drain_s is None and session.interactive:
-        work = find_work(driver, name)
-        if work and not click.confirm(f"{work}\nRemove the cluster {name}?", err=True):
-            raise UsageError(
-                f"the cluster {name} is kept",
-                evidence=work,
-                fix=f"wait for the jobs: gpuprov cluster down {name} --drain",
-            )
-        yes = bool(work)
-    policy = replace(policy, force=policy.force or yes)
-    show_outcome(session, cluster_down(driver, name, session.host, reporter=session.reporter, policy=policy))
+    def down(driver: Driver, host: Host) -> Outcome:
+        agreed = yes
+        if not (yes or policy.force) and policy.drain_s is None and session.interactive:
+            work = find_work(driver, name)
+            if work and not click.confirm(f"{work}\nRemove the cluster {name}?", err=True):
+                raise UsageError(
+                    f"the cluster {name} is kept",
+                    evidence=work,
+                    fix=f"wait for the jobs: gpuprov cluster down {name} --drain",
+                )
+            agreed = bool(work)
+        wanted = replace(policy, force=policy.force or agreed)
+        return cluster_down(driver, name, host, reporter=session.reporter, policy=wanted)
+
+    change_cluster(session, engine, name, down)

@@ -20,7 +20,7 @@ def command(session: Session, /, **wanted: object) -> None:
     from gpuprov.documents.outcome import plan_document
     from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
-    driver, spec = spec_of_options(session.host, wanted)
+    driver, spec = spec_of_options(session, wanted)
     order = UpOrder(spec=spec, prune=bool(wanted["prune"]))
     preview = preview_up(driver, order, session.host, reporter=session.reporter)
     changes = preview.changes or ("nothing to do: the cluster matches its spec",)

@@ -15,8 +15,8 @@ from gpuprov.core.names import DEFAULT_CLUSTER
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec, GpuMode, Role, Sharing
 
 
@@ -51,7 +51,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def spec_of_options(host: Host, options: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
+def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
     """The spec that these options ask for, and its engine."""
     from gpuprov.planes import cluster_order as workflow
 
@@ -64,5 +64,6 @@ def spec_of_options(host: Host, options: Mapping[str, object]) -> tuple[Driver, 
         sharing=cast("Sharing | None", options["sharing"]),
         gpu_mode=cast("GpuMode | None", options["gpu_mode"]),
     )
-    driver = workflow.resolve_engine(host, cast("str | None", options["engine"]), order)
+    engine = cast("str | None", options["engine"])
+    driver = workflow.resolve_engine(session.host, engine, order, reporter=session.reporter)
     return driver, workflow.resolve_spec(driver, order)

@@ -21,9 +21,13 @@ def command(session: Session, name: str, engine: str | None) -> None:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.documents.nodes import status_document
+    from gpuprov.drivers.foreign import copies_of_cluster
     from gpuprov.planes.rows import cluster_rows
 
-    rows = cluster_rows(open_engine_of_cluster(session.host, engine, name), name)
+    driver = open_engine_of_cluster(session, engine, name)
+    rows = cluster_rows(driver, name)
+    for copy in copies_of_cluster(name, driver.list_nodes()):
+        session.reporter.note(f"{copy.name} is {copy.copy_of}; it is no part of the cluster, and is left alone")
     text = (
         render_nodes(rows, colour=session.colour)
         if rows

@@ -11,7 +11,12 @@ from gpuprov.cli.job_options import job_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
     from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.rows import NodeRow
+    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.workflows.cluster_up import UpResult
 
 
 @click.command()
@@ -29,15 +34,24 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cluster.settled import act_on
     from gpuprov.documents.outcome import cluster_up_document
     from gpuprov.planes.rows import cluster_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
-    driver, spec = spec_of_options(session.host, wanted)
     flags = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
-    order = UpOrder(spec=spec, policy=policy, **flags)
-    result = cluster_up(driver, order, session.host, reporter=session.reporter)
-    rows = cluster_rows(driver, spec.name)
+
+    def bring_up(found: tuple[Driver, ClusterSpec], host: Host) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
+        driver, spec = found
+        result = cluster_up(driver, UpOrder(spec=spec, policy=policy, **flags), host, reporter=session.reporter)
+        return result, spec, cluster_rows(driver, spec.name)
+
+    result, spec, rows = act_on(
+        session.host,
+        lambda: spec_of_options(session, wanted),
+        bring_up,
+        key=lambda found: found[1],  # which names the engine as well
+    )
     text = ["\n".join(result.changed) or "unchanged"]
     if result.report is not None:
         from gpuprov.cli.verify_table import render_report

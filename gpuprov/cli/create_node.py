@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from gpuprov.cli.engine import (
+    change_cluster,
     cluster_option,
     engine_option,
     gpu_mode_option,
-    open_engine_of_cluster,
-    show_outcome,
 )
 from gpuprov.cli.gpu_options import gpu_options, memory_bytes, mount_option, patience
 from gpuprov.cli.parameters import node_argument
@@ -20,6 +19,9 @@ from gpuprov.cli.roles import role_option
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cluster.node_order import Network
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
     from gpuprov.spec.models import GpuMode, Sharing
 
 
@@ -64,6 +66,9 @@ def command(
         privileged=bool(wanted["privileged"]),
         gpu_mode=cast("GpuMode", gpu_mode or "auto"),
     )
-    driver = open_engine_of_cluster(session.host, engine, cluster, creates=True)
     waiting = patience(cast("float | None", wanted["wait"]))
-    show_outcome(session, create_node(driver, order, session.host, patience=waiting, reporter=session.reporter))
+
+    def create(driver: Driver, host: Host) -> Outcome:
+        return create_node(driver, order, host, patience=waiting, reporter=session.reporter)
+
+    change_cluster(session, engine, cluster, create, creates=True)

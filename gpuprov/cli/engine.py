@@ -12,7 +12,7 @@ from gpuprov.drivers.registry import INSTALLABLE
 from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
     from gpuprov.core.outcome import Outcome
@@ -54,25 +54,57 @@ def open_engine(host: Host, engine: str | None) -> Driver:
     return host.open(engine or DEFAULT_ENGINE)
 
 
-def open_engine_of_nodes(host: Host, engine: str | None, *names: str) -> Driver:
+def open_engine_of_nodes(session: Session, engine: str | None, *names: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the nodes."""
     from gpuprov.cluster.find_engine import engine_of_nodes
 
-    return open_engine(host, engine) if engine else engine_of_nodes(names, host.engines)
+    if engine:
+        return open_engine(session.host, engine)
+    return engine_of_nodes(names, session.host.engines, reporter=session.reporter)
 
 
-def open_engine_of_cluster(host: Host, engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
+def open_engine_of_cluster(session: Session, engine: str | None, cluster: str, *, creates: bool = False) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the cluster, or that it is `created` on."""
     from gpuprov.cluster.find_engine import engine_of_cluster
 
-    return open_engine(host, engine) if engine else engine_of_cluster(cluster, host.engines, creates=creates)
+    if engine:
+        return open_engine(session.host, engine)
+    return engine_of_cluster(cluster, session.host.engines, creates=creates, reporter=session.reporter)
 
 
-def open_engine_of_image(host: Host, engine: str | None, image: str) -> Driver:
+def open_engine_of_image(session: Session, engine: str | None, image: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the node image."""
     from gpuprov.cluster.find_engine import engine_of_image
 
-    return open_engine(host, engine) if engine else engine_of_image(image, host.engines)
+    if engine:
+        return open_engine(session.host, engine)
+    return engine_of_image(image, session.host.engines, reporter=session.reporter)
+
+
+def change_nodes(
+    session: Session, engine: str | None, names: Sequence[str], change: Callable[[Driver, Host], Outcome]
+) -> None:
+    """Change nodes on the engine that has them, also after another run was waited for, and show what was changed."""
+    from gpuprov.cluster.settled import act_on_engine
+
+    show_outcome(session, act_on_engine(session.host, lambda: open_engine_of_nodes(session, engine, *names), change))
+
+
+def change_cluster(
+    session: Session,
+    engine: str | None,
+    cluster: str,
+    change: Callable[[Driver, Host], Outcome],
+    *,
+    creates: bool = False,
+) -> None:
+    """Change a cluster on the engine that has it, also after another run was waited for, and show what was changed."""
+    from gpuprov.cluster.settled import act_on_engine
+
+    def find() -> Driver:
+        return open_engine_of_cluster(session, engine, cluster, creates=creates)
+
+    show_outcome(session, act_on_engine(session.host, find, change))
 
 
 def ask_engines(session: Session, engine: str | None, question: Callable[[Driver], Answer]) -> list[Answer]:
@@ -81,14 +113,14 @@ def ask_engines(session: Session, engine: str | None, question: Callable[[Driver
     Raises:
         GpuprovError: No engine responds.
     """
+    from gpuprov.cluster.find_engine import warn_of_silence
     from gpuprov.host.survey import survey
 
     if engine:
         return [question(open_engine(session.host, engine))]
     seen = survey(session.host.engines, question)
     seen.require_answer()
-    for name, error in seen.errors.items():
-        session.reporter.note(f"without {name}: {error.what}: {error.evidence}")
+    warn_of_silence(seen.errors, session.reporter)
     return list(seen.answers.values())
 
 

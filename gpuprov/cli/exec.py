@@ -25,4 +25,4 @@ def command(session: Session, node: str, engine: str | None, argv: tuple[str, ..
     wanted = given_command(argv)
     if not wanted:
         raise click.UsageError("no command given after --")
-    return run_in_node(open_engine_of_nodes(session.host, engine, node), node, wanted)
+    return run_in_node(open_engine_of_nodes(session, engine, node), node, wanted)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ def command(
     exposure = Exposure(
         host_port=node_port if port is None else port, node_port=node_port, listen=LOCALLY if listen is None else listen
     )
-    show_outcome(
-        session,
-        expose(
-            open_engine_of_nodes(session.host, engine, node), node, exposure, session.host, reporter=session.reporter
-        ),
+    change_nodes(
+        session, engine, [node], lambda driver, host: expose(driver, node, exposure, host, reporter=session.reporter)
     )

@@ -30,6 +30,7 @@ def render_board(board: GpuBoard, *, colour: bool) -> str:
     unheld = "unknown" if board.silent else "free"
     rows = [_cells(row, board.host.driver_version, unheld) for row in board.rows]
     lines = [render_table(_HEADERS, rows, colour=colour) if rows else f"no GPUs: {board.host.reason}"]
+    lines += [str(use) for use in board.foreign]
     lines += [f"waiting: {who}" for who in board.waiting]
     lines += [
         f"{engine} does not respond; the GPUs that it holds are unknown: {error.what}"

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, engine: str | None) -> None:
     """List the node images on all engines."""
-    from gpuprov.cluster.build_image import list_built
+    from gpuprov.cluster.build_image import describe_builder, find_builder, list_built
     from gpuprov.documents.images import images_document
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
 
-    answers = ask_engines(session, engine, lambda driver: (driver.name, list_built(driver)))
-    found = [(name, image) for name, images in answers for image in images]
+    answers = ask_engines(session, engine, lambda driver: (driver.name, list_built(driver), find_builder(driver)))
+    found = [(name, image) for name, images, _ in answers for image in images]
+    builders = [(name, builder) for name, _, builder in answers if builder]
     rows = [
         (
             image.name,
@@ -36,5 +37,8 @@ def command(session: Session, engine: str | None) -> None:
         )
         for name, image in found
     ]
+    for name, builder in builders:
+        rows.append((builder.name, name, None, None, "unfinished", builder.labels.get(LABEL_VERSION)))
+        session.reporter.note(f"{builder.name} in {name} is {describe_builder(name)}")
     table = render_table(("IMAGE", "ENGINE", "BASE", "SIZE", "CREATED", "GPUPROV"), rows, colour=session.colour)
-    session.show(images_document(found, host=session.host.name), table)
+    session.show(images_document(found, builders, host=session.host.name), table)

@@ -10,6 +10,9 @@ from gpuprov.cli.engine import engine_option, open_engine_of_image, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
 
 
 @click.command()
@@ -18,9 +21,10 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a node image, by name or by the first digits of its fingerprint. Nodes created from it are kept."""
+    from gpuprov.cluster.settled import act_on_engine
     from gpuprov.workflows.standalone_image import remove_image
 
-    show_outcome(
-        session,
-        remove_image(open_engine_of_image(session.host, engine, name), name, session.host, reporter=session.reporter),
-    )
+    def remove(driver: Driver, host: Host) -> Outcome:
+        return remove_image(driver, name, host, reporter=session.reporter)
+
+    show_outcome(session, act_on_engine(session.host, lambda: open_engine_of_image(session, engine, name), remove))

@@ -13,6 +13,7 @@ from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.planes.rows import NodeRow
 
 
 @click.command()
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
 def command(session: Session, everything: bool, engine: str | None) -> None:  # noqa: FBT001 - click's signature
     """List the nodes of all clusters on all engines."""
     from gpuprov.documents.nodes import nodes_document
+    from gpuprov.drivers.base import ROLE_BUILDER
     from gpuprov.planes.rows import list_rows
 
     rows = [*chain.from_iterable(ask_engines(session, engine, partial(list_rows, everything=everything)))]
     cells = [
-        (row.name, row.cluster, row.engine, row.role, row.status, row.address, row.private_address, len(row.gpus))
+        (row.name, _cluster(row), row.engine, row.role, row.status, row.address, row.private_address, len(row.gpus))
         for row in rows
     ]
+    for row in rows:
+        if row.role == ROLE_BUILDER:
+            session.reporter.note(f"{row.name} in {row.engine} is {row.health}")
     headers = ("NODE", "CLUSTER", "ENGINE", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
     text = (
         render_table(headers, cells, colour=session.colour)
@@ -36,3 +41,8 @@ def command(session: Session, everything: bool, engine: str | None) -> None:  # 
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
     session.show(nodes_document(rows, host=session.host.name), text)
+
+
+def _cluster(row: NodeRow) -> str:
+    """A copy of a node is in none; what it is stands in its health."""
+    return f"({row.health.partition(';')[0]})" if row.health.startswith("a copy of") else row.cluster

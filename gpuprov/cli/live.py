@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from gpuprov.core.names import fold
+from gpuprov.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,18 +80,18 @@ class Live:
         """Show the node's new state below its phase."""
         with self._lock:
             if self._running:
-                self._running[-1].nodes[name] = state
+                self._running[-1].nodes[name] = printable(state, lines=False)
                 self._redraw()
 
     def note(self, text: str) -> None:
         """Leave a line above the running phases."""
         with self._lock:
-            self._redraw(f"  {text}")
+            self._redraw(f"  {printable(text)}")
 
     def warn(self, text: str) -> None:
         """Leave a line that is seen."""
         with self._lock:
-            self._redraw(f"{YELLOW}warning:{PLAIN} {text}")
+            self._redraw(f"{YELLOW}warning:{PLAIN} {printable(text)}")
 
     def _tick(self, ended: threading.Event) -> None:
         while not ended.wait(REDRAW_S):

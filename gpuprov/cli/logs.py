@@ -22,7 +22,7 @@ def command(session: Session, node: str, engine: str | None) -> None:
     from gpuprov.cluster.find_node import get_node
     from gpuprov.documents.node import logs_document
 
-    driver = open_engine_of_nodes(session.host, engine, node)
+    driver = open_engine_of_nodes(session, engine, node)
     get_node(driver, node)
     log = driver.logs(node)
     session.show(logs_document(node, log, host=session.host.name), log)

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from gpuprov.core.excerpt import excerpt
+from gpuprov.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,6 +80,6 @@ class Plain:
 
     def _write(self, text: str) -> None:
         with self._lock, suppress(OSError, ValueError):  # nobody listens any more: the work goes on, an undo above all
-            self._stream.write(text)
+            self._stream.write(printable(text))
             self._stream.flush()
             self._written += 1

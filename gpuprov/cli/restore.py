@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.job_options import job_options
 from gpuprov.cli.parameters import node_argument
 
@@ -25,14 +25,9 @@ def command(session: Session, node: str, label: str, engine: str | None, policy:
     """Restore a node to a snapshot; later changes are lost. Refused while jobs run there."""
     from gpuprov.workflows.snapshots import restore
 
-    show_outcome(
+    change_nodes(
         session,
-        restore(
-            open_engine_of_nodes(session.host, engine, node),
-            node,
-            label,
-            session.host,
-            reporter=session.reporter,
-            policy=policy,
-        ),
+        engine,
+        [node],
+        lambda driver, host: restore(driver, node, label, host, reporter=session.reporter, policy=policy),
     )

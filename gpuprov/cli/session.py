@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cli.live import Live, can_show
 from gpuprov.cli.plain import Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
+from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.documents.envelope import of_round, with_durations
 
@@ -66,7 +67,7 @@ class Session:
 
     def show(self, document: Mapping[str, object], text: str) -> None:
         """Print the result: the document with `--json`, else the text."""
-        sys.stdout.write(self._as_json(document) if self.as_json else f"{text.rstrip()}\n")
+        sys.stdout.write(self._as_json(document) if self.as_json else f"{printable(text.rstrip(), styles=True)}\n")
 
     def end(self, exit_code: int) -> None:
         """Say on stderr how long each phase took, when there was more than one, and complete the log."""
@@ -86,12 +87,16 @@ class Session:
             text: For people.
             at: When that was seen.
         """
-        said = json.dumps(of_round(document, at), ensure_ascii=False) if self.as_json else text.rstrip()
+        if self.as_json:
+            said = printable_json(json.dumps(of_round(document, at), ensure_ascii=False))
+        else:
+            said = printable(text.rstrip(), styles=True)
         sys.stdout.write(f"{said}\n")
         sys.stdout.flush()
 
     def _as_json(self, document: Mapping[str, object]) -> str:
-        return json.dumps(with_durations(document, self.reporter.phases), indent=2, ensure_ascii=False) + "\n"
+        dumped = json.dumps(with_durations(document, self.reporter.phases), indent=2, ensure_ascii=False)
+        return printable_json(dumped) + "\n"
 
 
 def moment() -> str:
@@ -102,5 +107,5 @@ def moment() -> str:
 def tell(text: str) -> None:
     """Write to stderr; where nobody listens any more, the exit code and the log say it too."""
     with suppress(OSError, ValueError):
-        sys.stderr.write(text)
+        sys.stderr.write(printable(text))
         sys.stderr.flush()

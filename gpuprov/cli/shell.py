@@ -21,4 +21,4 @@ def command(session: Session, node: str, engine: str | None) -> int:
     """Open root's login shell in a node."""
     from gpuprov.workflows.enter_node import run_in_node
 
-    return run_in_node(open_engine_of_nodes(session.host, engine, node), node, ("bash", "--login"))
+    return run_in_node(open_engine_of_nodes(session, engine, node), node, ("bash", "--login"))

@@ -22,7 +22,7 @@ def command(session: Session, node: str, engine: str | None) -> None:
     from gpuprov.cluster.find_node import get_node
     from gpuprov.documents.node import show_document
 
-    state = get_node(open_engine_of_nodes(session.host, engine, node), node)
+    state = get_node(open_engine_of_nodes(session, engine, node), node)
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]
     lines += [f"  address   {interface} {address}" for interface, address in sorted(state.addresses.items())]
     lines += [f"  device    {device.path} {device.major}:{device.minor}" for device in state.devices]

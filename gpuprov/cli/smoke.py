@@ -47,7 +47,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
         results = (smoke_local(order, find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),)
     else:
         nodes = expand(",".join(given["nodes"])) if given["nodes"] else None
-        driver = open_engine_of_cluster(session.host, given["engine"], given["cluster"])
+        driver = open_engine_of_cluster(session, given["engine"], given["cluster"])
         results = smoke_nodes(driver, given["cluster"], order, nodes=nodes, reporter=session.reporter)
     session.show(
         smoke_run_document(kernel, results, host=session.host.name), render_results(results, colour=session.colour)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ def command(session: Session, node: str, label: str, engine: str | None) -> None
     """Take a snapshot of a node's state."""
     from gpuprov.workflows.snapshots import snapshot
 
-    show_outcome(
-        session,
-        snapshot(
-            open_engine_of_nodes(session.host, engine, node), node, label, session.host, reporter=session.reporter
-        ),
+    change_nodes(
+        session, engine, [node], lambda driver, host: snapshot(driver, node, label, host, reporter=session.reporter)
     )

@@ -22,4 +22,4 @@ def command(session: Session, node: str, engine: str | None, argv: tuple[str, ..
     """Log in to a node over ssh, with the cluster's key; the node's host key is checked."""
     from gpuprov.workflows.enter_node import ssh_to_node
 
-    return ssh_to_node(open_engine_of_nodes(session.host, engine, node), node, given_command(argv))
+    return ssh_to_node(open_engine_of_nodes(session, engine, node), node, given_command(argv))

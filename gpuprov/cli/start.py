@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.parameters import nodes_argument
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> Non
     """Start nodes, such as c000 or c[000-003]."""
     from gpuprov.workflows.start_stop import start_nodes
 
-    show_outcome(
-        session,
-        start_nodes(open_engine_of_nodes(session.host, engine, *nodes), nodes, session.host, reporter=session.reporter),
+    change_nodes(
+        session, engine, nodes, lambda driver, host: start_nodes(driver, nodes, host, reporter=session.reporter)
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.job_options import job_options
 from gpuprov.cli.parameters import nodes_argument
 
@@ -24,13 +24,9 @@ def command(session: Session, nodes: tuple[str, ...], engine: str | None, policy
     """Stop nodes, such as c000 or c[000-003]. Refused while jobs run there."""
     from gpuprov.workflows.start_stop import stop_nodes
 
-    show_outcome(
+    change_nodes(
         session,
-        stop_nodes(
-            open_engine_of_nodes(session.host, engine, *nodes),
-            nodes,
-            session.host,
-            reporter=session.reporter,
-            policy=policy,
-        ),
+        engine,
+        nodes,
+        lambda driver, host: stop_nodes(driver, nodes, host, reporter=session.reporter, policy=policy),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cli.live import DIM, GREEN, PLAIN, RED, YELLOW
+from gpuprov.core.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +47,7 @@ def render_table(headers: Sequence[str], rows: Sequence[Sequence[object]], *, co
 
 
 def _cell(value: object) -> str:
-    return EMPTY if value is None else " ".join(str(value).split()) or EMPTY
+    return EMPTY if value is None else printable(" ".join(str(value).split()), lines=False) or EMPTY
 
 
 def _line(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ def command(session: Session, node: str, port: int, engine: str | None) -> None:
     """Stop forwarding a port of the host to a node."""
     from gpuprov.workflows.expose import unexpose
 
-    show_outcome(
-        session,
-        unexpose(open_engine_of_nodes(session.host, engine, node), node, port, session.host, reporter=session.reporter),
+    change_nodes(
+        session, engine, [node], lambda driver, host: unexpose(driver, node, port, host, reporter=session.reporter)
     )

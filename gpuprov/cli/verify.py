@@ -64,7 +64,7 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
         _watch(session, wanted, verify, files)
         return 0
     names = _expand(wanted["nodes"])
-    report = verify(open_engine_of_cluster(session.host, wanted["engine"], wanted["cluster"]), names, session.reporter)
+    report = verify(open_engine_of_cluster(session, wanted["engine"], wanted["cluster"]), names, session.reporter)
     return _show(session, report, files)
 
 
@@ -108,7 +108,7 @@ def _watch(
 
     watch(
         look,
-        lambda: open_engine_of_cluster(session.host, wanted["engine"], wanted["cluster"]),
+        lambda: open_engine_of_cluster(session, wanted["engine"], wanted["cluster"]),
         cluster=wanted["cluster"],
         nodes=_expand(wanted["nodes"]),
         rounds=every(wanted["interval_s"], SystemClock()),

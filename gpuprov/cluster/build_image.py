@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Attachment,
         Driver,
         ImageState,
+        NodeState,
     )
     from gpuprov.provision.recipe import Recipe
 
@@ -129,6 +130,24 @@ def ensure_image(
             labels = _labels(driver, recipe, fingerprint)
             image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
     return EnsuredImage(image=image, built=True)
+
+
+def find_builder(driver: Driver) -> NodeState | None:
+    """The node in which an image is being made, or was when its build was killed."""
+    builder = driver.find_node(BUILDER)
+    return builder if builder is not None and builder.ours else None
+
+
+def describe_builder(engine: str) -> str:
+    """In words, after "is": the node that `find_builder` finds in an engine."""
+    return f"an image build, under way or interrupted; the next one removes it: gpuprov image build --engine {engine}"
+
+
+def remove_left_builder(driver: Driver, reporter: Reporter) -> None:
+    """Remove what a killed build left; the caller holds the host lock, so that nobody builds."""
+    if find_builder(driver) is not None:
+        reporter.note("removing what an interrupted image build left")
+        driver.delete_node(BUILDER)
 
 
 def list_built(driver: Driver) -> list[ImageState]:

@@ -14,18 +14,21 @@ from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.survey import EngineDoor, Survey
 
     Words = tuple[str, str]  # what an engine has, ours and foreign; empty where it has nothing
 
 
-def engine_of_nodes(names: Sequence[str], doors: Sequence[EngineDoor]) -> Driver:
+def engine_of_nodes(names: Sequence[str], doors: Sequence[EngineDoor], *, reporter: Reporter) -> Driver:
     """The engine that has the nodes.
 
     Args:
         names: The nodes.
         doors: All engines of the host.
+        reporter: Is told of engines that are installed and do not answer.
 
     Raises:
         UsageError: More than one has some of them, or none has and it may be on one that does not answer.
@@ -38,15 +41,16 @@ def engine_of_nodes(names: Sequence[str], doors: Sequence[EngineDoor]) -> Driver
         words = f"{driver.name} has {', '.join(ours or found)}"
         return (words, "") if ours else ("", words) if found else ("", "")
 
-    return _choose(f"node {', '.join(names)}", look, doors)
+    return _choose(f"node {', '.join(names)}", look, doors, reporter=reporter)
 
 
-def engine_of_cluster(name: str, doors: Sequence[EngineDoor], *, creates: bool = False) -> Driver:
+def engine_of_cluster(name: str, doors: Sequence[EngineDoor], *, reporter: Reporter, creates: bool = False) -> Driver:
     """The engine that has a cluster; the default one where none has and the verb `creates` it.
 
     Args:
         name: The cluster.
         doors: All engines of the host.
+        reporter: Is told of engines that are installed and do not answer.
         creates: Whether it is to be made where no engine has it.
 
     Raises:
@@ -57,15 +61,16 @@ def engine_of_cluster(name: str, doors: Sequence[EngineDoor], *, creates: bool =
     def look(driver: Driver) -> Words:
         return (f"{driver.name} has cluster {name}" if _has(driver, cluster=name) else "", "")
 
-    return _choose(f"cluster {name}", look, doors, creates=creates)
+    return _choose(f"cluster {name}", look, doors, reporter=reporter, creates=creates)
 
 
-def engine_of_image(name: str, doors: Sequence[EngineDoor]) -> Driver:
+def engine_of_image(name: str, doors: Sequence[EngineDoor], *, reporter: Reporter) -> Driver:
     """The engine that has a node image of that name, or whose fingerprint begins so.
 
     Args:
         name: The image.
         doors: All engines of the host.
+        reporter: Is told of engines that are installed and do not answer.
 
     Raises:
         UsageError: More than one has, or none has and it may be on one that does not answer.
@@ -76,19 +81,30 @@ def engine_of_image(name: str, doors: Sequence[EngineDoor]) -> Driver:
         images = match_images(driver, name)
         return (f"{driver.name} has {', '.join(image.name for image in images)}" if images else "", "")
 
-    return _choose(f"image {name}", look, doors)
+    return _choose(f"image {name}", look, doors, reporter=reporter)
 
 
 def _choose(
-    what: str, look: Callable[[Driver], Words], doors: Sequence[EngineDoor], *, creates: bool = False
+    what: str,
+    look: Callable[[Driver], Words],
+    doors: Sequence[EngineDoor],
+    *,
+    reporter: Reporter,
+    creates: bool = False,
 ) -> Driver:
-    """The driver of the engine that has it; one that was late or refused is opened again, and says why itself."""
-    asked = {door.name: door for door in doors}
-    seen = survey(tuple(asked.values()), lambda driver: (driver, look(driver)))
+    """The driver of the engine that has it; engines that are silent are named, for they may have it as well."""
+    seen = survey(doors, lambda driver: (driver, look(driver)))
     ours = {engine: words for engine, (_, (words, _)) in seen.answers.items() if words}
     foreign = {engine: words for engine, (_, (_, words)) in seen.answers.items() if words}
     engine = decide_engine(what, ours or foreign, seen, creates=creates)  # what is foreign the verb itself refuses
-    return seen.answers[engine][0] if engine in seen.answers else asked[engine].open()
+    warn_of_silence(seen.errors, reporter)
+    return seen.answers[engine][0]
+
+
+def warn_of_silence(errors: Mapping[str, GpuprovError], reporter: Reporter) -> None:
+    """Name the engines that are installed and do not answer: nobody knows what they have."""
+    for engine, error in errors.items():
+        reporter.warn(f"without {engine}: {error.what}: {error.evidence}; fix: {error.fix}")
 
 
 def find_elsewhere(name: str, doors: Sequence[EngineDoor], *, without: str) -> tuple[str, ...]:
@@ -115,13 +131,17 @@ def _has(driver: Driver, *, cluster: str) -> bool:
 
 
 def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, creates: bool = False) -> str:
-    """Choose from what was seen.
+    """Choose one that answers from what was seen.
 
     Args:
         what: Completes "there is no ...".
         holders: Each engine that has it, and the words for that.
         seen: Which engines answer, and which do not and why.
         creates: Whether it is to be made where no engine has it.
+
+    Raises:
+        UsageError: More than one has it, or none has and it may be on one that does not answer.
+        HostNotReady: No engine answers, or the default one does not and it is to be made there.
     """
     if len(holders) == 1:
         return next(iter(holders))
@@ -131,14 +151,17 @@ def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, c
             evidence="; ".join(holders.values()),
             fix=f"select one: {' or '.join(f'--engine {engine}' for engine in holders)}",
         )
-    present = [engine for engine in ENGINES if engine in seen.answers or engine in seen.errors]
-    if creates or DEFAULT_ENGINE in seen.answers or not present:
+    if creates:
+        if DEFAULT_ENGINE not in seen.answers:
+            raise (seen.errors.get(DEFAULT_ENGINE) or seen.absent[DEFAULT_ENGINE])
         return DEFAULT_ENGINE
-    if not seen.errors or not seen.answers:
-        return present[0]
-    said = [f"{engine}: {seen.errors[engine].what}" if engine in seen.errors else engine for engine in present]
+    seen.require_answer()
+    answering = [engine for engine in ENGINES if engine in seen.answers]
+    if not seen.errors:
+        return DEFAULT_ENGINE if DEFAULT_ENGINE in answering else answering[0]
+    said = {engine: f"{engine}: {error.what}: {error.evidence}" for engine, error in seen.errors.items()}
     raise UsageError(
         f"there is no {what} on the engines that respond",
-        evidence="; ".join(said),
-        fix="list what exists: gpuprov list",
+        evidence="; ".join(said.get(engine, engine) for engine in ENGINES if engine in said or engine in answering),
+        fix=f"{next(iter(seen.errors.values())).fix}; or ask one that responds alone: --engine {answering[0]}",
     )

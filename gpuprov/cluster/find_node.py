@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
+from gpuprov.core.names import fold
+from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.foreign import copies_of, describe_foreign, way_back
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.drivers.base import Driver, NodeState
 
 
@@ -17,15 +22,36 @@ def get_node(driver: Driver, name: str) -> NodeState:
         UsageError: There is none of that name; foreign instances are not ours to show or touch.
     """
     node = driver.find_node(name)
-    if node is None or not node.ours:
+    if node is None:
+        raise _absent(driver, name)
+    if not node.ours:
         raise UsageError(
             f"there is no node {name}",
-            evidence=f"{driver.name} has an instance {name} that gpuprov did not create"
-            if node
-            else f"nodes: {', '.join(n.name for n in driver.list_nodes() if n.ours) or 'none'}",
-            fix="list the nodes: gpuprov list",
+            evidence=f"{name} in {driver.name} is {describe_foreign(node)}",
+            fix=way_back(node, driver.command) or "list the nodes: gpuprov list",
         )
     return node
+
+
+def _absent(driver: Driver, name: str) -> UsageError:
+    """Nothing has that name; a copy of the node may be all that is left of it, or be the node, renamed."""
+    there = driver.list_nodes()
+    nodes = f"nodes: {fold([node.name for node in there if node.ours]) or 'none'}"
+    copies = copies_of(name, there)
+    if not copies:
+        return UsageError(f"there is no node {name}", evidence=nodes, fix="list the nodes: gpuprov list")
+    evidence = "; ".join([*(f"{copy.name} is {describe_foreign(copy)}" for copy in copies), nodes])
+    fix = way_back(copies[0], driver.command) or "list the nodes: gpuprov list"
+    return UsageError(f"there is no node {name}", evidence=evidence, fix=fix)
+
+
+def clusters_of(driver: Driver, names: Iterable[str]) -> set[str]:
+    """The clusters of nodes of ours.
+
+    Raises:
+        UsageError: There is none of a name.
+    """
+    return {get_node(driver, name).labels[LABEL_CLUSTER] for name in names}
 
 
 def get_running(driver: Driver, name: str) -> NodeState:

@@ -11,6 +11,7 @@ from gpuprov.core.rounds import watch_rounds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gpuprov.cluster.foreign_gpus import ForeignUse
     from gpuprov.cluster.leases import Neighbours
     from gpuprov.core.errors import GpuprovError
     from gpuprov.gpu.allocate import Lease
@@ -45,12 +46,14 @@ class GpuBoard:
         leases: Of all engines that answer.
         waiting: Who stands in the queue, the first one first.
         silent: Why engines that are installed do not respond: the GPUs they hold are unknown.
+        foreign: Running instances of others that can open GPUs without a lease.
     """
 
     host: HostGpus
     leases: tuple[Lease, ...]
     waiting: tuple[str, ...] = ()
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
+    foreign: tuple[ForeignUse, ...] = ()
 
     @property
     def rows(self) -> tuple[GpuRow, ...]:
@@ -63,7 +66,8 @@ def look_at_gpus(host: HostGpus, neighbours: Neighbours) -> GpuBoard:
     seen = neighbours.survey()
     return GpuBoard(
         host=host,
-        leases=tuple(chain.from_iterable(seen.answers.values())),
+        leases=tuple(chain.from_iterable(held.leases for held in seen.answers.values())),
+        foreign=tuple(chain.from_iterable(held.foreign for held in seen.answers.values())),
         waiting=tuple(f"{request.node} ({request.size}, {request.sharing})" for request in neighbours.waiting()),
         silent=seen.errors,
     )

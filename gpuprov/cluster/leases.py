@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.cluster.foreign_gpus import find_foreign_uses
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.lock import describe_process
 from gpuprov.core.process import is_gone
@@ -18,6 +19,7 @@ from gpuprov.host.survey import survey
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from gpuprov.cluster.foreign_gpus import ForeignUse
     from gpuprov.core.queue import Ticket
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
@@ -60,6 +62,14 @@ def is_orphan(node: NodeState) -> bool:
     return node.labels.get(LABEL_ROLE) == ROLE_JOB and is_gone(node.labels.get(LABEL_PROCESS, ""))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What the nodes of an engine hold, and the GPUs that foreign instances can open."""
+
+    leases: tuple[Lease, ...]
+    foreign: tuple[ForeignUse, ...]
+
+
 class Neighbours:
     """The engines of a host, and the queue of those who wait for its GPUs."""
 
@@ -68,7 +78,7 @@ class Neighbours:
         self._doors = host.engines
         self._open: dict[str, Driver] = {}
 
-    def survey(self, *, without: str = "") -> Survey[tuple[Lease, ...]]:
+    def survey(self, *, without: str = "") -> Survey[Held]:
         """The leases of all engines.
 
         Args:
@@ -85,7 +95,7 @@ class Neighbours:
             before: Number of one's own ticket; those that wait later need no respect.
         """
         others = self.survey(without=engine)
-        leases = tuple(chain.from_iterable(others.answers.values()))
+        leases = tuple(chain.from_iterable(held.leases for held in others.answers.values()))
         return Claims(engine=engine, leases=leases, waiting=self.waiting(before=before), silent=others.errors)
 
     def waiting(self, *, before: int | None = None) -> tuple[LeaseRequest, ...]:
@@ -96,10 +106,10 @@ class Neighbours:
     def _reopen(self, door: EngineDoor) -> Driver:
         return self._open.pop(door.name, None) or door.open()  # after an error the next query reconnects
 
-    def _read(self, driver: Driver) -> tuple[Lease, ...]:
-        leases = read_leases(driver.list_nodes(), engine=driver.name)
+    def _read(self, driver: Driver) -> Held:
+        nodes = driver.list_nodes()
         self._open[driver.name] = driver
-        return leases
+        return Held(leases=read_leases(nodes, engine=driver.name), foreign=find_foreign_uses(driver, nodes))
 
 
 def render_ticket(request: LeaseRequest) -> str:

@@ -149,12 +149,33 @@ def boot_nodes(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> N
     each(start, names)
 
 
-def delete_nodes(driver: Driver, names: Iterable[str], *, reporter: Reporter) -> None:
-    """Remove nodes in parallel."""
+def delete_nodes(driver: Driver, names: Iterable[str], *, reporter: Reporter) -> dict[str, str]:
+    """Remove nodes in parallel; returns what was forced, by node."""
 
-    def delete(name: str) -> None:
+    def delete(name: str) -> str:
         reporter.node(name, "removing")
-        driver.delete_node(name)
+        forced = driver.delete_node(name)
         reporter.node(name, "removed")
+        return forced
 
-    each(delete, list(names))
+    return _forced(delete, list(names))
+
+
+def halt_nodes(driver: Driver, names: Iterable[str]) -> dict[str, str]:
+    """Stop nodes in parallel; returns what was forced, by node."""
+    return _forced(driver.stop_node, list(names))
+
+
+def _forced(act: Callable[[str], str], names: Sequence[str]) -> dict[str, str]:
+    words: dict[str, str] = {}
+
+    def note(name: str) -> None:
+        words[name] = act(name)
+
+    each(note, names)
+    return {name: words[name] for name in names if words.get(name)}
+
+
+def with_forced(change: str, name: str, forced: Mapping[str, str]) -> str:
+    """A line of an outcome: `stopped c001 (killed, as it did not shut down within 10 s)`."""
+    return f"{change} {name} ({forced[name]})" if name in forced else f"{change} {name}"

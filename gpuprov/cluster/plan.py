@@ -21,6 +21,7 @@ from gpuprov.drivers.base import (
     LABEL_ROLE,
     LABEL_SHARING,
 )
+from gpuprov.drivers.foreign import describe_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
@@ -190,9 +191,9 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {node.name} is taken by an instance that gpuprov did not create",
-                evidence=f"{node.name} is {node.status} and has no gpuprov label",
-                fix="set another nodes.prefix in the spec, or rename that instance",
+                f"the name {node.name} is taken by {describe_foreign(node)}",
+                evidence=f"{node.name} is {node.status}; it has no gpuprov label, or those of another instance",
+                fix=f"set another nodes.prefix in the spec; about that instance: gpuprov show {node.name}",
             )
         raise UsageError(
             f"the name {node.name} is taken by cluster {node.labels[LABEL_CLUSTER]}",
@@ -271,7 +272,7 @@ def _addresses(name: str, spec: ClusterSpec, state: ClusterState, taken: dict[st
             raise UsageError(
                 f"the address {address.ip} of {name} is in use",
                 evidence=f"by {taken[str(address.ip)]}",
-                fix=f"remove or change {taken[str(address.ip)].split()[-1]}, or use another subnet in the spec",
+                fix="stop or change that instance, or use another subnet in the spec; list it: gpuprov list --all",
             )
     return addresses
 

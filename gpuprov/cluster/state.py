@@ -66,11 +66,17 @@ class ClusterState:
         return next((node for node in self.nodes if node.name == name), None)
 
     def taken_addresses(self) -> dict[str, str]:
-        """Addresses (without prefix length) that an instance's configuration fixes, each with its holder."""
-        taken = {}
+        """Addresses (without prefix length) that an instance's configuration fixes, each with its holder.
+
+        A copy of a node holds its address only while it runs: what has been copied away for keeping is in nobody's way.
+        """
+        taken: dict[str, str] = {}
         for node in (*self.nodes, *self.others):
-            for address in node.addresses.values():
-                taken[address.partition("/")[0]] = f"{'node' if node.ours else 'the foreign instance'} {node.name}"
+            if node.copy_of is not None and node.status == "stopped":
+                continue
+            holder = f"node {node.name}" if node.ours else f"the foreign instance {node.name}"
+            holder += f", {node.copy_of}" if node.copy_of else ""
+            taken |= {address.partition("/")[0]: holder for address in node.addresses.values()}
         return taken
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 ENTRY = f"{__name__}:open_transport"
 PRIVATE = 0o600
+MOST_FETCHED_BYTES = 256_000_000  # by `ansible.builtin.fetch`, which holds it in memory
+FETCH_S = 600.0
 
 
 class DriverTransport:
@@ -33,7 +35,7 @@ class DriverTransport:
 
     def get(self, node: str, path: str) -> bytes:
         """Read a file of the node."""
-        return self._driver.pull(node, path)
+        return self._driver.pull(node, path, most_bytes=MOST_FETCHED_BYTES, timeout_s=FETCH_S)
 
 
 def open_transport(engine: str) -> Transport:

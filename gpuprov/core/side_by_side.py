@@ -21,7 +21,7 @@ _WORKERS = 8
 _MOMENT_S = 0.1
 
 
-def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
+def each(act: Callable[[Thing], object], things: Sequence[Thing]) -> None:
     """Do it to all, side by side; the first error is raised once all have stopped.
 
     After an error or Ctrl-C nothing new is begun; a second Ctrl-C does not end the waiting either.
@@ -37,7 +37,7 @@ def each(act: Callable[[Thing], None], things: Sequence[Thing]) -> None:
             future.result()
 
 
-def _settled(futures: Sequence[Future[None]]) -> bool:
+def _settled(futures: Sequence[Future[object]]) -> bool:
     """Whether all have ended or one has failed; waits for that for a moment."""
     done, going_on = wait(futures, timeout=_MOMENT_S, return_when=FIRST_EXCEPTION)
     return not going_on or any(future.exception() for future in done)

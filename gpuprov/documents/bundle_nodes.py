@@ -102,7 +102,8 @@ def _shown(node: NodeState) -> dict[str, object]:
     """A node's state; of a foreign one nothing that is its owner's business."""
     if node.ours:
         return asdict(node)
-    return {"name": node.name, "status": node.status, "addresses": dict(node.addresses)}
+    shown = {"name": node.name, "status": node.status, "addresses": dict(node.addresses)}
+    return {**shown, **({"copy_of": node.copy_of.name} if node.copy_of else {})}
 
 
 def _spec_document(state: ClusterState) -> dict[str, object] | None:

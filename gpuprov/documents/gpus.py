@@ -11,6 +11,7 @@ from gpuprov.gpu.document import gpu_document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.cluster.foreign_gpus import ForeignUse
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import HostGpus
@@ -25,6 +26,7 @@ def board_document(board: GpuBoard, *, host: str) -> dict[str, Any]:
         reason=board.host.reason,
         driver=board.host.driver_version,
         gpus=[held_gpu_document(row, board.host) for row in board.rows],
+        foreign=[_foreign_document(use) for use in board.foreign],
         waiting=list(board.waiting),
         silent=[{"engine": engine, **error_parts(error)} for engine, error in board.silent.items()],
     )
@@ -59,6 +61,10 @@ def changes_document(changes: Sequence[GpuChange], *, host: str) -> dict[str, An
             for change in changes
         ],
     )
+
+
+def _foreign_document(use: ForeignUse) -> dict[str, Any]:
+    return {"node": use.node, "engine": use.engine, "copy_of": use.copy_of or None, "devices": list(use.devices)}
 
 
 def _holder_document(lease: Lease) -> dict[str, str]:

@@ -9,11 +9,13 @@ from gpuprov.documents.envelope import document
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuprov.drivers.base import ImageState
+    from gpuprov.drivers.base import ImageState, NodeState
 
 
-def images_document(found: Iterable[tuple[str, ImageState]], *, host: str) -> dict[str, Any]:
-    """Images, each with the name of its engine."""
+def images_document(
+    found: Iterable[tuple[str, ImageState]], builders: Iterable[tuple[str, NodeState]], *, host: str
+) -> dict[str, Any]:
+    """Images, and nodes in which one is or was being made, each with the name of its engine."""
     images = [
         {
             "name": image.name,
@@ -24,4 +26,5 @@ def images_document(found: Iterable[tuple[str, ImageState]], *, host: str) -> di
         }
         for engine, image in found
     ]
-    return document("images", host=host, images=images)
+    unfinished = [{"name": builder.name, "engine": engine, "status": builder.status} for engine, builder in builders]
+    return document("images", host=host, images=images, unfinished=unfinished)

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 def show_document(node: NodeState, *, host: str) -> dict[str, Any]:
     """All that the engine knows of a node."""
-    return document("node", host=host, node=asdict(node))
+    shown = asdict(node)
+    for key in ("id", "copy_of"):  # the one tells nobody anything, and a node is no copy
+        del shown[key]
+    return document("node", host=host, node=shown)
 
 
 def logs_document(node: str, log: str, *, host: str) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 The contract suite (tests/contract) holds for every implementation. All methods raise EngineError (or a
 subclass) with three parts; none lets an SDK's exception through. Labels are plain `gpuprov.*` keys here; a
 driver maps them to what its engine has (`user.gpuprov.*` config keys in LXD and Incus, labels in Docker).
-Nothing that lacks the label `gpuprov.cluster` is ever changed or removed: NotOurs is raised instead.
+Nothing that lacks the label `gpuprov.cluster`, or has the labels of another thing because it was copied or renamed
+outside gpuprov, is ever changed or removed: NotOurs is raised instead.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.errors import EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpuprov.drivers.foreign import Origin
     from gpuprov.gpu.access import EngineAccess
     from gpuprov.spec.devices import CharDevice, Mount
 
@@ -33,10 +35,12 @@ LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"
 LABEL_VERSION = "gpuprov.version"
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
+LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and another name; drivers write and read it
 LABEL_PROCESS = "gpuprov.process"  # of a job: the process whose command it is
 LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing is unfinished
 
-_KILLED = 137  # exit status of a command that was killed
+MOST_FILE_BYTES = 4_000_000
+READ_S = 10.0  # for a file of a node
 LOCALLY, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - where a forwarded port of the host may listen
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 ROLE_JOB = "job"  # of a node that a command is, and that goes with it
@@ -59,6 +63,10 @@ _LACKS: dict[Capability, tuple[str, str]] = {
     "systemd": ("does not run systemd in nodes", "use --engine lxd"),
     "jobs": ("does not support jobs", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
 }
+
+
+class Unreadable(EngineError):
+    """A file of a node is absent, is not a regular file, or could not be read within the limits."""
 
 
 class NotCapable(EngineError):
@@ -167,6 +175,8 @@ class NodeState:
         environment: Variables that its configuration sets, without those of its image; empty where the engine does
             not list them.
         settings: Everything else the engine was told, to compare with `Driver.settings`.
+        id: The engine's own name for this very instance; another one of the same name has another.
+        copy_of: Set where the instance is foreign because it has the labels of another one.
     """
 
     name: str
@@ -181,6 +191,8 @@ class NodeState:
     environment: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
     host: str = ""
+    id: str = field(default="", compare=False)
+    copy_of: Origin | None = None
 
     @property
     def ours(self) -> bool:
@@ -228,6 +240,7 @@ class NetworkState:
         settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
         isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
             has no bridge of its own, or where this user cannot tell.
+        copy_of: Set where it is foreign because it has the labels of another one.
     """
 
     name: str
@@ -236,6 +249,7 @@ class NetworkState:
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
     isolated: bool | None = None
+    copy_of: Origin | None = None
 
     @property
     def ours(self) -> bool:
@@ -252,34 +266,6 @@ class ImageState:
     labels: Mapping[str, str] = field(default_factory=dict)
     size_bytes: int | None = None
     created: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call:
-    """A command to run in a node, as `Driver.run` is told it."""
-
-    argv: Sequence[str]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    cwd: str | None = None
-    timeout_s: float | None = None
-    stdin: bytes = b""
-
-    @property
-    def limited(self) -> list[str]:
-        """The command line under coreutils' `timeout`: killed in the node, not only forgotten here."""
-        if self.timeout_s is None:
-            return list(self.argv)
-        return ["timeout", "--signal=KILL", f"{self.timeout_s:.3f}", *self.argv]
-
-    def judged(self, result: ExecResult, *, node: str, elapsed_s: float) -> ExecResult:
-        """The result; raises TimedOut where it is that of a command whose time was over."""
-        if self.timeout_s is None or result.exit_code != _KILLED or elapsed_s < self.timeout_s:
-            return result
-        raise TimedOut(
-            f"`{' '.join(self.argv)}` in {node} did not finish within {self.timeout_s:.0f} s",
-            evidence=(result.stderr or result.stdout)[-2000:].strip() or "no output",
-            fix=f"inspect the node: gpuprov shell {node}",
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,11 +303,13 @@ class Driver(Protocol):
 
     Attributes:
         host: Name of the host that it runs on.
+        command: The engine's own client, as people type it.
         nameserver: Address at which nodes find a resolver; None for the host's address on their bridge.
     """
 
     name: str
     host: str
+    command: str
     capabilities: frozenset[Capability]
     nameserver: str | None
 
@@ -344,11 +332,14 @@ class Driver(Protocol):
     def start_node(self, name: str) -> None:
         """Start it, or let a frozen one go on; no change if it runs."""
 
-    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
-        """Stop it, by force once `timeout_s` has passed; no change if it is stopped."""
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:
+        """Stop it, by force once `timeout_s` has passed; no change if it is stopped. Returns what was forced."""
 
-    def delete_node(self, name: str) -> None:
-        """Remove it, running or not; no change if it is absent. Raises NotOurs."""
+    def delete_node(self, name: str) -> str:
+        """Remove it, running or not, whatever it does; no change if it is absent. Raises NotOurs.
+
+        Returns what was forced besides its processes' end, if any.
+        """
 
     def clone_node(self, source: str, request: NodeRequest) -> None:
         """Make a stopped copy of `source` that has the request's name, labels, networks, devices and files.
@@ -379,10 +370,10 @@ class Driver(Protocol):
         """
 
     def push(self, name: str, files: Sequence[File]) -> None:
-        """Write files into a node, running or stopped; missing parent folders are created."""
+        """Write files into a node, running or stopped, over whatever is there but a folder; parents are created."""
 
-    def pull(self, name: str, path: str) -> bytes:
-        """Read a file of a node; EngineError if it is absent."""
+    def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
+        """Read a regular file of a node, which may be hostile; Unreadable if it is absent, no file, or over a limit."""
 
     def run(
         self,
@@ -395,6 +386,8 @@ class Driver(Protocol):
         stdin: bytes = b"",
     ) -> ExecResult:
         """Run a command as root in a running node and wait; the exit status is not judged. Raises TimedOut.
+
+        The node may be hostile: what the command writes is limited, and it is ended from outside the node if need be.
 
         A command that is given `stdin` has ended when its output has, also that of what it left in the background.
         """
@@ -428,13 +421,13 @@ class Driver(Protocol):
         """The command line that runs `argv` in the node with this terminal attached (the engine's own client)."""
 
     def logs(self, name: str) -> str:
-        """The console log of the node."""
+        """The end of the node's console log."""
 
     def snapshot_node(self, name: str, snapshot: str) -> None:
         """Keep the node's present state under a name; EngineError if that name is taken."""
 
     def restore_node(self, name: str, snapshot: str) -> None:
-        """Bring a snapshot back; EngineError if there is none of that name."""
+        """Bring a snapshot's files back; the configuration stays. EngineError if there is none of that name."""
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into the node; into a running one with the capability `expose-live` only."""

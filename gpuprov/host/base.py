@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -74,3 +74,6 @@ class Host(Protocol):
 
     def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
         """Hold the lock that every writer on this host takes."""
+
+    def checked(self, check: Callable[[], object]) -> Host:
+        """The same host, whose lock calls `check` first where another run had to be waited for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -43,10 +43,12 @@ class LocalHost:
     Attributes:
         root: Where /proc, /sys, /dev, /etc and /usr are looked up.
         environment: Says how many simulated GPUs there are, and what their UUIDs are made from.
+        check: Called under the lock where another run had to be waited for.
     """
 
     root: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    check: Callable[[], object] = lambda: None
 
     @property
     def name(self) -> str:
@@ -109,8 +111,14 @@ class LocalHost:
     @contextmanager
     def lock(self, reporter: Reporter) -> Iterator[None]:
         """One writer at a time."""
-        with host_lock(reporter, gates=self._gates()):
+        with host_lock(reporter, gates=self._gates()) as waited:
+            if waited:
+                self.check()
             yield
+
+    def checked(self, check: Callable[[], object]) -> LocalHost:
+        """With a check after each wait."""
+        return replace(self, check=check)
 
     def _gates(self) -> Gates:
         return Gates(groups=engine_groups())

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Expectation, Rule
 
     FilesOf = Callable[[str], Sequence[File]]
+    Secret = Callable[[], bytes]
     Render = Callable[[Member], tuple[File, ...]]
 
 
@@ -142,17 +143,27 @@ class Plane:
             UsageError: One that the others need is missing, or is of another plane.
         """
 
-    def gather_files(self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None) -> Render:
-        """Read what its files are made from, such as keys; returns the pure function that renders a member's files.
+    def read_secret(self, driver: Driver, state: ClusterState) -> bytes:
+        """Read from its nodes the secret that they share; empty where there is none yet. The host's lock is not held.
+
+        Raises:
+            EngineError: A node that must be read cannot be.
+        """
+        return b""
+
+    def gather_files(
+        self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None, secret: Secret
+    ) -> Render:
+        """Find what its files are made from; returns the pure function that renders a member's files.
 
         Args:
             driver: The engine.
             crew: The cluster's nodes as they are to be.
             state: The cluster as it is.
             image: Of the plane's new nodes; None where there are none.
+            secret: Gives what `read_secret` read, or raises what that raised.
 
         Raises:
-            EngineError: A node that must be read cannot be.
             UsageError: The image was not built for this plane.
         """
         return lambda _member: ()

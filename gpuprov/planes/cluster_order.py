@@ -15,6 +15,7 @@ from gpuprov.spec.models import ClusterSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.spec.models import Engine, GpuMode, Role, Sharing
@@ -42,8 +43,17 @@ class ClusterOrder:
     policy: JobsPolicy = SPARE_JOBS
 
 
-def resolve_engine(host: Host, engine: str | None, order: ClusterOrder) -> Driver:
+def resolve_engine(
+    host: Host, engine: str | None, order: ClusterOrder, *, reporter: Reporter, creates: bool = True
+) -> Driver:
     """The engine of that name, else the file's, else the one that has the cluster, else the default one.
+
+    Args:
+        host: The machine.
+        engine: Its name, where it is given.
+        order: What is ordered.
+        reporter: Is told of engines that are installed and do not answer.
+        creates: Whether the cluster is to be made where no engine has it.
 
     Raises:
         SpecError: The file is no spec.
@@ -53,7 +63,7 @@ def resolve_engine(host: Host, engine: str | None, order: ClusterOrder) -> Drive
         return host.open(engine)
     if order.file is not None:
         return host.open(load_spec(order.file).engine)
-    return engine_of_cluster(resolve_name(order), host.engines, creates=True)
+    return engine_of_cluster(resolve_name(order), host.engines, creates=creates, reporter=reporter)
 
 
 def resolve_name(order: ClusterOrder) -> str:

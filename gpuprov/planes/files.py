@@ -4,23 +4,69 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.files import SIMULATOR, render_hosts
+from gpuprov.cluster.files import SIMULATOR, present_member, render_hosts
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.names import fold
+from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
+from gpuprov.planes.base import Crew, spec_of
 from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, File, ImageState
-    from gpuprov.planes.base import Crew, Plane, Render
+    from gpuprov.planes.base import Plane, Render
 
 _WORKERS = 8
-_COMMAND_BUDGET_S = 30.0
-_LOOK = 'sha256sum -- "$@"; stat -c "%a %u:%g %n" -- "$@"'
+_COMMAND_BUDGET_S = 15.0
+_LOOK = """
+for path; do  # what is no regular file is not opened: sha256sum would wait for a FIFO
+    [ ! -f "$path" ] || [ -L "$path" ] || { sha256sum -- "$path"; stat -c "%a %u:%g %n" -- "$path"; }
+done
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesSaid:
+    """What a node said of files: the paths that it was asked for, and lines."""
+
+    paths: frozenset[str]
+    lines: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What was read from a cluster's nodes.
+
+    Attributes:
+        nodes: Which nodes there were, and how they were.
+        secrets: By plane what it read, or why it could not.
+        files: By running node what it said of its files.
+    """
+
+    nodes: frozenset[tuple[str, ...]]
+    secrets: Mapping[str, bytes | GpuprovError]
+    files: Mapping[str, FilesSaid] = field(default_factory=dict)
+
+    def without(self, names: Collection[str]) -> Reading:
+        """The same for nodes that have changed since: their files are to be read again."""
+        return replace(self, files={name: said for name, said in self.files.items() if name not in names})
+
+    def secret(self, plane: str) -> bytes:
+        """What a plane read; empty where it had no nodes.
+
+        Raises:
+            GpuprovError: It could not.
+        """
+        found = self.secrets.get(plane, b"")
+        if isinstance(found, GpuprovError):
+            raise found
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,34 +93,79 @@ class FileSet:
         return (self.hosts, *simulator, *(render(member) if render else ()))
 
 
-def gather_files(driver: Driver, crew: Crew, state: ClusterState, images: Mapping[str, ImageState]) -> FileSet:
-    """Read what the files are made from, such as keys in the nodes; changes nothing.
+def gather_files(
+    driver: Driver,
+    crew: Crew,
+    state: ClusterState,
+    images: Mapping[str, ImageState],
+    reading: Reading | None = None,
+) -> FileSet:
+    """Find what the files are made from, such as keys in the nodes; changes nothing.
 
     Args:
         driver: The engine.
         crew: The cluster's nodes as they are to be.
         state: The cluster as it is.
         images: Of new nodes, by role.
+        reading: What was read from nodes before; None to read them now.
     """
     planes = planes_of(member.role for member in crew.members)
-    rendering = {plane.name: plane.gather_files(driver, crew, state, images.get(plane.name)) for plane in planes}
+    rendering = {}
+    for plane in planes:
+        read = partial(plane.read_secret, driver, state) if reading is None else partial(reading.secret, plane.name)
+        rendering[plane.name] = plane.gather_files(driver, crew, state, images.get(plane.name), read)
     hosts = render_hosts(crew.spec.name, crew.members)
     return FileSet(crew=crew, hosts=hosts, planes=planes, rendering=rendering)
 
 
-def find_stale(
-    driver: Driver, names: Iterable[str], files: Callable[[str], Sequence[File]]
-) -> dict[str, tuple[File, ...]]:
-    """The files that each running node lacks, or has otherwise; nodes with all of them are left out."""
+def present_crew(state: ClusterState) -> Crew:
+    """The nodes of a cluster as they are."""
+    nodes = [node for node in state.nodes if node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB]
+    return Crew(spec=spec_of(state), members=tuple(present_member(node) for node in nodes))
 
-    def look(name: str) -> tuple[str, tuple[File, ...]]:
-        wanted = files(name)
-        argv = ["sh", "-c", _LOOK, "sh", *(file.path for file in wanted)]
-        said = driver.run(name, argv, timeout_s=_COMMAND_BUDGET_S).stdout.splitlines()
-        return name, tuple(file for file in wanted if not set(_describe(file)) <= set(said))
+
+def look_at_files(driver: Driver, names: Iterable[str], files: Callable[[str], Sequence[File]]) -> dict[str, FilesSaid]:
+    """What each running node says of its files; one that does not answer has none of them."""
+
+    def look(name: str) -> tuple[str, FilesSaid]:
+        paths = [file.path for file in files(name)]
+        argv = ["sh", "-c", _LOOK, "sh", *paths]
+        try:
+            said = driver.run(name, argv, timeout_s=_COMMAND_BUDGET_S).stdout.splitlines()
+        except (EngineError, TimedOut):
+            said = []
+        return name, FilesSaid(paths=frozenset(paths), lines=frozenset(said))
 
     with ThreadPoolExecutor(_WORKERS) as pool:
-        return {name: stale for name, stale in pool.map(look, names) if stale}
+        return dict(pool.map(look, names))
+
+
+def find_stale(
+    driver: Driver,
+    names: Iterable[str],
+    files: Callable[[str], Sequence[File]],
+    reading: Reading | None = None,
+) -> dict[str, tuple[File, ...]]:
+    """The files that each running node lacks, or has otherwise; nodes with all of them are left out.
+
+    Args:
+        driver: Reaches the nodes.
+        names: The nodes.
+        files: Those of a node.
+        reading: What was read from nodes before; the others are read now.
+    """
+    names = list(names)
+    wanted = {name: files(name) for name in names}
+    known = {
+        name: said
+        for name, said in (reading.files if reading else {}).items()
+        if name in wanted and said.paths >= {file.path for file in wanted[name]}
+    }
+    known |= look_at_files(driver, [name for name in names if name not in known], files)
+    stale = {
+        name: tuple(file for file in wanted[name] if not set(_describe(file)) <= known[name].lines) for name in names
+    }
+    return {name: lacking for name, lacking in stale.items() if lacking}
 
 
 def _describe(file: File) -> tuple[str, str]:

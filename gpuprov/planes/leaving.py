@@ -103,7 +103,8 @@ def drained(
 
     Args:
         driver: The engine.
-        look: Tells which nodes are about to leave; called only where there is something to wait for.
+        look: Tells which nodes are about to leave; called only where there is something to wait for. Where it refuses,
+            nothing is held: another run may be making what is missing, and the look under the lock decides.
         policy: What becomes of jobs.
         reporter: Is told for which jobs this waits.
 
@@ -114,7 +115,10 @@ def drained(
     if policy.drain_s is None:
         yield
         return
-    hold = _Hold(driver, look(), reporter)
+    leaves: Sequence[Leave] = ()
+    with suppress(UsageError):
+        leaves = look()
+    hold = _Hold(driver, leaves, reporter)
     with hold:
         with reporter.phase("drain"):
             if hold.take(policy):

@@ -6,24 +6,28 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.files import present_member
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import SpecError
-from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
-from gpuprov.planes.base import Crew, spec_of
-from gpuprov.planes.files import find_stale, gather_files, renewal_lines
+from gpuprov.planes.files import find_stale, gather_files, present_crew, renewal_lines
 from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.files import FileSet
+    from gpuprov.planes.files import FileSet, Reading
+    from gpuprov.planes.reading import Readings
 
 
 def renew_nodes(
-    driver: Driver, files: FileSet, old: Sequence[str], *, new: Sequence[str] = (), reporter: Reporter
+    driver: Driver,
+    files: FileSet,
+    old: Sequence[str],
+    *,
+    reporter: Reporter,
+    new: Sequence[str] = (),
+    reading: Reading | None = None,
 ) -> tuple[str, ...]:
     """Bring nodes that run to their files, have services read them, and wait until all nodes that run are ready.
 
@@ -31,13 +35,14 @@ def renew_nodes(
         driver: Reaches the nodes.
         files: The files of the whole cluster.
         old: Nodes that run and may hold older files.
-        new: Nodes that run and were made with these files.
         reporter: Hears each node's state.
+        new: Nodes that run and were made with these files.
+        reading: What was read from nodes before; the others are read now.
 
     Returns:
         One line for each set of files that nodes lacked, and for each node that a killed run had kept from work.
     """
-    stale = find_stale(driver, old, files.of)
+    stale = find_stale(driver, old, files.of, reading)
     released: list[str] = []
     up = {*old, *new}
     crew = replace(files.crew, members=tuple(member for member in files.crew.members if member.name in up))
@@ -53,20 +58,24 @@ def renew_nodes(
     return (*renewal_lines(files.planes, stale), *released)
 
 
-def renew_clusters(driver: Driver, clusters: Iterable[str], *, reporter: Reporter) -> tuple[str, ...]:
+def renew_clusters(driver: Driver, readings: Readings, *, reporter: Reporter) -> tuple[str, ...]:
     """After nodes came, went, started or stopped: bring the others' files to that; one line for each change."""
-    return tuple(line for name in sorted(clusters) for line in renew_cluster(driver, name, reporter=reporter))
+    return tuple(
+        line for name in sorted(readings) for line in renew_cluster(driver, name, readings[name], reporter=reporter)
+    )
 
 
-def renew_cluster(driver: Driver, name: str, *, reporter: Reporter) -> tuple[str, ...]:
+def renew_cluster(driver: Driver, name: str, reading: Reading, *, reporter: Reporter) -> tuple[str, ...]:
     """Bring one cluster's running nodes to its files, unless a plane of it cannot take them now."""
     state = observe_cluster(driver, name)
     if isinstance(state.recorded, SpecError):
         reporter.warn(f"the nodes' files are not updated: {state.recorded.what}; {state.recorded.fix}")
         return ()
-    complete = [node for node in state.nodes if node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB]
-    crew = Crew(spec=spec_of(state), members=tuple(present_member(node) for node in complete))
-    if not complete or not all(plane.can_apply(state) for plane in planes_of(member.role for member in crew.members)):
+    crew = present_crew(state)
+    roles = [member.role for member in crew.members]
+    if not roles or not all(plane.can_apply(state) for plane in planes_of(roles)):
         return ()
-    running = [node.name for node in complete if node.status == "running"]
-    return renew_nodes(driver, gather_files(driver, crew, state, {}), running, reporter=reporter)
+    there = {member.name for member in crew.members}
+    running = [node.name for node in state.nodes if node.status == "running" and node.name in there]
+    files = gather_files(driver, crew, state, {}, reading)
+    return renew_nodes(driver, files, running, reporter=reporter, reading=reading)

@@ -6,12 +6,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.build_image import describe_builder, find_builder
 from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.names import name_cluster
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_BUILDER
 from gpuprov.planes.registry import PLANES, planes_of
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class NodeRow:
         devices: Paths of the leased GPUs in the node.
         simulated: Whether these GPUs are simulated.
         work: The word of the node's plane, such as `idle`; empty where it has none.
-        health: `ok`, or what is wrong.
+        health: `ok`, or what is wrong; of a foreign instance that has a node's labels, whose copy it is.
     """
 
     name: str
@@ -59,9 +60,10 @@ def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
 
 
 def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:
-    """Nodes of all clusters; with `everything`, foreign instances too."""
-    found = sorted(driver.list_nodes(), key=lambda node: node.name)
-    return tuple(node_row(node, "", engine=driver.name) for node in found if node.ours or everything)
+    """Nodes of all clusters, copies of them and a builder; with `everything`, other foreign instances too."""
+    builder = find_builder(driver)
+    found = sorted([*driver.list_nodes(), *([builder] if builder else [])], key=lambda node: node.name)
+    return tuple(node_row(node, "", engine=driver.name) for node in found if node.ours or node.copy_of or everything)
 
 
 def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
@@ -80,14 +82,16 @@ def node_row(node: NodeState, work: str, *, engine: str) -> NodeRow:
         sharing=node.labels.get(LABEL_SHARING, "") if leased_uuids(node) else "",
         simulated=node.labels.get(LABEL_ACCESS) == "simulated",
         work=work,
-        health=_health(node, work),
+        health=_health(node, work, engine),
         image=node.labels.get(LABEL_IMAGE, ""),
     )
 
 
-def _health(node: NodeState, work: str) -> str:
+def _health(node: NodeState, work: str, engine: str) -> str:
     if not node.ours:
-        return ""
+        return f"{node.copy_of}; it is left alone" if node.copy_of else ""
+    if node.labels.get(LABEL_ROLE) == ROLE_BUILDER:
+        return describe_builder(engine)
     if not node.complete:
         return name_cluster("unfinished: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     if node.status != "running":

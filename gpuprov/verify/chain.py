@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     Judge = Callable[[Expectation, Observation], Finding]
 
+_LONGEST_EVIDENCE = 2000  # some of it is what a node says
+
 CHAIN: tuple[Rule, ...] = (
     *node.RULES,
     *driver.RULES,
@@ -111,7 +113,7 @@ def _judge(rules: Iterable[Rule], expected: Expectation, seen: Observation, belo
             layer=rule.layer,
             status=status,
             severity=rule.severity,
-            evidence=" ".join(finding.evidence.split()),
+            evidence=" ".join(finding.evidence.split())[:_LONGEST_EVIDENCE],
             fix=name_cluster(_fix(rule, finding, status, expected.node), expected.cluster),
             cause=cause,
         )
@@ -147,7 +149,7 @@ def _ask(rule: Rule, expected: Expectation, seen: Observation) -> Finding:
             return unknown(f"this could not be examined: {part['error']}", "node-answers/hangs")
     try:
         return rule.judge(expected, seen)
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         # A node may be compromised or run another version of the kernels: answers may have any form.
         said = cast("object", (seen.facts or {}).get(rule.fact))
         evidence = f"the answer is malformed ({type(error).__name__}: {error}): {str(said)[:200]}"

@@ -13,7 +13,7 @@ def read_document(facts: Any) -> dict[str, Any] | None:  # noqa: ANN401 - what t
     """The smoke kernels' own document, or None where they printed none."""
     try:
         document = json.loads(facts["stdout"])
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, KeyError, TypeError):
         return None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return None

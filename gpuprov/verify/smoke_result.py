@@ -108,7 +108,7 @@ def judge(place: Expectation, order: SmokeOrder, answer: Answer) -> SmokeResult:
         check, finding = "kernels-run", judge_run(place, seen)
         if finding.status == "pass":
             check, finding = f"kernel-{order.kernel}", judge_smoke_kernel(order.kernel, place, seen)
-    except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
         evidence = f"the answer is malformed ({type(error).__name__}: {error}): {answer.stdout[:200]}"
         return no_result(place, evidence, again)
     if answer.exit_code and finding.status == "pass":

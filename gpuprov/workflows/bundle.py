@@ -13,6 +13,7 @@ from gpuprov import __version__
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.secrets import private_keys
 from gpuprov.core.errors import GpuprovError
+from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.redact import hide_secrets, secret_values
 from gpuprov.core.reporter import Silent
 from gpuprov.core.side_by_side import ask_side_by_side
@@ -102,11 +103,16 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
     for engine in sources.engines:
         with reporter.phase(engine):
             secrets += _collect_engine(collected, engine, sources)
-    collected.parts = {name: hide_secrets(text, secrets) for name, text in collected.parts.items()}
+    collected.parts = {name: _shown(name, hide_secrets(text, secrets)) for name, text in collected.parts.items()}
     collected.missing = {name: hide_secrets(reason, secrets) for name, reason in collected.missing.items()}
     with reporter.phase("write"):
         file.write(pack_bundle(collected, now_s=time.time()))
     return collected
+
+
+def _shown(name: str, text: str) -> str:
+    """A part as a terminal may show it, JSON as JSON."""
+    return printable_json(text) if name.endswith(".json") else printable(text)
 
 
 def pack_bundle(collected: Collected, *, now_s: float) -> bytes:

@@ -14,7 +14,7 @@ from gpuprov.workflows.create_node import create_node
 if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
     from gpuprov.spec.models import GpuMode
 
@@ -36,7 +36,7 @@ def clone_node(driver: Driver, order: CloneOrder, host: Host, *, reporter: Repor
         UsageError: The source runs (its files would be copied half-written), or the name or address cannot be had.
     """
     source, name = order.source, order.name
-    node = get_node(driver, source)
+    node = _find_source(driver, source, host, reporter)
     copy = driver.find_node(name)
     if node.status == "running" and not (copy and copy.complete):  # else create_node says what is to be said
         raise UsageError(
@@ -53,3 +53,12 @@ def clone_node(driver: Driver, order: CloneOrder, host: Host, *, reporter: Repor
         gpu_mode=order.gpu_mode,
     )
     return create_node(driver, wanted, host, reporter=reporter)
+
+
+def _find_source(driver: Driver, name: str, host: Host, reporter: Reporter) -> NodeState:
+    """The node; where there is none, a run that makes it may be under way."""
+    try:
+        return get_node(driver, name)
+    except UsageError:
+        with host.lock(reporter):
+            return get_node(driver, name)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.build_image import BUILDER
+from gpuprov.cluster.build_image import remove_left_builder
 from gpuprov.cluster.find_engine import find_elsewhere
-from gpuprov.cluster.nodes import delete_nodes
+from gpuprov.cluster.nodes import delete_nodes, with_forced
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
+from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.planes.base import Departure
 from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving, refuse_busy
 
 if TYPE_CHECKING:
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NetworkState
     from gpuprov.host.base import Host
     from gpuprov.planes.leaving import JobsPolicy
 
@@ -52,21 +55,35 @@ def cluster_down(
     with drained(driver, lambda: _look(driver, name), policy, reporter=reporter), host.lock(reporter):
         (leave,) = _look(driver, name)
         state, nodes = leave.state, leave.departure.nodes
+        forced = {}
         if nodes:
             with leaving(driver, [leave], policy, reporter=reporter), reporter.phase("nodes"):
-                delete_nodes(driver, nodes, reporter=reporter)
-        networks = [network.name for network in state.own_networks]
-        if networks:
-            with reporter.phase("networks"):
-                builder = driver.find_node(BUILDER)
-                if builder is not None and builder.ours:  # a killed build's, which would hold the network
-                    driver.delete_node(BUILDER)
-                for network in networks:
-                    driver.delete_network(network)
-        changed = [*(f"removed node {node}" for node in nodes), *(f"removed network {network}" for network in networks)]
+                forced = delete_nodes(driver, nodes, reporter=reporter)
+        networks = _remove_networks(driver, state, reporter)
+        changed = [with_forced("removed node", node, forced) for node in nodes]
+        changed += [f"removed network {network}" for network in networks]
         if _remove_keys(driver, name, host, reporter):
             changed.append("removed the ssh keys")
     return Outcome(changed=tuple(changed))
+
+
+def _remove_networks(driver: Driver, state: ClusterState, reporter: Reporter) -> list[str]:
+    """Remove the cluster's networks but those that foreign instances are on, such as copies of its nodes."""
+    if not state.own_networks:
+        return []
+    with reporter.phase("networks"):
+        remove_left_builder(driver, reporter)  # it would hold the network
+        return [network.name for network in state.own_networks if _remove_network(driver, network, reporter)]
+
+
+def _remove_network(driver: Driver, network: NetworkState, reporter: Reporter) -> bool:
+    try:
+        driver.delete_network(network.name)
+    except NetworkInUse as error:
+        again = f"gpuprov cluster down {network.labels[LABEL_CLUSTER]} --engine {driver.name}"
+        reporter.warn(f"kept the network {network.name}: in use {error.evidence}; when they are off it: {again}")
+        return False
+    return True
 
 
 def _look(driver: Driver, name: str) -> list[Leave]:

@@ -23,6 +23,7 @@ from gpuprov.cluster.nodes import (
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
 from gpuprov.cluster.room import refuse_host_conflicts
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.steady import read_steadily
 from gpuprov.core.outcome import Outcome
@@ -30,6 +31,7 @@ from gpuprov.core.rollback import Rollback
 from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, find_abandoned, leaving, refuse_busy
+from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.planes.renew import renew_nodes
 from gpuprov.spec.serialize import dump_spec
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, File, ImageState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.planes.files import Reading
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Report
@@ -130,7 +133,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
     with (
         drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter),
-        host.lock(reporter),
+        read_then_lock(driver, host, lambda: [spec.name], reporter=reporter) as readings,
         Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
     ):
         with reporter.phase("plan"):
@@ -138,7 +141,8 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             for line in aim.plan.beside_lines():
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
-        changed = _carry_out(NodeRun(driver=driver, reporter=reporter, rollback=rollback), aim, policy)
+        run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
+        changed = _carry_out(run, aim, readings[spec.name], policy)
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
@@ -178,12 +182,14 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> _Aim:
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
     plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
     refuse_host_conflicts(driver, host, spec, networks=plan.networks, nodes=len(plan.create))
+    starting = [*plan.start, *plan.restart]
+    refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
     for plane in PLANES.values():
         plane.refuse_crew(_crew(spec, plan))
     return _Aim(spec=spec, state=state, plan=plan, gpus=gpus)
 
 
-def _carry_out(run: NodeRun, aim: _Aim, policy: JobsPolicy) -> tuple[str, ...]:
+def _carry_out(run: NodeRun, aim: _Aim, reading: Reading, policy: JobsPolicy) -> tuple[str, ...]:
     """Do what was planned; returns one line for each change."""
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
     if plan.networks:
@@ -200,15 +206,16 @@ def _carry_out(run: NodeRun, aim: _Aim, policy: JobsPolicy) -> tuple[str, ...]:
         role: ensure_node_image(driver, spec, plane_of(role).recipe, aim.gpus, reporter=reporter)
         for role in sorted({design.role for design in plan.create})
     }
-    files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, images)
+    files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, images, reading)
     with leaving(driver, aim.leaves, policy, reporter=reporter):
         _remove_and_repair(run, aim)
         if plan.create or plan.start:
             with reporter.phase("nodes"):
                 boot_nodes(driver, plan.start, reporter=reporter)
                 _create(run, aim, images, files.of)
-        old = [design.name for design in (*plan.keep, *plan.repair)]
-        renewed = renew_nodes(driver, files, old, new=[design.name for design in plan.create], reporter=reporter)
+        old, new = ([design.name for design in designs] for designs in ((*plan.keep, *plan.repair), plan.create))
+        reading = reading.without([design.name for design in plan.repair])
+        renewed = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), aim.state)
     return (*plan.lines(), *renewed)
 

@@ -16,6 +16,7 @@ from gpuprov.cluster.nodes import Copied, NodeRun, boot_nodes, create_nodes, ens
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.services import init_of
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.steady import read_steadily
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
@@ -24,10 +25,12 @@ from gpuprov.core.names import check_node_name, name_cluster
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
+from gpuprov.drivers.foreign import describe_foreign
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.spec_order import request_of_node
 from gpuprov.planes.base import Crew
 from gpuprov.planes.files import gather_files
+from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.registry import PLAIN, check_spec, plane_of
 from gpuprov.planes.renew import renew_cluster, renew_nodes
 from gpuprov.spec.addressing import (
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.planes.files import Reading
     from gpuprov.spec.models import Role
 
 
@@ -84,9 +88,12 @@ def create_node(
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
         left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
-        with host.lock(reporter), Rollback(reporter, left_over=left_over) as rollback:
+        with (
+            read_then_lock(driver, host, lambda: [order.cluster], reporter=reporter) as readings,
+            Rollback(reporter, left_over=left_over) as rollback,
+        ):
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-            outcome = _create(run, order, host, gpus, claims)
+            outcome = _create(run, order, host, gpus, claims, readings[order.cluster])
             granted()
             return outcome
 
@@ -112,13 +119,15 @@ def _observe(driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
     return state
 
 
-def _create(run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: Callable[[], Claims]) -> Outcome:
+def _create(
+    run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: Callable[[], Claims], reading: Reading
+) -> Outcome:
     driver, reporter = run.driver, run.reporter
     with reporter.phase("plan"):
         state = _observe(driver, order, gpus)
         made = _made_by(order, state)
         if made is not None:
-            return _complete(driver, made, reporter=reporter)
+            return _complete(driver, made, reading, reporter=reporter)
         if state.node(order.name) is not None:
             driver.delete_node(order.name)  # half-made by a killed run
             state = _without_half_made(order.name, state)
@@ -133,7 +142,7 @@ def _create(run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: 
     image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, reporter=reporter)
     old = [node for node in state.nodes if node.complete]
     members = sorted((*map(present_member, old), planned_member(design)), key=lambda member: member.name)
-    files = gather_files(driver, Crew(spec=spec, members=tuple(members)), state, {design.role: image})
+    files = gather_files(driver, Crew(spec=spec, members=tuple(members)), state, {design.role: image}, reading)
     with reporter.phase("node"):
         seed = ensure_seed(run, spec)
         create_nodes(
@@ -145,7 +154,7 @@ def _create(run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: 
             copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
         )
     running = [node.name for node in old if node.status == "running"]
-    renewed = renew_nodes(driver, files, running, new=[design.name], reporter=reporter)
+    renewed = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)
     return Outcome(changed=(*isolated, _created(design), *renewed))
 
 
@@ -201,12 +210,13 @@ def _made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:
     return node if node and node.complete and node.labels.get(LABEL_ORDER) == order.label() else None
 
 
-def _complete(driver: Driver, node: NodeState, *, reporter: Reporter) -> Outcome:
+def _complete(driver: Driver, node: NodeState, reading: Reading, *, reporter: Reporter) -> Outcome:
     """Do what a run that was killed after it had made the node left undone."""
     stopped = [node.name] if node.status != "running" else []
     if stopped:
+        refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
         boot_nodes(driver, stopped, reporter=reporter)
-    renewed = renew_cluster(driver, node.labels[LABEL_CLUSTER], reporter=reporter)
+    renewed = renew_cluster(driver, node.labels[LABEL_CLUSTER], reading, reporter=reporter)
     return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
 
 
@@ -217,9 +227,9 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             continue
         if not node.ours:
             raise NotOurs(
-                f"the name {name} is taken by an instance that gpuprov did not create",
-                evidence=f"{engine} has {name}, {node.status}, without a gpuprov label",
-                fix="choose another name",
+                f"the name {name} is taken by {describe_foreign(node)}",
+                evidence=f"{engine} has {name}, {node.status}, without a gpuprov label of its own",
+                fix=f"choose another name; about that instance: gpuprov show {name}",
             )
         if node.complete and _made_by(order, state) is None:
             raise UsageError(

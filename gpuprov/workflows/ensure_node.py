@@ -8,6 +8,7 @@ from gpuprov.cluster.leases import leased_uuids
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
+from gpuprov.drivers.foreign import not_ours
 from gpuprov.gpu.visible import parse_selection
 from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.leaving import SPARE_JOBS
@@ -70,6 +71,8 @@ def ensure_node(  # noqa: PLR0913 - what a module is given, and whom it tells
 def _find(driver: Driver, name: str) -> NodeState | None:
     node = driver.find_node(name)
     if node is not None and not node.ours:
+        if node.copy_of is not None:
+            raise not_ours(node, driver.command, lack="")
         raise NotOurs(
             f"{name} was not made by gpuprov and is left alone",
             evidence=f"{driver.name} has an instance {name}, {node.status}, without a gpuprov label",

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_running
+from gpuprov.cluster.known_hosts import HOST_KEY, MOST_BYTES, parse_host_key, remember_host_key
 from gpuprov.cluster.secrets import ensure_ssh_key, key_folder
-from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.errors import UsageError
 from gpuprov.core.execution import run_attached
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, File
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, File, Unreadable
 from gpuprov.gpu.simulator import simulator_environment
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver, NodeState
 
-_HOST_KEY = "/etc/ssh/ssh_host_ed25519_key.pub"
+_CONNECT_S = 15
 _AUTHORIZED = "/root/.ssh/authorized_keys"
 
 
@@ -51,21 +52,21 @@ def ssh_to_node(driver: Driver, name: str, argv: Sequence[str]) -> int:
     cluster = node.labels[LABEL_CLUSTER]
     public = ensure_ssh_key(cluster)
     try:
-        authorized = driver.pull(name, _AUTHORIZED).decode()
-    except EngineError:
-        authorized = ""
-    if public not in authorized.splitlines():
-        content = f"{authorized.rstrip()}\n{public}\n".lstrip()
-        driver.push(name, [File(path=_AUTHORIZED, content=content.encode(), mode=0o600)])
+        authorized = driver.pull(name, _AUTHORIZED)
+    except Unreadable:
+        authorized = b""
+    if public.encode() not in authorized.splitlines():
+        content = b"%b\n%b\n" % (authorized.rstrip(), public.encode())
+        driver.push(name, [File(path=_AUTHORIZED, content=content.lstrip(), mode=0o600)])
     known_hosts = key_folder(cluster) / "known_hosts"
-    others = known_hosts.read_text().splitlines() if known_hosts.exists() else []
-    line = f"{address} {driver.pull(name, _HOST_KEY).decode().strip()}"
-    known_hosts.write_text("\n".join([*(old for old in others if old.split(" ")[0] != address), line]) + "\n")
+    host_key = parse_host_key(driver.pull(name, HOST_KEY, most_bytes=MOST_BYTES), name)
+    remember_host_key(known_hosts, address, host_key)
     identity = key_folder(cluster) / "id_ed25519"
     options = [
         f"UserKnownHostsFile={known_hosts}",
         "StrictHostKeyChecking=yes",
         "IdentitiesOnly=yes",
+        f"ConnectTimeout={_CONNECT_S}",  # also for a server that lets in and says nothing
         "LogLevel=ERROR",
     ]
     flags = [part for option in options for part in ("-o", option)]

@@ -6,13 +6,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
-from gpuprov.cluster.nodes import delete_nodes
+from gpuprov.cluster.nodes import delete_nodes, with_forced
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.planes.base import Departure
 from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving
+from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.registry import PLANES
 from gpuprov.planes.renew import renew_clusters
 
@@ -50,30 +51,38 @@ def remove_nodes(
         nodes = [get_node(driver, name) for name in dict.fromkeys(names) if driver.find_node(name) is not None]
         return look([node.name for node in nodes], {node.labels[LABEL_CLUSTER] for node in nodes})
 
-    with drained(driver, look_first, policy, reporter=reporter), host.lock(reporter):
+    def clusters() -> set[str]:
+        ours = [node for node in driver.list_nodes() if node.ours]
+        there = {node.name for node in ours}
+        return {node.labels[LABEL_CLUSTER] for node in ours if node.name in names or not there.issuperset(names)}
+
+    with (
+        drained(driver, look_first, policy, reporter=reporter),
+        read_then_lock(driver, host, clusters, reporter=reporter) as readings,
+    ):
         absent = [name for name in dict.fromkeys(names) if driver.find_node(name) is None]
         nodes = [get_node(driver, name) for name in dict.fromkeys(names) if name not in absent]
         present = [node.name for node in nodes]
         for name in absent:
             reporter.note(f"there is no node {name}")
-        clusters = {node.labels[LABEL_CLUSTER] for node in (driver.list_nodes() if absent else nodes) if node.ours}
-        leaves = look(present, clusters)
+        leaves = look(present, readings)
         refusals = [_refusal(plane, leave) for leave, plane in product(leaves, PLANES.values())]
         for refusal in filter(None, refusals):
             if not policy.force:
                 raise refusal
             reporter.warn(f"{refusal.what}: {refusal.evidence}")
+        forced = {}
         if present:
             with leaving(driver, leaves, policy, reporter=reporter), reporter.phase("remove"):
-                delete_nodes(driver, present, reporter=reporter)
+                forced = delete_nodes(driver, present, reporter=reporter)
         renewed: tuple[str, ...] = ()
         try:  # where nothing is removed as well: a killed run may not have told the others
-            renewed = renew_clusters(driver, clusters, reporter=reporter)
+            renewed = renew_clusters(driver, readings, reporter=reporter)
         except GpuprovError as error:
             if not policy.force:
                 raise
             reporter.warn(f"the other nodes have not been told: {error.what}: {error.evidence}; gpuprov cluster up")
-    return Outcome(changed=(*(f"removed {name}" for name in present), *renewed))
+    return Outcome(changed=(*(with_forced("removed", name, forced) for name in present), *renewed))
 
 
 def _refusal(plane: Plane, leave: Leave) -> UsageError | None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.find_node import get_node
+from gpuprov.cluster.find_node import clusters_of, get_node
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.planes.base import Departure
 from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving
+from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.renew import renew_clusters
 
 if TYPE_CHECKING:
@@ -44,13 +46,19 @@ def restore(
         state = observe_cluster(driver, _get_with(driver, name, label).labels[LABEL_CLUSTER])
         return [Leave(state=state, departure=Departure(nodes=(name,), lost=(name,)))]
 
-    with drained(driver, look, policy, reporter=reporter), host.lock(reporter):
+    with (
+        drained(driver, look, policy, reporter=reporter),
+        read_then_lock(driver, host, lambda: clusters_of(driver, [name]), reporter=reporter) as readings,
+    ):
         leaves, node = look(), _get_with(driver, name, label)
-        clusters = {node.labels[LABEL_CLUSTER]} if node.status == "running" else set()
+        running = node.status == "running"
+        if running:  # it starts again
+            refuse_shared_addresses([name], driver.list_nodes(), command=driver.command)
+        others = {cluster: reading.without([name]) for cluster, reading in readings.items() if running}
         with leaving(driver, leaves, policy, reporter=reporter):
             with reporter.phase("restore"):
                 driver.restore_node(name, label)
-            renewed = renew_clusters(driver, clusters, reporter=reporter)
+            renewed = renew_clusters(driver, others, reporter=reporter)
     return Outcome(changed=(f"restored {name} to {label}", *renewed))
 
 

@@ -6,7 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.build_image import BUILDER, EnsuredImage, delete_built, find_built, match_images
+from gpuprov.cluster.build_image import (
+    EnsuredImage,
+    delete_built,
+    find_built,
+    match_images,
+    remove_left_builder,
+)
 from gpuprov.cluster.images import ensure_node_image, node_recipe
 from gpuprov.cluster.networks import ensure_networks, plan_networks
 from gpuprov.cluster.room import refuse_host_conflicts
@@ -40,6 +46,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
     with host.lock(reporter):
         state = observe_cluster(driver, spec.name)
         left = _left_networks(state)
+        remove_left_builder(driver, reporter)
         found = find_built(driver, node_recipe(spec, plane, gpus, init=init_of(driver)))
         if found is not None:
             _remove_networks(driver, left)
@@ -65,8 +72,6 @@ def _left_networks(state: ClusterState) -> list[str]:
 
 
 def _remove_networks(driver: Driver, names: Sequence[str]) -> None:
-    if names:
-        driver.delete_node(BUILDER)  # a killed build's, which would hold the network
     for name in names:
         driver.delete_network(name)
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.find_node import get_node
+from gpuprov.cluster.find_node import clusters_of, get_node
 from gpuprov.cluster.networks import isolate_networks, open_networks
-from gpuprov.cluster.nodes import boot_nodes
+from gpuprov.cluster.nodes import boot_nodes, halt_nodes, with_forced
+from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.planes.base import Departure
 from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving
+from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.renew import renew_clusters
 
 if TYPE_CHECKING:
@@ -26,15 +27,16 @@ if TYPE_CHECKING:
 
 def start_nodes(driver: Driver, names: Sequence[str], host: Host, *, reporter: Reporter) -> Outcome:
     """Start nodes; files that changed while they were away are renewed."""
-    with host.lock(reporter):
+    with read_then_lock(driver, host, lambda: clusters_of(driver, names), reporter=reporter) as readings:
         nodes = [get_node(driver, name) for name in dict.fromkeys(names)]
+        stopped = [node.name for node in nodes if node.status != "running"]
+        refuse_shared_addresses(stopped, driver.list_nodes(), command=driver.command)
         clusters = {node.labels[LABEL_CLUSTER] for node in nodes}
         isolated = isolate_networks(driver, open_networks(driver.list_networks(), clusters), reporter=reporter)
-        stopped = [node.name for node in nodes if node.status != "running"]
         if stopped:
             with reporter.phase("start"):
                 boot_nodes(driver, stopped, reporter=reporter)
-        renewed = renew_clusters(driver, clusters, reporter=reporter)
+        renewed = renew_clusters(driver, readings, reporter=reporter)
     return Outcome(changed=(*isolated, *(f"started {name}" for name in stopped), *renewed))
 
 
@@ -56,8 +58,9 @@ def stop_nodes(
         leaves = look()
         nodes = [node for leave in leaves for node in leave.state.nodes if node.name in names]
         running = [node.name for node in nodes if node.status != "stopped"]
+        forced = {}
         with leaving(driver, leaves, policy, reporter=reporter, stopping=True) as released:
             if running:
                 with reporter.phase("stop"):
-                    each(driver.stop_node, running)
-    return Outcome(changed=(*(f"stopped {name}" for name in running), *released))
+                    forced = halt_nodes(driver, running)
+    return Outcome(changed=(*(with_forced("stopped", name, forced) for name in running), *released))

@@ -9,7 +9,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.expected_nodes import expect_host, expect_node, gateway_of, listed_gpus
+from gpuprov.cluster.foreign_gpus import find_foreign_uses
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes, with_current_gpus
 from gpuprov.core.errors import GpuprovError, TimedOut
@@ -73,6 +75,10 @@ def verify_cluster(
         for gpus in hosts.values():
             state = with_current_gpus(state, gpus) if isinstance(gpus, HostGpus) else state
         chosen = pick_nodes(state, nodes, verb="gpuprov verify")
+        held = {path for node in chosen for path in gpu_paths(node.devices)}
+        for use in find_foreign_uses(driver, state.others):
+            if held & set(use.devices):
+                reporter.warn(str(use))
         expected = [expect_node(node, state, hosts.get(_mode(node))) for node in chosen]
         first = partial(_check_host, state, expected, hosts.get("simulated"), host)
         first_report, *reports = _check_all(driver, expected, first, reporter, work)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import tarfile
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +30,7 @@ from gpuprov.drivers.base import (
     NetworkRequest,
     NodeRequest,
 )
+from gpuprov.drivers.lxd.ending import remove_instance
 from gpuprov.drivers.registry import open_driver
 from gpuprov.provision.recipe import ROOTFS_PACKAGES
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
@@ -92,6 +94,15 @@ class Site(Protocol):
     def foreign(self, name: str) -> object:
         """Everything the engine holds of that instance or network, to compare."""
 
+    def copy(self, name: str, copy: str) -> None:
+        """Make a stopped copy of an instance as people do: `lxc copy`, or `docker commit` and `docker run`."""
+
+    def rename(self, name: str, other: str) -> None:
+        """Rename a stopped instance, as `lxc rename` and `docker rename` do."""
+
+    def copy_image(self, name: str, copy: str) -> None:
+        """Give an image of ours a second name, as `lxc copy` and `docker tag` do."""
+
     def freeze(self, name: str) -> None:
         """Halt all processes of a running node, as `lxc pause` and `docker pause` do."""
 
@@ -127,6 +138,16 @@ class FakeSite:
     def foreign(self, name: str) -> object:
         dump = self.engine.dump()
         return dump["nodes"].get(name), dump["networks"].get(name)
+
+    def copy(self, name: str, copy: str) -> None:
+        self.engine.copy(name, copy)
+
+    def rename(self, name: str, other: str) -> None:
+        self.engine.rename(name, other)
+
+    def copy_image(self, name: str, copy: str) -> None:
+        image = self.engine.images[f"instance:{name}"]
+        self.engine.images[copy] = replace(image, id=copy, name=copy, ours=False)
 
     def freeze(self, name: str) -> None:
         self.engine.nodes[name].status = "frozen"
@@ -193,6 +214,16 @@ class LxdSite:
             dict(network.config) for network in networks
         ]
 
+    def copy(self, name: str, copy: str) -> None:
+        source = {"type": "copy", "source": name}
+        self._client.instances.create({"name": copy, "source": source}, wait=True)
+
+    def rename(self, name: str, other: str) -> None:
+        self._client.instances.get(name).rename(other, wait=True)
+
+    def copy_image(self, name: str, copy: str) -> None:
+        self.copy(name, copy)
+
     def freeze(self, name: str) -> None:
         self._client.instances.get(name).freeze(wait=True)
 
@@ -206,9 +237,7 @@ class LxdSite:
         for instance in self._client.instances.all(recursion=1):
             owner = instance.config.get("user.gpuprov.cluster")
             if owner == CLUSTER or instance.name.removeprefix("gpuprov-image-").startswith(NODES):
-                if instance.status != "Stopped":
-                    instance.stop(force=True, wait=True)
-                instance.delete(wait=True)
+                remove_instance(self._lxd._api, instance.name)  # also if LXD waits for one that a test made hostile
         for network in self._client.networks.all():
             if network.name.startswith(NETWORKS):
                 network.delete(wait=True)
@@ -243,6 +272,16 @@ class DockerSite:
         networks = [network for network in self._client.networks() if network["Name"] == name]
         keys = ("Id", "State", "Labels", "Mounts")
         return [{key: node[key] for key in keys} for node in nodes], networks
+
+    def copy(self, name: str, copy: str) -> None:
+        self._client.commit(name, repository=copy, tag="copy")
+        self._client.create_container_from_config({"Image": f"{copy}:copy"}, copy)
+
+    def rename(self, name: str, other: str) -> None:
+        self._client.rename(name, other)
+
+    def copy_image(self, name: str, copy: str) -> None:
+        self._client.tag(name.replace("gpuprov-image-", "gpuprov-image:"), "gpuprov-image", copy)
 
     def freeze(self, name: str) -> None:
         self._client.pause(name)

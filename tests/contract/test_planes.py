@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -174,7 +175,10 @@ def test_shells_can_read_its_lines(bench: Bench, node: str, plane: Plane) -> Non
 def test_its_files_are_pure(plane: Plane, world: World) -> None:
     state = bring_up(world, plane)
     crew = crew_of(state)
-    first, second = (plane.gather_files(world.driver, crew, state, None) for _ in range(2))
+    first, second = (
+        plane.gather_files(world.driver, crew, state, None, partial(plane.read_secret, world.driver, state))
+        for _ in range(2)
+    )
     for member in crew.members:
         files = first(member)
         assert files == first(member) == second(member)
@@ -192,7 +196,12 @@ def test_no_two_planes_write_the_same_path_otherwise(world: World) -> None:
         world.empty()
         state = bring_up(world, plane, 1)
         crew = crew_of(state)
-        mine = {file.path: file for file in plane.gather_files(world.driver, crew, state, None)(crew.members[0])}
+        mine = {
+            file.path: file
+            for file in plane.gather_files(
+                world.driver, crew, state, None, partial(plane.read_secret, world.driver, state)
+            )(crew.members[0])
+        }
         for path, file in mine.items():
             written.setdefault(path, set()).add(file)
     assert {path: files for path, files in written.items() if len(files) > 1} == {}

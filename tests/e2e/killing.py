@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +21,7 @@ from tests.e2e.conftest import lxd, output
 from tests.e2e.remains import find_folders, find_processes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from tests.e2e.conftest import Gpuprov
 
@@ -118,6 +118,23 @@ def strike(gpuprov: Gpuprov, argv: Iterable[str], blow: Blow, *, engine: str = "
     assert process.returncode in ENDINGS[blow.how], f"{blow}: exit code {process.returncode}\n{stderr}"
     seconds = time.monotonic() - began_s
     return Stopped(exit_code=process.returncode, stderr=stderr, reached=reached.is_set(), seconds=seconds)
+
+
+@contextmanager
+def hung_engine(engine: str) -> Iterator[None]:
+    """The engine's daemon takes connections and says nothing for the block."""
+
+    def send(name: str) -> None:
+        if PID_FILES[engine].exists():
+            os.kill(int(PID_FILES[engine].read_text()), getattr(signal, f"SIG{name}"))
+        else:
+            output("systemctl", "kill", f"--signal=SIG{name}", UNITS[engine])
+
+    send("STOP")
+    try:
+        yield
+    finally:
+        send("CONT")
 
 
 def kill_engine(engine: str = "lxd") -> None:
@@ -246,7 +263,8 @@ def _with_host(parts: dict[str, object], mark: str, folder: Path) -> Dump:
 
 
 def _stable(config: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in config.items() if not key.startswith(("volatile.", "image."))}
+    kept = {key: value for key, value in config.items() if not key.startswith(("volatile.", "image."))}
+    return {key: value.split()[0] if key == "user.gpuprov.self" else value for key, value in kept.items()}  # no uuid
 
 
 def _files(client: str, name: str, *options: str) -> list[str]:

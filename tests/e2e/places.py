@@ -34,7 +34,10 @@ MODULES = (
     "ansible_docker",
     "lab",
     "upgrade",
+    "copies",
     "jobs_spared",
+    "hostile",
+    "hostile_docker",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
 LETTERS = "ghijklmnopqrstuvwxyzacdf"  # `e` and `b` are those of the cluster that all modules share

@@ -207,13 +207,16 @@ def test_a_killed_run_leaves_a_lease_that_is_seen_and_the_next_run_removes_it(tw
     assert two.containers() == before
 
 
-def test_created_and_renamed_containers_hold_and_one_removed_by_hand_does_not(two: TwoGpus, docker: Any) -> None:
+def test_created_containers_hold_and_renamed_ones_and_those_removed_by_hand_do_not(two: TwoGpus, docker: Any) -> None:
     odd = f"{two.mark}-odd_name.1"
     with two.job("--gpus", "1") as job:
         docker.rename(job.name, odd)
-        assert two.holders()[two.first] == [odd]
-        assert two.run("--gpus", "2", expect=2).stderr.count(f"{odd} (exclusive, docker)")
-        docker.remove_container(odd, force=True)
+        assert two.holders()[two.first] == []
+        (told,) = two("--json", "gpus").document["foreign"]
+        assert (told["node"], told["copy_of"], told["devices"]) == (odd, job.name, [f"/dev/nvidia{two.first}"])
+        docker.rename(odd, job.name)
+        assert two.holders()[two.first] == [job.name]
+        docker.remove_container(job.name, force=True)
         job.process.communicate(timeout=BUDGET_S)
         assert job.process.returncode == 137
     assert two.holders()[two.first] == []

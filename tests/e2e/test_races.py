@@ -167,6 +167,17 @@ def test_who_reads_beside_a_down_says_what_there_is(races: Races, tmp_path: Path
     gpuprov("cluster", "up", "-f", str(path), "--no-verify")
 
 
+def test_a_stop_behind_the_run_that_makes_its_node(races: Races) -> None:
+    name = f"{races.place.mark}-web1"
+    with races.gpuprov.start("-v", "create-node", name, *races.more) as maker:
+        assert maker.stderr
+        assert any(line.startswith("plan ...") for line in maker.stderr), "it has the lock"
+        said = races.gpuprov("stop", name)
+        maker.communicate(timeout=120)
+    assert "waiting for " in said.stderr
+    assert said.stdout == f"stopped {name}\n"
+
+
 @contextmanager
 def held(races: Races) -> Iterator[Popen[str]]:
     """A run that holds the host's lock and does not go on."""

@@ -13,11 +13,15 @@ from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
-    Call,
+    MOST_FILE_BYTES,
+    READ_S,
     EngineFacts,
     NetworkState,
     Setting,
 )
+from gpuprov.drivers.calls import Call
+from gpuprov.drivers.foreign import NetworkInUse, not_ours
+from gpuprov.drivers.node_files import absent, within
 from tests.fakes.engine import Command, FakeImage, FakeNode, describe_settings
 from tests.fakes.faults import Killed
 
@@ -47,6 +51,7 @@ class FakeDriver:
     """One process's view of a FakeEngine; after `Killed` it does nothing any more, and a new one goes on."""
 
     name = "fake"
+    command = "fakectl"
     capabilities: frozenset[Capability] = frozenset(
         {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs"}
     )
@@ -124,6 +129,7 @@ class FakeDriver:
         labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
         node = FakeNode(
             name=request.name,
+            made_as=request.name,
             labels=labels,
             attachments=request.attachments,
             devices=request.devices,
@@ -161,12 +167,8 @@ class FakeDriver:
         node = self.engine.nodes.get(name)
         if node is None:
             raise _error(f"there is no node {name}", f"nodes: {', '.join(self.engine.nodes) or 'none'}")
-        if LABEL_CLUSTER not in node.labels:
-            raise NotOurs(
-                f"{name} was not made by gpuprov and is left alone",
-                evidence=f"it has no label {LABEL_CLUSTER}",
-                fix="choose another name",
-            )
+        if not node.state().ours:
+            raise not_ours(node.state(), self.command, lack=f"it has no label {LABEL_CLUSTER}")
         return node
 
     def start_node(self, name: str) -> None:
@@ -184,17 +186,22 @@ class FakeDriver:
         if gone:
             raise _error(f"{name} cannot have its mounts", f"missing source path {', '.join(sorted(gone))}")
 
-    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:  # noqa: ARG002 - it stops at once
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:  # noqa: ARG002 - it stops at once
         """Stop it."""
         with self._step("stop_node", name):
-            self._ours(name).status = "stopped"
+            node = self._ours(name)
+            forced = self.engine.stubborn.get(name, "") if node.status != "stopped" else ""
+            node.status = "stopped"
+            return forced
 
-    def delete_node(self, name: str) -> None:
+    def delete_node(self, name: str) -> str:
         """Remove it; no change if it is absent."""
         with self._step("delete_node", name):
-            if name in self.engine.nodes:
-                self._ours(name)
-                del self.engine.nodes[name]
+            if name not in self.engine.nodes:
+                return ""
+            self._ours(name)
+            del self.engine.nodes[name]
+            return self.engine.stubborn.get(name, "")
 
     def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels."""
@@ -231,14 +238,21 @@ class FakeDriver:
         with self._step("push", name):
             _write(self._ours(name), files)
 
-    def pull(self, name: str, path: str) -> bytes:
+    def pull(
+        self,
+        name: str,
+        path: str,
+        *,
+        most_bytes: int = MOST_FILE_BYTES,
+        timeout_s: float = READ_S,  # noqa: ARG002 - it is there at once
+    ) -> bytes:
         """Read a file."""
         self._reach("pull", name)
         with self.engine.lock:
             file = self._ours(name).files.get(path)
-            if file is None:
-                raise _error(f"{name} has no file {path}", f"it has {len(self.engine.nodes[name].files)} others")
-            return file.content
+        if file is None:
+            raise absent(name, path)
+        return within(name, path, file.content, most_bytes)
 
     def run(
         self,
@@ -315,15 +329,14 @@ class FakeDriver:
     # --- snapshots and ports
 
     def snapshot_node(self, name: str, snapshot: str) -> None:
-        """Keep files, devices and mounts."""
+        """Keep files."""
         with self._step("snapshot_node", name):
             node = self._ours(name)
             if not snapshot or "/" in snapshot:
                 raise _error(f"{snapshot!r} is not a valid snapshot name", "it is empty or contains a slash")
             if snapshot in node.snapshots:
                 raise _error(f"{name} already has a snapshot {snapshot}", f"snapshots: {', '.join(node.snapshots)}")
-            kept = ("labels", "attachments", "devices", "mounts", "files", "exposed")
-            node.snapshots[snapshot] = {field: copy.copy(getattr(node, field)) for field in kept}
+            node.snapshots[snapshot] = {"files": copy.copy(node.files)}
 
     def restore_node(self, name: str, snapshot: str) -> None:
         """Bring a snapshot back; a running node runs again."""
@@ -388,7 +401,7 @@ class FakeDriver:
                 return
             users = [n.name for n in self.engine.nodes.values() if name in [a.network for a in n.attachments]]
             if users:
-                raise _error(f"the network {name} is in use", f"by {', '.join(users)}")
+                raise NetworkInUse(name, users)
             del self.engine.networks[name]
 
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
     LABEL_ROLE,
     ROLE_BUILDER,
     ExecResult,
@@ -16,6 +17,7 @@ from gpuprov.drivers.base import (
     NodeState,
     Setting,
 )
+from gpuprov.drivers.foreign import Origin
 from tests.fakes.faults import Faults
 
 if TYPE_CHECKING:
@@ -29,7 +31,11 @@ _GIB = 1024**3
 
 @dataclass(kw_only=True)
 class FakeNode:
-    """An instance; one without the label gpuprov.cluster is foreign, and a `job` goes when its command ends."""
+    """An instance; one without the label gpuprov.cluster is foreign, and a `job` goes when its command ends.
+
+    Attributes:
+        made_as: The name that it was made with: what has another one was copied or renamed by somebody else.
+    """
 
     name: str
     status: Status = "stopped"
@@ -45,18 +51,28 @@ class FakeNode:
     memory_bytes: int | None = None
     environment: dict[str, str] = field(default_factory=dict)
     job: bool = False
+    made_as: str = ""
 
     @property
     def builder(self) -> bool:
         """Whether an image is being made in it."""
-        return self.labels.get(LABEL_ROLE) == ROLE_BUILDER
+        return self.labels.get(LABEL_ROLE) == ROLE_BUILDER and self.origin is None
+
+    @property
+    def origin(self) -> Origin | None:
+        """Whose labels it has, where they are not its own."""
+        cluster = self.labels.get(LABEL_CLUSTER)
+        made_as = self.made_as or self.name
+        return Origin(name=made_as, cluster=cluster) if cluster and made_as != self.name else None
 
     def state(self) -> NodeState:
         """As a driver shows it."""
         return NodeState(
+            id=str(id(self)),
             name=self.name,
             status=self.status,
-            labels={key: value for key, value in self.labels.items() if value},
+            labels={} if self.origin else {key: value for key, value in self.labels.items() if value},
+            copy_of=self.origin,
             addresses={attachment.interface: attachment.address for attachment in self.attachments},
             devices=self.devices,
             mounts=self.mounts,
@@ -126,6 +142,7 @@ class FakeEngine:
         answer: What commands in nodes say; may be called from several threads at once.
         faults: What goes wrong, and where.
         gone: Paths that the host has not got (any more): nothing that mounts one starts.
+        stubborn: What an engine says that it had to force, by node.
         lock: Held while the state changes.
     """
 
@@ -138,6 +155,7 @@ class FakeEngine:
     answer: Callable[[Command], ExecResult] = succeed
     faults: Faults = field(default_factory=Faults)
     gone: set[str] = field(default_factory=set)
+    stubborn: dict[str, str] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def dump(self) -> dict[str, Any]:
@@ -155,6 +173,18 @@ class FakeEngine:
         """Let the commands end whose callers were killed, and their nodes go."""
         with self.lock:
             self.nodes = {name: node for name, node in self.nodes.items() if not node.job}
+
+    def copy(self, name: str, copy: str, *, status: Status = "stopped") -> None:
+        """What `lxc copy` does: everything but the name is the same."""
+        node = self.nodes[name]
+        self.nodes[copy] = replace(
+            node, name=copy, status=status, labels=dict(node.labels), made_as=node.made_as or name
+        )
+
+    def rename(self, name: str, other: str) -> None:
+        """What `lxc rename` does."""
+        self.copy(name, other, status=self.nodes[name].status)
+        del self.nodes[name]
 
     def add_foreign_node(self, name: str, *, status: Status = "stopped") -> None:
         """An instance that gpuprov did not create."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
@@ -37,6 +37,7 @@ class FakeHost:
         answering: Addresses at which something answers.
         listening: Who listens on a port.
         kernel: Limits other than plenty, by check.
+        check: Called under the lock where another run had to be waited for.
         looks: What `verify` sees of it.
     """
 
@@ -49,6 +50,7 @@ class FakeHost:
     answering: set[str] = field(default_factory=set)
     listening: dict[int, str] = field(default_factory=dict)
     kernel: dict[str, int | None] = field(default_factory=dict)
+    check: Callable[[], object] = lambda: None
     looks: Callable[[Mapping[str, Any] | None], Observation] = lambda _document: Observation(problem="not looked at")
 
     @property
@@ -86,5 +88,10 @@ class FakeHost:
 
     @contextmanager
     def lock(self, reporter: Reporter) -> Iterator[None]:
-        with host_lock(reporter, gates=Gates(folder=self.folder)):
+        with host_lock(reporter, gates=Gates(folder=self.folder)) as waited:
+            if waited:
+                self.check()
             yield
+
+    def checked(self, check: Callable[[], object]) -> FakeHost:
+        return replace(self, check=check)

@@ -49,14 +49,11 @@ class DockerApi:
         """GET a document."""
         return self._request("get", path, params=params).json()
 
-    def get_bytes(self, path: str, /, **params: object) -> bytes:
-        """GET a file."""
-        return bytes(self._request("get", path, params=params).content)
-
     @contextmanager
-    def reading(self, path: str, /) -> Iterator[Any]:
+    def reading(self, path: str, /, *, timeout_s: float = _REQUEST_BUDGET_S, **params: object) -> Iterator[Any]:
         """GET something long as it comes: a file to read from, closed with the block wherever it was read to."""
-        answer = self._request("get", path, params={}, stream=True)
+        answer = self._request("get", path, params=params, stream=True, timeout=timeout_s)
+        answer.raw.decode_content = True  # archives come compressed
         try:
             yield answer.raw
         finally:
@@ -83,9 +80,9 @@ class DockerApi:
         """DELETE."""
         self._request("delete", path, params=params)
 
-    def open_stream(self, path: str, /, **params: object) -> Any:  # noqa: ANN401 - a response whose body is still to come
+    def open_stream(self, path: str, body: Mapping[str, Any] | None = None, /, **params: object) -> Any:  # noqa: ANN401 - a response whose body is still to come
         """POST, and return as soon as the engine has taken the request; the body comes when it comes."""
-        return self._request("post", path, params=params, stream=True, timeout=None)
+        return self._request("post", path, params=params, json=body, stream=True, timeout=None)
 
     def _request(self, method: str, path: str, *, params: Mapping[str, object], **options: Any) -> Any:  # noqa: ANN401
         url = f"{self.client.base_url}/v{self.client.api_version}{path}"

@@ -14,12 +14,13 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.core.errors import EngineError
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.docker import documents, images, networks
 from gpuprov.drivers.docker.api import Conflict, NotFound
 from gpuprov.drivers.docker.devices import ensure_host_devices
 from gpuprov.drivers.docker.files import has_folder, kept_folder, put_files
+from gpuprov.drivers.foreign import name_taken, not_ours
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _STOP_S = 10
+_KILLED = 137  # exit status of a killed process
 _REMOVE_BUDGET_S = 60.0
 
 
@@ -66,8 +68,15 @@ def list_states(api: DockerApi) -> list[NodeState]:
             labels=changed.get(document["Id"], {}),
             snapshots=snapshots.get(blueprint.uid, ()) if blueprint else (),
         )
-        found.append(state)
+        found.append(_with_devices(api, document, state) if state.copy_of else state)
     return found
+
+
+def _with_devices(api: DockerApi, document: Mapping[str, Any], copy: NodeState) -> NodeState:
+    with contextlib.suppress(NotFound):  # it went meanwhile
+        inspected = api.get(f"/containers/{document['Id']}/json")
+        return replace(copy, devices=documents.parse_copied_devices(document, inspected))
+    return copy
 
 
 def find(api: DockerApi, name: str) -> NodeState | None:
@@ -112,11 +121,8 @@ def get_ours(api: DockerApi, name: str) -> Container:
         )
     blueprint = documents.blueprint_of(document)
     if blueprint is None:
-        raise NotOurs(
-            f"{name} was not made by gpuprov and is left alone",
-            evidence=f"the container {name} has no gpuprov label",
-            fix="choose another name",
-        )
+        foreign = documents.parse_container(document, labels={})
+        raise not_ours(foreign, "docker", lack="the container has no gpuprov label")
     if documents.container_name(document).endswith(documents.READY):
         with contextlib.suppress(Conflict):
             _rename(api, document["Id"], name)
@@ -138,9 +144,7 @@ def refuse_taken(api: DockerApi, name: str) -> None:
         )
     document = _look_up(api, name)
     if document is not None:
-        kind = EngineError if documents.blueprint_of(document) else NotOurs
-        evidence = f"the container is {document['State']}"
-        raise kind(f"the name {name} is taken", evidence=evidence, fix="choose another name")
+        raise name_taken(replace(documents.parse_container(document, labels={}), name=name), "docker")
 
 
 def new_uid() -> str:
@@ -281,9 +285,13 @@ def destroy(api: DockerApi, container: Container) -> None:
         images.delete_tag(api, images.snapshot_tag(container.blueprint.uid, snapshot))
 
 
-def stop(api: DockerApi, identity: str, *, timeout_s: float) -> None:
-    """Stop a container, by force once the time has passed."""
+def stop(api: DockerApi, identity: str, *, timeout_s: float) -> bool:
+    """Stop a container, by force once the time has passed; whether it came to that."""
     api.post(f"/containers/{identity}/stop", t=max(0, round(timeout_s)))
+    try:
+        return int(api.get(f"/containers/{identity}/json")["State"]["ExitCode"]) == _KILLED
+    except NotFound:  # a job's, which goes with its process
+        return False
 
 
 def remove(api: DockerApi, identity: str) -> None:

@@ -7,8 +7,11 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.fingerprint import short
 from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
     LABEL_FINGERPRINT,
+    LABEL_SELF,
     EngineFacts,
     ImageState,
     NetworkRequest,
@@ -17,6 +20,7 @@ from gpuprov.drivers.base import (
     Status,
 )
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
+from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
 from gpuprov.gpu.cdi_files import CDI_KIND
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Attachment
     from gpuprov.gpu.access import EngineAccess
+    from gpuprov.spec.devices import CharDevice
 
 Document = dict[str, Any]
 
@@ -42,6 +47,7 @@ MAC_EACH_API = (1, 44)  # from here on every interface can have the MAC address 
 _PREFIX = "gpuprov."
 _SERIAL = re.compile(r"[0-9]{1,9}", re.ASCII)
 _STATUSES: dict[str, Status] = {"running": "running", "created": "stopped", "exited": "stopped", "paused": "frozen"}
+_NO_NODE_NETWORKS = ("default", "bridge", "host", "none")
 _COPY_ON_WRITE = ("overlay2", "btrfs", "zfs", "overlayfs", "fuse-overlayfs", "stargz")
 _SHARED_MEMORY_BYTES = 8 << 30  # data loaders need more than Docker's 64 MiB; it is a limit and nothing is reserved
 _ENVIRONMENT = {
@@ -59,7 +65,7 @@ def blank(labels: Iterable[str]) -> dict[str, str]:
 
 def parse_labels(labels: Mapping[str, str]) -> dict[str, str]:
     """Ours among an object's labels; an empty value means unset."""
-    return {key: value for key, value in labels.items() if key.startswith(_PREFIX) and value}
+    return {key: value for key, value in labels.items() if key.startswith(_PREFIX) and value and key != LABEL_SELF}
 
 
 # --- containers
@@ -186,13 +192,14 @@ def parse_container(
     blueprint = blueprint_of(document)
     status = _STATUSES.get(document["State"], "error")
     if blueprint is None:
-        return NodeState(name=container_name(document), status=status)
+        return _foreign_state(document, status)
     own = {key: value for key, value in document["Labels"].items() if key in blueprint.own_labels}
     own = parse_labels({**own, **labels})
     name, unfinished = split_name(container_name(document))
     if unfinished or (blueprint.job and document["State"] == "created"):
         own.pop(LABEL_FINGERPRINT, None)
     return NodeState(
+        id=document["Id"],
         name=name,
         status=status,
         labels=own,
@@ -206,9 +213,59 @@ def parse_container(
     )
 
 
+def _foreign_state(document: Mapping[str, Any], status: Status) -> NodeState:
+    """A container of others; of its devices the list says nothing."""
+    addresses, origin = _foreign_addresses(document), origin_of(document)
+    return NodeState(name=container_name(document), status=status, addresses=addresses, copy_of=origin)
+
+
+def parse_copied_devices(document: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[CharDevice, ...]:
+    """The devices in the label of a listed copy that it has: one that is only renamed has them all.
+
+    Args:
+        document: As Docker lists it.
+        inspected: As Docker inspects it.
+    """
+    blueprint = _labelled_blueprint(document)
+    there = {device["PathInContainer"] for device in inspected["HostConfig"].get("Devices") or ()}
+    return tuple(device for device in blueprint.devices if device.path in there) if blueprint else ()
+
+
 def blueprint_of(document: Mapping[str, Any]) -> Blueprint | None:
-    """What a listed container was made to be; None if gpuprov did not make it, or nobody can tell."""
+    """What a listed container was made to be; None if gpuprov did not make it, it is a copy, or nobody can tell."""
+    blueprint = _labelled_blueprint(document)
+    return blueprint if blueprint and _is_itself(document, blueprint) else None
+
+
+def origin_of(document: Mapping[str, Any]) -> Origin | None:
+    """Whose labels a listed container has, where they are not its own: those of a container go with its image."""
+    blueprint = _labelled_blueprint(document)
+    if blueprint is None or _is_itself(document, blueprint):
+        return None
+    return Origin(name=blueprint.name, cluster=document["Labels"].get(LABEL_CLUSTER, ""))
+
+
+def _labelled_blueprint(document: Mapping[str, Any]) -> Blueprint | None:
     return parse_blueprint((document.get("Labels") or {}).get(NODE_LABEL))
+
+
+def _is_itself(document: Mapping[str, Any], blueprint: Blueprint) -> bool:
+    """Whether a container has the name and the place of the one whose label it has."""
+    if not document["Names"]:  # Docker is removing it
+        return True
+    network = (document.get("HostConfig") or {}).get("NetworkMode")  # `docker run` puts a container on Docker's own
+    placed = not blueprint.attachments or network not in _NO_NODE_NETWORKS
+    return placed and split_name(container_name(document))[0] == blueprint.name
+
+
+def _foreign_addresses(document: Mapping[str, Any]) -> dict[str, str]:
+    """The addresses that a foreign container has or is to have, by network."""
+    found = {}
+    for network, place in ((document.get("NetworkSettings") or {}).get("Networks") or {}).items():
+        address = (place.get("IPAMConfig") or {}).get("IPv4Address") or place.get("IPAddress")
+        if address:
+            found[network] = f"{address}/{place.get('IPPrefixLen') or 32}"
+    return found
 
 
 def container_name(document: Mapping[str, Any]) -> str:
@@ -235,7 +292,7 @@ def choose_containers(documents: Iterable[Mapping[str, Any]]) -> dict[str, Mappi
     chosen: dict[str, Mapping[str, Any]] = {}
     for document in sorted(documents, key=_finish):
         own = container_name(document)
-        name = split_name(own)[0] if (document.get("Labels") or {}).get(NODE_LABEL) else own
+        name = split_name(own)[0] if blueprint_of(document) else own
         chosen.setdefault(name, document)
     return chosen
 
@@ -271,7 +328,7 @@ def render_network(request: NetworkRequest) -> Document:
         "Internal": driver == "macvlan",
         "IPAM": {"Driver": "default", "Config": [{"Subnet": place[0], "Gateway": place[1]}]},
         "Options": options,
-        "Labels": dict(request.labels),
+        "Labels": {**request.labels, LABEL_SELF: request.name},
     }
 
 
@@ -315,11 +372,12 @@ def parse_networks(documents: Sequence[Mapping[str, Any]]) -> dict[str, tuple[st
         if (document.get("Labels") or {}).get("gpuprov.cluster"):
             name = document["Name"]
         labels = {**(document.get("Labels") or {}), **changed.get(document["Id"], {})}
+        known = labels.get(LABEL_SELF) or name  # an earlier gpuprov did not record it
+        origin = Origin(name=known, cluster=labels.get(LABEL_CLUSTER, "")) if known != name else None
         address = _gateway(document) if document["Driver"] == "bridge" else None
-        found[name] = (
-            str(document["Id"]),
-            NetworkState(name=name, managed=True, address=address, labels=parse_labels(labels)),
-        )
+        own = {} if origin else parse_labels(labels)
+        state = NetworkState(name=name, managed=True, address=address, labels=own, copy_of=origin)
+        found[name] = (str(document["Id"]), state)
     return found
 
 
@@ -334,16 +392,20 @@ def _gateway(document: Mapping[str, Any]) -> str | None:
 
 
 def parse_image(document: Mapping[str, Any]) -> ImageState | None:
-    """The node image that a listed image is, or None if it is something else."""
-    tags = [tag for tag in document.get("RepoTags") or () if tag.startswith(f"{IMAGES}:")]
+    """The node image that a listed image is, or None if it is something else; further tags are people's own."""
     text = (document.get("Labels") or {}).get(IMAGE_LABEL)
-    if not tags or not text:
+    if not text:
+        return None
+    labels = dict(read_texts(text))
+    known = labels.pop(LABEL_SELF, None) or short(labels.get(LABEL_FINGERPRINT, ""))  # an earlier gpuprov's
+    tags = [tag for tag in document.get("RepoTags") or () if tag == image_tag(known)]
+    if not tags:
         return None
     created = dt.datetime.fromtimestamp(document["Created"], tz=dt.timezone.utc)
     return ImageState(
         id=tags[0],
         name=image_name(tags[0]),
-        labels=read_texts(text),
+        labels=labels,
         size_bytes=document.get("Size"),
         created=created.isoformat().replace("+00:00", "Z"),
     )

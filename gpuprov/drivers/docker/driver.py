@@ -17,8 +17,9 @@ from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import (
     LABEL_ROLE,
     LOCALLY,
+    MOST_FILE_BYTES,
+    READ_S,
     ROLE_BUILDER,
-    Call,
     Capability,
     EngineFacts,
     ExecResult,
@@ -32,11 +33,14 @@ from gpuprov.drivers.base import (
     TellsNoNetworkSettings,
     require_capability,
 )
+from gpuprov.drivers.calls import Call, Tail
 from gpuprov.drivers.docker import containers, documents, images, jobs, networks
 from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
 from gpuprov.drivers.docker.execute import execute
-from gpuprov.drivers.docker.files import KEPT, apply_kept, pull_file, push_files
+from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
+from gpuprov.drivers.docker.frames import read_frames
+from gpuprov.drivers.endings import killed_words
 from gpuprov.gpu.cdi_files import read_cdi_files
 
 if TYPE_CHECKING:
@@ -47,6 +51,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.docker.blueprint import Blueprint
     from gpuprov.spec.devices import CharDevice, Mount
 
+_LOG_S = 20.0  # for each piece of a log to arrive
+_LOG_LINES = 10_000
 INIT = "/usr/local/sbin/gpuprov-init"  # role base installs it: starts the services, and stops them on SIGTERM
 _MAIN = f"""
 [ ! -x {INIT} ] || exec {INIT}
@@ -59,6 +65,7 @@ class DockerDriver(TellsNoNetworkSettings):
     """One Docker daemon."""
 
     name = "docker"
+    command = "docker"
     capabilities: frozenset[Capability] = frozenset({"snapshot", "jobs"})
     nameserver: str | None = "127.0.0.11"  # Docker's own, in every node
 
@@ -137,14 +144,19 @@ class DockerDriver(TellsNoNetworkSettings):
         action = "unpause" if container.status == "frozen" else "start"
         self._api.post(f"/containers/{container.id}/{action}")
 
-    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:
         """Stop it, by force once the time has passed."""
-        containers.stop(self._api, containers.get_ours(self._api, name).id, timeout_s=timeout_s)
+        container = containers.get_ours(self._api, name)
+        if container.status == "stopped":
+            return ""
+        killed = containers.stop(self._api, container.id, timeout_s=timeout_s)
+        return killed_words(timeout_s) if killed and timeout_s > 0 else ""
 
-    def delete_node(self, name: str) -> None:
+    def delete_node(self, name: str) -> str:
         """Remove it with its snapshots; no change if it is absent."""
         with contextlib.suppress(NotFound):
             containers.destroy(self._api, containers.get_ours(self._api, name))
+        return ""  # Docker kills what it removes, and waits for nobody
 
     def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels; they are kept beside the container until it is replaced."""
@@ -177,15 +189,22 @@ class DockerDriver(TellsNoNetworkSettings):
 
     def push(self, name: str, files: Sequence[File]) -> None:
         """Write files into a node."""
-        container = containers.get_ours(self._api, name)
-        running = container.status == "running"
-        push_files(self._api, container.id, container.blueprint.uid, files, running=running)
+        self._files(name).push(files)
 
-    def pull(self, name: str, path: str) -> bytes:
+    def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a file of a node."""
+        return self._files(name).pull(path, most_bytes=most_bytes, timeout_s=timeout_s)
+
+    def _files(self, name: str) -> NodeFiles:
         container = containers.get_ours(self._api, name)
-        blueprint = container.blueprint
-        return pull_file(self._api, container.id, blueprint.uid, path, mounts=blueprint.mounts)
+        return NodeFiles(
+            api=self._api,
+            container=container.id,
+            node=name,
+            uid=container.blueprint.uid,
+            running=container.status == "running",
+            mounts=container.blueprint.mounts,
+        )
 
     def run(
         self,
@@ -200,7 +219,7 @@ class DockerDriver(TellsNoNetworkSettings):
         """Run a command as root in a running node and wait."""
         containers.get_ours(self._api, name)
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
-        return execute(self._api, name, call)
+        return execute(self._api, name, call).text()
 
     def run_job(
         self,
@@ -233,10 +252,14 @@ class DockerDriver(TellsNoNetworkSettings):
         return ["docker", "--host", self._api.address, "exec", *options, name, *run]
 
     def logs(self, name: str) -> str:
-        """What the node's main process wrote."""
+        """The end of what the node's main process wrote."""
         container = containers.get_ours(self._api, name)
-        with self._api.translated("read the log of", name):
-            return bytes(self._api.client.logs(container.id)).decode("utf-8", "replace")
+        tail = Tail(MOST_FILE_BYTES)
+        streams = {"stdout": 1, "stderr": 1, "tail": _LOG_LINES}
+        with self._api.reading(f"/containers/{container.id}/logs", timeout_s=_LOG_S, **streams) as stream:
+            for _, piece in read_frames(stream.read):
+                tail.take(piece)
+        return tail.text()
 
     # --- snapshots and ports
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import ImageState
+from gpuprov.drivers.base import LABEL_SELF, ImageState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import Conflict, NotFound
+from gpuprov.drivers.docker.blueprint import NODE_LABEL
 from gpuprov.drivers.label_text import read_texts
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def commit(
         labels: Labels of the image.
     """
     repository, _, name = tag.partition(":")
-    body = {"Labels": {**documents.blank(hide), **(labels or {})}}
+    body = {"Labels": {**documents.blank([*hide, NODE_LABEL]), **(labels or {})}}
     api.post("/commit", body, container=container, repo=repository, tag=name)
 
 
@@ -135,7 +136,7 @@ def publish(api: DockerApi, container: str, name: str, labels: Mapping[str, str]
             evidence=tag,
             fix=f"gpuprov image rm {documents.image_name(tag)} --engine docker",
         )
-    text = json.dumps(dict(labels), sort_keys=True)
+    text = json.dumps({**labels, LABEL_SELF: documents.image_name(tag)}, sort_keys=True)
     commit(api, container, tag, hide=hide, labels={documents.IMAGE_LABEL: text})
     published = find_image(api, name)
     if published is None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import json
-import struct
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.docker import containers
+from gpuprov.drivers.docker.frames import read_frames
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from gpuprov.drivers.base import Stream
     from gpuprov.drivers.docker.api import DockerApi
 
 _GRACE_S = 10
 _OUTPUT = {"stream": 1, "stdout": 1, "stderr": 1}
-_HEAD_BYTES = 8
-_STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
 
 
 def run_made(
@@ -49,17 +47,6 @@ def run_made(
             "docker could not wait for the job", evidence=answer["Error"]["Message"], fix="gpuprov list --all"
         )
     return int(answer["StatusCode"])
-
-
-def read_frames(read: Callable[[int], bytes]) -> Iterator[tuple[Stream, bytes]]:
-    """The pieces of Docker's two streams in one: a byte that says which, three zeros, four bytes of length, the piece.
-
-    Args:
-        read: Gives that many bytes; fewer at the end only.
-    """
-    while len(head := read(_HEAD_BYTES)) == _HEAD_BYTES:
-        kind, length = struct.unpack(">BxxxL", head)
-        yield _STREAMS.get(kind, "stdout"), read(length)
 
 
 def end(api: DockerApi, container: str) -> None:

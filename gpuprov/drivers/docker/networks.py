@@ -10,6 +10,7 @@ from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import NetworkState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import NotFound
+from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.drivers.isolation import isolate, released, tell_isolated
 
 if TYPE_CHECKING:
@@ -53,11 +54,7 @@ def delete_network(api: DockerApi, name: str, *, root: Path = Path("/")) -> None
         return
     users = api.get("/containers/json", all=1, filters={"network": [identity, name]})
     if users:
-        raise EngineError(
-            f"the network {name} is in use",
-            evidence=f"by {', '.join(sorted(documents.container_name(user) for user in users))}",
-            fix="remove its nodes first: gpuprov rm NODE",
-        )
+        raise NetworkInUse(name, [documents.container_name(user) for user in users])
     with released(name):
         api.delete(f"/networks/{identity}")
     forget_labels(api, identity)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 import urllib.parse
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, TimedOut
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 Document = dict[str, Any]
+_PIECE_BYTES = 65536
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
 _FIXES = (  # by an engine's own words; the first that is in them counts
     (("no space left", "disk quota exceeded"), "free some space in the storage pool: {look}; gpuprov image list"),
@@ -65,11 +67,14 @@ class LxdApi:
         with self.translated("read", path):
             return self._node(path).get(params=params or None).json()["metadata"]
 
-    def get_bytes(self, *path: str, **params: object) -> bytes:
-        """GET a file."""
-        with self.translated("read", path):
-            response = self._node(path).get(params=params or None, is_api=False)
-            return bytes(response.content)
+    def read(self, *path: str, take: Callable[[bytes], bool | None], timeout_s: float, **params: object) -> None:
+        """GET a file, and hand on its pieces until `take` says False or the time is over."""
+        end_s = time.monotonic() + timeout_s
+        options = {"is_api": False, "stream": True, "timeout": timeout_s}
+        with self.translated("read", path), closing(self._node(path).get(params=params or None, **options)) as answer:
+            for piece in answer.iter_content(_PIECE_BYTES):
+                if take(piece) is False or time.monotonic() > end_s:
+                    break
 
     def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float = 120.0) -> Document:
         """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata."""
@@ -91,12 +96,6 @@ class LxdApi:
         """POST a file to an instance's file API."""
         with self.translated("write a file to", path):
             self._node(path).files.post(params={"path": target}, data=content, headers=dict(headers))
-
-    def file_headers(self, path: tuple[str, ...], target: str) -> Mapping[str, str]:
-        """What LXD says of a file besides its content: `X-LXD-mode` and the like; keys in any case."""
-        with self.translated("read", path):
-            headers: Mapping[str, str] = self._node(path).files.get(params={"path": target}, is_api=False).headers
-        return headers
 
     def delete_file(self, path: tuple[str, ...], target: str) -> None:
         """DELETE a file of an instance."""

@@ -8,6 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import SHORT_LENGTH, fingerprint, short
 from gpuprov.drivers.base import (
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    LABEL_ROLE,
+    LABEL_SELF,
+    ROLE_BUILDER,
     Attachment,
     Exposure,
     ImageState,
@@ -17,7 +22,9 @@ from gpuprov.drivers.base import (
     NodeState,
     Status,
 )
+from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
+from gpuprov.spec.addressing import mac
 from gpuprov.spec.devices import CharDevice, Mount
 
 if TYPE_CHECKING:
@@ -28,6 +35,9 @@ _ENVIRONMENT = "environment."
 KIND = "user.gpuprov.kind"  # `image` on the stopped instance that nodes are copied from
 IMAGE_LABELS = "user.gpuprov.image-labels"  # JSON: one key to blank out in a copy, not one a label
 IMAGE_INSTANCE = "gpuprov-image-"
+SELF = _PREFIX + LABEL_SELF
+_VOLATILE = "volatile."
+UUID = "volatile.uuid"  # LXD gives each instance its own, and a copy another one
 _NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
 _NAME_STEM = _NAME_LENGTH - SHORT_LENGTH - 1  # of one that ends with a hash
 _LISTEN = re.compile(r"tcp:([^:]+):([0-9]{1,5})", re.ASCII)
@@ -42,7 +52,42 @@ def label_config(labels: Mapping[str, str]) -> dict[str, str]:
 def parse_labels(config: Mapping[str, str]) -> dict[str, str]:
     """LXD config keys as our labels; an empty value means unset."""
     start = _PREFIX + "gpuprov."
-    return {key[len(_PREFIX) :]: value for key, value in config.items() if key.startswith(start) and value}
+    return {
+        key[len(_PREFIX) :]: value for key, value in config.items() if key.startswith(start) and value and key != SELF
+    }
+
+
+def render_self(name: str, config: Mapping[str, str]) -> dict[str, str]:
+    """The config key by which an instance is known to be itself: its name, and LXD's uuid once it has one."""
+    return {SELF: f"{name} {config.get(UUID, '')}".strip()}
+
+
+def find_origin(document: Mapping[str, Any]) -> Origin | None:
+    """Whose labels an instance has, where they are not its own; one that an earlier gpuprov made has its own MACs."""
+    config, name = document["config"], document["name"]
+    cluster = config.get(_PREFIX + LABEL_CLUSTER)
+    if not cluster:
+        return None
+    known, _, uuid = config.get(SELF, "").partition(" ")
+    if known == name and uuid in ("", config.get(UUID)):
+        return None
+    if config.get(KIND) == "image" and known != name:
+        return Origin(name=_image_name(read_texts(config.get(IMAGE_LABELS))), cluster=cluster)
+    if known:
+        return Origin(name=known, cluster=cluster)
+    if config.get(_PREFIX + LABEL_ROLE) == ROLE_BUILDER or _has_own_macs(document, cluster):
+        return None
+    return Origin(name="", cluster=cluster)
+
+
+def _has_own_macs(document: Mapping[str, Any], cluster: str) -> bool:
+    nics = [(key, nic.get("hwaddr")) for key, nic in document["expanded_devices"].items() if nic["type"] == "nic"]
+    return not nics or any(address == mac(cluster, document["name"], key) for key, address in nics)
+
+
+def _image_name(labels: Mapping[str, str]) -> str:
+    """The name that an image was published under; an earlier gpuprov did not record it."""
+    return labels.get(LABEL_SELF) or IMAGE_INSTANCE + short(labels.get(LABEL_FINGERPRINT, ""))
 
 
 def render_instance(request: NodeRequest, *, pool: str, shift: bool) -> dict[str, Any]:
@@ -54,6 +99,7 @@ def render_instance(request: NodeRequest, *, pool: str, shift: bool) -> dict[str
         "raw.lxc": render_addresses(request.attachments),
         KIND: "",
         IMAGE_LABELS: "",
+        **render_self(request.name, {}),
     }
     config |= {_ENVIRONMENT + key: value for key, value in request.environment.items()}
     if request.cpus:
@@ -163,16 +209,20 @@ def render_network(request: NetworkRequest) -> dict[str, Any]:
             "ipv4.dhcp": "false",
             "ipv6.address": "none",
         }
-    return {"name": request.name, "type": "bridge", "config": config | label_config(request.labels)}
+    labels = label_config(request.labels) | render_self(request.name, {})
+    return {"name": request.name, "type": "bridge", "config": config | labels}
 
 
 def parse_instance(document: Mapping[str, Any]) -> NodeState:
     """An instance as LXD lists it."""
     config, devices = document["config"], document["expanded_devices"]
+    origin = find_origin(document)
     return NodeState(
         name=document["name"],
+        id=config.get("volatile.uuid") or document.get("created_at", ""),
         status=_STATUSES.get(document["status"].lower(), "error"),
-        labels=parse_labels(config),
+        labels={} if origin else parse_labels(config),
+        copy_of=origin,
         addresses=_addresses(config.get("raw.lxc", ""), devices),
         devices=tuple(
             CharDevice(
@@ -217,26 +267,53 @@ def _exposures(devices: Mapping[str, Mapping[str, str]]) -> Iterable[Exposure]:
                 yield Exposure(host_port=int(listen[2]), node_port=int(node_port), listen=listen[1])
 
 
+def same_configuration(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two documents, of an instance or its snapshot, have the same config and devices."""
+    return _own_config(one) == _own_config(other) and one["devices"] == other["devices"]
+
+
+def with_configuration(document: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """An instance's document with the config and devices of another; what LXD itself keeps stays."""
+    volatile = {key: value for key, value in document["config"].items() if key.startswith(_VOLATILE)}
+    return {**document, "config": volatile | _own_config(wanted), "devices": wanted["devices"]}
+
+
+def _own_config(document: Mapping[str, Any]) -> dict[str, str]:
+    return {key: value for key, value in document["config"].items() if not key.startswith(_VOLATILE)}
+
+
 def parse_network(document: Mapping[str, Any]) -> NetworkState:
     """A network as LXD lists it, managed by it or not."""
     config = document.get("config") or {}
     address = config.get("ipv4.address")
+    known = config.get(SELF) or document["name"]  # an earlier gpuprov did not record it
+    origin = Origin(name=known, cluster=config.get(_PREFIX + LABEL_CLUSTER, "")) if known != document["name"] else None
     return NetworkState(
         name=document["name"],
         managed=bool(document["managed"]),
         address=address if address not in (None, "", "none") else None,
-        labels=parse_labels(config),
+        labels={} if origin else parse_labels(config),
+        copy_of=origin,
     )
 
 
+def users_of_network(document: Mapping[str, Any]) -> list[str]:
+    """Names of the instances on a network, stopped ones too."""
+    paths = [path.partition("?")[0].split("/") for path in document.get("used_by") or ()]
+    return [path[-1] for path in paths if path[-2:-1] == ["instances"]]
+
+
 def parse_image_instance(document: Mapping[str, Any]) -> ImageState | None:
-    """The image that a stopped instance is, or None if it is something else."""
+    """The image that a stopped instance is, or None if it is something else, such as a copy of one."""
     config = document["config"]
     if config.get(KIND) != "image" or not document["name"].startswith(IMAGE_INSTANCE):
+        return None
+    labels = read_texts(config.get(IMAGE_LABELS))
+    if _image_name(labels) != document["name"]:
         return None
     return ImageState(
         id=f"instance:{document['name']}",
         name=document["name"],
-        labels=read_texts(config.get(IMAGE_LABELS)),
+        labels={key: value for key, value in labels.items() if key != LABEL_SELF},
         created=document["created_at"],
     )

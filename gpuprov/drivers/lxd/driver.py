@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
 from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     LABEL_ROLE,
+    MOST_FILE_BYTES,
+    READ_S,
     ROLE_BUILDER,
-    Call,
     Capability,
     EngineFacts,
     ExecResult,
@@ -27,14 +28,18 @@ from gpuprov.drivers.base import (
     Stream,
     require_capability,
 )
+from gpuprov.drivers.calls import Call, Tail
+from gpuprov.drivers.foreign import NetworkInUse, name_taken, not_ours
 from gpuprov.drivers.isolation import isolate, released, tell_isolated
 from gpuprov.drivers.lxd import documents, images, settings
 from gpuprov.drivers.lxd.api import NotFound
-from gpuprov.drivers.lxd.execute import run_recorded
-from gpuprov.drivers.lxd.feed import run_fed
-from gpuprov.drivers.lxd.files import replace_files, write_files
+from gpuprov.drivers.lxd.doubles import explain_double
+from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
+from gpuprov.drivers.lxd.execute import execute
+from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import find_lost, read_rules, unplugged
-from gpuprov.drivers.lxd.remnants import remove_links, remove_remnant
+from gpuprov.drivers.lxd.remnants import remove_links
+from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +47,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.spec.devices import CharDevice, Mount
 
+_LOG_S = 20.0  # for a console log to arrive
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 _TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
 
@@ -57,6 +63,7 @@ class LxdDriver:
 
     def __init__(self, api: LxdApi, *, name: str) -> None:
         self.name = name
+        self.command = api.command
         self._api = api
 
     # --- the engine
@@ -97,7 +104,7 @@ class LxdDriver:
     def list_nodes(self) -> list[NodeState]:
         """Every instance, foreign ones too; our images and builders are left out."""
         found = self._api.get("instances", recursion=1)
-        nodes = [self._here(document) for document in found if documents.KIND not in document["config"]]
+        nodes = [self._here(document) for document in found if documents.parse_image_instance(document) is None]
         return [node for node in nodes if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
 
     def find_node(self, name: str) -> NodeState | None:
@@ -142,9 +149,10 @@ class LxdDriver:
         try:
             if exact:
                 self._reduce(request.name, body)
-            write_files(self._api, request.name, request.files)
+            (replace_files if exact else write_files)(self._api, request.name, request.files)
             if LABEL_FINGERPRINT in request.labels:
-                self._label(request.name, {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]})
+                fingerprint = {LABEL_FINGERPRINT: request.labels[LABEL_FINGERPRINT]}
+                self._label(self._api.get("instances", request.name), fingerprint)
         except BaseException:
             self._remove(request.name)
             raise
@@ -167,16 +175,8 @@ class LxdDriver:
 
     def _refuse_taken(self, name: str) -> None:
         state = self.find_node(_real(name))
-        if state is None:
-            return
-        kind = EngineError if state.ours else NotOurs
-        raise kind(
-            f"the name {name} is taken",
-            evidence=f"{self.name} has {'a node' if state.ours else 'a foreign instance'} {name} ({state.status})",
-            fix=f"gpuprov rm {name}, or choose another name"
-            if state.ours
-            else f"choose another name, or rename the instance: {self._api.command} rename {name} NEW-NAME",
-        )
+        if state is not None:
+            raise name_taken(state, self.command)
 
     def _can_shift(self) -> bool:
         features = self._api.client.host_info["environment"].get("kernel_features") or {}
@@ -187,40 +187,29 @@ class LxdDriver:
         document = self._our_document(name)
         status = documents.parse_instance(document).status
         if status != "running":
-            self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
+            try:
+                self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
+            except EngineError as error:
+                found = self._api.get("instances", recursion=1)
+                raise explain_double(document, error, found, self.command) from error
             remove_links(document)
 
-    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> None:
+    def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:
         """Stop it, by force once `timeout_s` has passed."""
-        if self._ours(name).status == "stopped":
-            return
-        if timeout_s > 0:
-            with contextlib.suppress(EngineError):
-                self._change_state(name, {"action": "stop", "timeout": int(timeout_s)})
-                return
-        self._change_state(name, {"action": "stop", "timeout": 30, "force": True})
+        return "" if self._ours(name).status == "stopped" else stop_instance(self._api, name, grace_s=timeout_s)
 
     def _change_state(self, name: str, change: Mapping[str, Any]) -> None:
         self._api.send("put", "instances", name, "state", body=change)
 
-    def delete_node(self, name: str) -> None:
+    def delete_node(self, name: str) -> str:
         """Remove it, running or not; no change if it is absent."""
-        if self.find_node(name) is not None:
-            self._ours(name)
-            self._remove(name)
+        if self.find_node(name) is None:
+            return ""
+        self._ours(name)
+        return self._remove(name)
 
-    def _remove(self, name: str) -> None:
-        with contextlib.suppress(NotFound):
-            document = self._api.get("instances", name)
-            if document["status"] != "Stopped":
-                self._change_state(name, {"action": "stop", "timeout": 30, "force": True})
-            remove_links(document)
-            try:
-                self._api.delete("instances", name)
-            except EngineError as error:
-                if not remove_remnant(name, error.evidence):
-                    raise
-                self._api.delete("instances", name)
+    def _remove(self, name: str) -> str:
+        return remove_instance(self._api, name)
 
     def _ours(self, name: str) -> NodeState:
         """The state of a node of ours; the errors are those of `_our_document`."""
@@ -245,20 +234,18 @@ class LxdDriver:
             )
         state = documents.parse_instance(document)
         if not state.ours:
-            raise NotOurs(
-                f"{name} was not made by gpuprov and is left alone",
-                evidence=f"the instance has no user.gpuprov.cluster key; it is {state.status}",
-                fix=f"choose another name, or inspect it: {self._api.command} config show {name}",
-            )
+            raise not_ours(state, self.command, lack="the instance has no user.gpuprov.cluster key")
         return document
 
     def set_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels."""
-        self._ours(name)
-        self._label(name, labels)
+        self._label(self._our_document(name), labels)
 
-    def _label(self, name: str, labels: Mapping[str, str]) -> None:
-        self._api.send("patch", "instances", name, body={"config": documents.label_config(labels)})
+    def _label(self, document: Document, labels: Mapping[str, str]) -> None:
+        """Write labels, and whose they are: nodes of earlier versions did not have that."""
+        name = document["name"]
+        known = documents.render_self(name, document["config"])
+        self._api.send("patch", "instances", name, body={"config": documents.label_config(labels) | known})
 
     def set_devices(self, name: str, devices: Sequence[CharDevice], mounts: Sequence[Mount]) -> None:
         """Replace character devices and mounts; a running node sees the change at once."""
@@ -285,12 +272,18 @@ class LxdDriver:
 
     def push(self, name: str, files: Sequence[File]) -> None:
         """Write files; missing parent folders are made."""
-        self._ours(name)
-        replace_files(self._api, name, files)
+        if self._ours(name).status == "running":
+            write_in_node(partial(execute, self._api, name), name, files)
+        else:
+            replace_files(self._api, name, files)
 
-    def pull(self, name: str, path: str) -> bytes:
+    def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a file of a node."""
-        return self._api.get_bytes("instances", name, "files", path=path)
+        if self._ours(name).status == "running":
+            run = partial(execute, self._api, name)
+            return read_in_node(run, name, path, most_bytes=most_bytes, timeout_s=timeout_s)
+        look = partial(look_at_file, self._api, name, most_bytes=most_bytes)
+        return read_at_rest(look, name, path, most_bytes=most_bytes)
 
     def run(
         self,
@@ -305,7 +298,7 @@ class LxdDriver:
         """Run a command as root in a running node and wait."""
         self._ours(name)
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
-        return run_fed(self._api, name, call) if stdin else run_recorded(self._api, name, call)
+        return execute(self._api, name, call).text()
 
     def run_job(
         self,
@@ -326,14 +319,15 @@ class LxdDriver:
         return [self._api.command, "exec", *place, *pairs, "--", *argv]
 
     def logs(self, name: str) -> str:
-        """The console log of the node; empty where LXD keeps none yet."""
+        """The end of the node's console log; empty where LXD keeps none yet."""
         self._ours(name)
+        tail = Tail(MOST_FILE_BYTES)
         try:
-            return self._api.get_bytes("instances", name, "console").decode("utf-8", "replace")
+            self._api.read("instances", name, "console", take=tail.take, timeout_s=_LOG_S)
         except EngineError as exc:
             if "no such file" not in exc.evidence:
                 raise
-            return ""
+        return tail.text()
 
     # --- snapshots and ports
 
@@ -344,9 +338,18 @@ class LxdDriver:
         self._api.send("post", "instances", name, "snapshots", body=body)
 
     def restore_node(self, name: str, snapshot: str) -> None:
-        """Bring a snapshot back."""
-        self._ours(name)
+        """Bring a snapshot's files back; LXD would bring back the addresses, devices and labels of that time too."""
+        document = self._our_document(name)
+        kept = self._api.get("instances", name, "snapshots", _real(snapshot))
+        if documents.same_configuration(document, kept):
+            self._api.send("put", "instances", name, body={"restore": snapshot})
+            return
+        self.stop_node(name, timeout_s=0)
         self._api.send("put", "instances", name, body={"restore": snapshot})
+        restored = self._api.get("instances", name)
+        self._api.send("put", "instances", name, body=documents.with_configuration(restored, document))
+        if document["status"] != "Stopped":
+            self.start_node(name)
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into the node."""
@@ -398,7 +401,11 @@ class LxdDriver:
                     # LXD takes a network without a link for stopped, and would leave its name server running for ever
                     shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
                     self._api.send("patch", "networks", name, body={"config": shaken})
-                self._api.delete("networks", name)
+                try:
+                    self._api.delete("networks", name)
+                except EngineError as error:
+                    users = documents.users_of_network(self._api.get("networks", name))
+                    raise (NetworkInUse(name, users) if users else error) from error
 
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a network of ours."""

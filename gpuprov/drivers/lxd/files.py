@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import stat
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
+from gpuprov.drivers.base import READ_S
+from gpuprov.drivers.calls import Intake
 from gpuprov.drivers.lxd.api import NotFound
+from gpuprov.drivers.lxd.sftp import look
+from gpuprov.drivers.node_files import no_regular_file, too_large
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from gpuprov.drivers.base import File
     from gpuprov.drivers.lxd.api import LxdApi
@@ -27,17 +33,26 @@ def write_files(api: LxdApi, name: str, files: Sequence[File]) -> None:
 
 
 def replace_files(api: LxdApi, name: str, files: Sequence[File]) -> None:
-    """Write files over those that are there, mode and owner too, which LXD leaves as they are."""
+    """Write files into an instance that does not run, in place of whatever is there; a FIFO there is never opened."""
     for file in files:
-        wanted = _headers("file", file.mode, file.uid, file.gid)
         with contextlib.suppress(NotFound):
-            if not _is_as(wanted, api.file_headers(("instances", name), file.path)):
-                api.delete_file(("instances", name), file.path)
+            api.delete_file(("instances", name), file.path)
     write_files(api, name, files)
 
 
-def _is_as(wanted: Mapping[str, str], seen: Mapping[str, str]) -> bool:
-    return all(seen[key] == value for key, value in wanted.items() if key in seen)
+def look_at_file(api: LxdApi, name: str, path: str, *, most_bytes: int) -> tuple[str | None, bytes]:
+    """A file of an instance that does not run, or the target of a link, as `read_at_rest` asks for it."""
+    entry = look(api, name, path)
+    if entry.kind not in (stat.S_IFREG, stat.S_IFLNK):
+        raise no_regular_file(name, path)
+    if entry.size > most_bytes:
+        raise too_large(name, path, most_bytes)
+    intake = Intake(most_bytes)
+    api.read("instances", name, "files", path=path, take=partial(intake.take, "stdout"), timeout_s=READ_S)
+    content = intake.output().stdout
+    if entry.kind == stat.S_IFLNK:
+        return content.decode("utf-8", "surrogateescape").strip(), b""
+    return None, content
 
 
 def _make_folders(api: LxdApi, name: str, folder: str, made: set[str]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import ImageState
+from gpuprov.drivers.base import LABEL_SELF, ImageState
 from gpuprov.drivers.lxd import documents
 from gpuprov.drivers.lxd.api import NotFound
 
@@ -91,11 +91,12 @@ def publish(api: LxdApi, builder: str, name: str, labels: Mapping[str, str]) -> 
     document = api.get("instances", builder)
     kept = {key: value for key, value in document["config"].items() if key.startswith(("volatile.", "image."))}
     owner = {key: value for key, value in document["config"].items() if key.startswith("user.gpuprov.")}
-    mark = {documents.KIND: "image", documents.IMAGE_LABELS: json.dumps(dict(labels), sort_keys=True)}
+    target = documents.IMAGE_INSTANCE + name.removeprefix(documents.IMAGE_INSTANCE)
+    known = {**labels, LABEL_SELF: target}
+    mark = {documents.KIND: "image", documents.IMAGE_LABELS: json.dumps(known, sort_keys=True)}
     document["config"] = kept | owner | mark | {"boot.autostart": "false"}
     document["devices"] = {"root": document["devices"]["root"]}
     api.send("put", "instances", builder, body=document)
-    target = documents.IMAGE_INSTANCE + name.removeprefix(documents.IMAGE_INSTANCE)
     api.send("post", "instances", builder, body={"name": target})
     published = documents.parse_image_instance(api.get("instances", target))
     if published is None:
@@ -107,7 +108,7 @@ def publish(api: LxdApi, builder: str, name: str, labels: Mapping[str, str]) -> 
     return published
 
 
-def delete_instance(api: LxdApi, name: str, remove: Callable[[str], None]) -> None:
+def delete_instance(api: LxdApi, name: str, remove: Callable[[str], object]) -> None:
     """Remove a node image."""
     try:
         document = api.get("instances", name)

@@ -18,22 +18,25 @@ if TYPE_CHECKING:
 LABEL_MUNGE_OWNER = "gpuprov.munge-owner"  # `uid:gid` of munge in an image, kept by the nodes made from it
 _OWNER = re.compile(r"[0-9]{1,9}:[0-9]{1,9}", re.ASCII)
 _KEY_BYTES = 128
-_KEY_MIN_BYTES = 32  # of munge itself
+_KEY_MIN_BYTES, _KEY_MAX_BYTES = 32, 1024  # of munge itself
+
+
+def new_key() -> bytes:
+    """For a cluster without nodes."""
+    return secrets.token_bytes(_KEY_BYTES)
 
 
 def read_key(driver: Driver, holders: Sequence[str], *, cluster: str) -> bytes:
-    """The cluster's key: that of the first node which has one, or a new one for a cluster without nodes.
+    """The cluster's key: that of the first node which has one.
 
     Raises:
         EngineError: None of the nodes has a usable one.
     """
-    if not holders:
-        return secrets.token_bytes(_KEY_BYTES)
     path = slurm_path("munge_key")
     found = "no key"
     for holder in holders:
         try:
-            key = driver.pull(holder, path)
+            key = driver.pull(holder, path, most_bytes=_KEY_MAX_BYTES)
         except EngineError as error:
             found = error.evidence
             continue

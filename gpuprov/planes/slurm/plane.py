@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NodeState
-    from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render
+    from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
@@ -72,6 +72,13 @@ class SlurmPlane(Plane):
         """With the controller."""
         return node == controller_name(spec)
 
+    def read_secret(self, driver: Driver, state: ClusterState) -> bytes:
+        """The munge key."""
+        controller = controller_name(spec_of(state))
+        # the controller first: a key that somebody changed elsewhere is the wrong one
+        holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != controller, name))
+        return munge.read_key(driver, holders, cluster=state.name) if holders else b""
+
     def refuse_crew(self, crew: Crew) -> None:
         """Slurm's nodes need their controller."""
         controller, names = controller_name(crew.spec), [member.name for member in crew.of(NAME)]
@@ -83,7 +90,9 @@ class SlurmPlane(Plane):
                 fix=name_cluster(f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up", crew.spec.name),
             )
 
-    def gather_files(self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None) -> Render:
+    def gather_files(
+        self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None, secret: Secret
+    ) -> Render:
         """Slurm's configuration, the munge key where its owner is known, and the controller's mark."""
         controller = controller_name(crew.spec)
         engine = driver.facts()
@@ -92,9 +101,7 @@ class SlurmPlane(Plane):
         files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
         owner = munge.find_owner(state.nodes_of(NAME), image)
         if owner:
-            # the controller first: a key that somebody changed elsewhere is the wrong one
-            holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != controller, name))
-            files += (munge.key_file(munge.read_key(driver, holders, cluster=state.name), owner),)
+            files += (munge.key_file(secret() or munge.new_key(), owner),)
         # the image's slurmctld starts only where this is
         mark = File(path=slurm_path("controller_mark"), content=b"")
 

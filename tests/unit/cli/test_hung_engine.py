@@ -12,9 +12,11 @@ from gpuprov.cli import parameters
 from gpuprov.cli.main import main
 from gpuprov.cluster.find_engine import engine_of_cluster, engine_of_nodes, find_elsewhere
 from gpuprov.core.errors import UsageError
+from gpuprov.core.reporter import Silent
 from gpuprov.documents.inventory import read_inventory
 from gpuprov.host import survey as module
 from gpuprov.host.local import LocalHost
+from tests.conftest import Recording
 from tests.fakes.doors import HungEngine, door_of, door_without
 
 if TYPE_CHECKING:
@@ -75,8 +77,10 @@ def test_completion_offers_what_answers(place: Place) -> None:
 
 
 def test_a_verb_finds_its_engine_among_those_that_answer(place: Place) -> None:
-    assert engine_of_nodes(["c000"], place.doors).name == "lxd"
-    assert engine_of_cluster("lab", place.doors).name == "lxd"
+    heard = Recording()
+    assert engine_of_nodes(["c000"], place.doors, reporter=heard).name == "lxd"
+    assert engine_of_cluster("lab", place.doors, reporter=heard).name == "lxd"
+    assert [line.partition(": no")[0] for line in heard.lines] == ["warn without docker: docker does not respond"] * 2
     assert find_elsewhere("lab", place.doors, without="lxd") == (
         "docker may also have a cluster lab, but cannot be queried: docker does not respond",
     )
@@ -86,5 +90,5 @@ def test_what_nobody_else_has_may_be_on_it(place: Place) -> None:
     incus = door_of(place.doors[0].open())
     incus = type(incus)(name="incus", open=incus.open, installed=incus.installed)
     with pytest.raises(UsageError, match="no node c009 on the engines that respond") as caught:
-        engine_of_nodes(["c009"], [door_without("lxd", installed=False), incus, place.docker.door])
-    assert caught.value.evidence == "incus; docker: docker does not respond"
+        engine_of_nodes(["c009"], [door_without("lxd", installed=False), incus, place.docker.door], reporter=Silent())
+    assert caught.value.evidence.startswith("incus; docker: docker does not respond: no response within")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cli.main import main
+from gpuprov.cluster.build_image import BUILDER, OWNER
+from gpuprov.cluster.known_hosts import parse_host_key
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.catalogue import load_catalogue
 from gpuprov.core.errors import EngineError, GpuprovError
@@ -16,17 +18,22 @@ from gpuprov.documents.bundle_nodes import cluster_parts, node_parts
 from gpuprov.documents.inventory import build_inventory
 from gpuprov.drivers.base import (
     LABEL_ADDRESS,
+    LABEL_CLUSTER,
     LABEL_FINGERPRINT,
     LABEL_PRIVATE_ADDRESS,
+    LABEL_ROLE,
     LABEL_SPEC,
-    Call,
+    ROLE_BUILDER,
     ExecResult,
     require_capability,
 )
+from gpuprov.drivers.calls import Call, Output
+from gpuprov.drivers.foreign import name_taken
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.slurm import daemons
 from gpuprov.workflows.ensure_node import ensure_node
 from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeNode
 from tests.fakes.slurm import CONF, said
 from tests.suggestions import Site, commands, find_sites, parse
 
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
     from tests.unit.cli.conftest import Typed
 
 Argv = tuple[str, ...]
-HOST_KEY = b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIE00000000000000000000000000000000000000000A root@c001\n"
+HOST_KEY = b"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGtra2tra2tra2tra2tra2tra2tra2tra2tra2tra2tr\n"
 LAB: tuple[Argv, ...] = (
     ("cluster", "up", "-f", "{file}", "--no-verify"),
     ("create-node", "web", "--role", "plain", "--gpu-mode", "simulated"),
@@ -179,6 +186,25 @@ def other_subnet(stage: Stage) -> None:
         file.write("network: {subnet: 10.9.0.0/24}\n")
 
 
+def foreign(name: str) -> Callable[[Stage], object]:
+    return lambda stage: stage.world.engine.add_foreign_node(name)
+
+
+def share_address(of: str, name: str) -> Callable[[Stage], object]:
+    """Give another instance the addresses of a node as well."""
+
+    def act(stage: Stage) -> None:
+        nodes = stage.world.engine.nodes
+        nodes.setdefault(name, FakeNode(name=name, status="running")).attachments = nodes[of].attachments
+
+    return act
+
+
+def leave_builder(stage: Stage) -> None:
+    labels = {LABEL_CLUSTER: OWNER, LABEL_ROLE: ROLE_BUILDER}
+    stage.world.engine.nodes[BUILDER] = FakeNode(name=BUILDER, labels=labels, status="running")
+
+
 def raised(attempt: Callable[[], object]) -> str:
     with pytest.raises(GpuprovError) as caught:
         attempt()
@@ -204,8 +230,28 @@ def ensure(name: str, **order: Any) -> Callable[[Stage], str]:
 
 
 def told_by_run(_stage: Stage) -> str:
-    call, late = Call(argv=["sleep", "9"], timeout_s=1.0), ExecResult(exit_code=137, stdout="", stderr="")
+    call, late = Call(argv=["sleep", "9"], timeout_s=1.0), Output(exit_code=137, stdout=b"", stderr=b"")
     return raised(lambda: call.judged(late, node="c001", elapsed_s=2.0))
+
+
+def told_by_file(stage: Stage) -> str:
+    return raised(lambda: stage.world.driver.pull("c001", "/no/such/file"))
+
+
+def told_by_foreign_node(stage: Stage) -> str:
+    return raised(lambda: stage.world.driver.stop_node("other"))
+
+
+def told_by_used_network(stage: Stage) -> str:
+    return raised(lambda: stage.world.driver.delete_network("gpbr0"))
+
+
+def told_by_name(stage: Stage) -> str:
+    return name_taken(stage.world.engine.nodes["c001"].state(), "lxc").fix
+
+
+def told_by_host_key(_stage: Stage) -> str:
+    return raised(lambda: parse_host_key(b"* ssh-ed25519 AAAA", "c001"))
 
 
 def told_by_bundle_of_node(stage: Stage) -> str:
@@ -241,6 +287,7 @@ CASES = (
     Case(site="cli/smoke.py: gpuprov smoke {kernel} --local", argv=("smoke", "matmul", "c000", "--local")),
     Case(site="cli/smoke.py: gpuprov smoke {kernel}", argv=("smoke", "matmul", "--gpu-mode", "simulated")),
     Case(site="cli/verify.py: gpuprov verify", argv=("verify", "--junit", "x", "--html", "x")),
+    Case(site="cluster/build_image.py: an image build", before=(leave_builder,), argv=("list",)),
     Case(
         site="cluster/build_image.py: gpuprov image list",
         before=(alike_images,),
@@ -273,11 +320,27 @@ CASES = (
         argv=("cluster", "up", "--no-verify"),
         cures=True,
     ),
+    Case(
+        site="cluster/plan.py: set another nodes.prefix",
+        before=(foreign("c001"),),
+        argv=("cluster", "up", "-f", "{file}", "--no-verify"),
+    ),
+    Case(
+        site="cluster/plan.py: stop or change that instance",
+        before=(*LAB, share_address("c001", "other"), ("rm", "c001")),
+        argv=("cluster", "up", "--no-verify"),
+    ),
     Case(site="cluster/room.py: free some space", before=(*LAB, fill_disk), argv=("create-node", "x", *PLAIN)),
     Case(
         site="cluster/services.py: gpuprov exec {name} -- {' '",
         before=(*LAB, failing_services),
         argv=("cluster", "up", "-n", "3", "--no-verify"),
+    ),
+    Case(
+        site="cluster/shared_addresses.py: gpuprov stop",
+        before=(*LAB, stop("c001"), share_address("c001", "web")),
+        argv=("start", "c001"),
+        cures=True,
     ),
     Case(site="cluster/state.py: gpuprov list", before=(), argv=("verify", "c001")),
     Case(site="cluster/state.py: gpuprov cluster up -n 4", before=(), argv=("verify",)),
@@ -288,7 +351,12 @@ CASES = (
     Case(site="drivers/base.py: stop the node first: gpuprov stop NODE; then", told=lack("expose-live")),
     Case(site="drivers/base.py: stop the node first: gpuprov stop NODE", told=lack("devices-live")),
     Case(site="drivers/base.py: use --engine docker, or", told=lack("jobs")),
-    Case(site="drivers/base.py: inspect the node", told=told_by_run),
+    Case(site="drivers/calls.py: inspect the node", told=told_by_run),
+    Case(site="drivers/foreign.py: list what exists", before=(foreign("other"),), told=told_by_foreign_node),
+    Case(site="drivers/foreign.py: gpuprov rm", told=told_by_name),
+    Case(site="drivers/foreign.py: remove its nodes", told=told_by_used_network),
+    Case(site="drivers/node_files.py: inspect the node", told=told_by_file),
+    Case(site="cluster/known_hosts.py: inspect the node", told=told_by_host_key),
     Case(
         site="gpu/allocate.py: free a GPU",
         before=(("create-node", "web", *PLAIN, "--gpus", "all", "--exclusive"),),
@@ -373,6 +441,11 @@ CASES = (
         before=(*LAB, silent_docker),
         argv=("cluster", "down", "--engine", "lxd"),
     ),
+    Case(
+        site="workflows/cluster_down.py: gpuprov cluster down {network",
+        before=(*LAB, lambda stage: stage.world.engine.copy("c001", "backup")),
+        argv=("cluster", "down"),
+    ),
     Case(site="workflows/clone_node.py: gpuprov stop", argv=("clone", "web", "copy", "--gpu-mode", "simulated")),
     Case(
         site="workflows/create_node.py: choose another address",
@@ -385,13 +458,18 @@ CASES = (
         argv=("create-node", "x", *PLAIN, "--addr", "10.0.3.253"),
     ),
     Case(
+        site="workflows/create_node.py: choose another name; about",
+        before=(foreign("x"),),
+        argv=("create-node", "x", *PLAIN),
+    ),
+    Case(
         site="workflows/create_node.py: choose another name, or remove it",
         argv=("create-node", "web", *PLAIN, "--gpus", "2"),
         cures=True,
     ),
     Case(
         site="workflows/ensure_node.py: choose another name",
-        before=(lambda stage: stage.world.engine.add_foreign_node("web"),),
+        before=(foreign("web"),),
         told=ensure("web"),
     ),
     Case(site="workflows/ensure_node.py: gpuprov rm {order.name}", told=ensure("web", role="slurm")),
@@ -442,7 +520,6 @@ REASONS = {
     "cluster/build_image.py: use a base": "a builder that does not boot: tests/unit/cluster/test_build_image.py",
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
     "cli/cluster_down.py": "a terminal, on which somebody says no: tests/unit/cli",
-    "cluster/find_engine.py": "an engine is silent: tests/unit/cluster/test_find_engine.py",
     "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",
     "cluster/services.py: gpuprov exec {name} -- journalctl": "a part of what planes/slurm/daemons.py says",
     "cluster/services.py: gpuprov logs": "Docker's nodes, in place of journalctl",
@@ -503,7 +580,9 @@ def stage(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, monk
     (tmp_path / "data/gpuprov/lab").mkdir(parents=True, exist_ok=True)
     pull = FakeDriver.pull
     monkeypatch.setattr(
-        FakeDriver, "pull", lambda driver, name, path: HOST_KEY if "ssh_host" in path else pull(driver, name, path)
+        FakeDriver,
+        "pull",
+        lambda driver, name, path, **limits: HOST_KEY if "ssh_host" in path else pull(driver, name, path, **limits),
     )
     file = tmp_path / "lab.yaml"
     file.write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")

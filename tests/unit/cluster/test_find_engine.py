@@ -1,16 +1,14 @@
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.find_engine import (
-    engine_of_cluster,
-    engine_of_image,
-    engine_of_nodes,
-    find_elsewhere,
-)
+from gpuprov.cluster import find_engine
+from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import NetworkRequest, NodeRequest
 from gpuprov.spec.models import ENGINES
 from tests.fakes.doors import door_of, door_without
@@ -19,6 +17,10 @@ from tests.fakes.engine import FakeEngine, FakeImage
 
 if TYPE_CHECKING:
     from gpuprov.host.survey import EngineDoor
+
+engine_of_nodes = partial(find_engine.engine_of_nodes, reporter=Silent())
+engine_of_cluster = partial(find_engine.engine_of_cluster, reporter=Silent())
+engine_of_image = partial(find_engine.engine_of_image, reporter=Silent())
 
 
 def engine(name: str, *nodes: str, foreign: str = "", network: str = "") -> FakeDriver:
@@ -76,7 +78,12 @@ def test_a_node_that_nobody_has_is_the_default_engines_to_refuse() -> None:
 def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
     with pytest.raises(UsageError, match="there is no node c000 on the engines that respond") as caught:
         engine_of_nodes(["c000"], opening(engine("docker", "w0"), installed=("lxd",)))
-    assert caught.value.evidence == "lxd: lxd is not running on this machine; docker"
+    assert caught.value.evidence == "lxd: lxd is not running on this machine: no socket; docker"
+    assert caught.value.fix == "gpuprov host prepare; or ask one that responds alone: --engine docker"
+    beside = opening(engine("lxd"), installed=("docker",))
+    for find in (engine_of_cluster, engine_of_image):
+        with pytest.raises(UsageError, match="on the engines that respond"):
+            find("lab", beside)
     for find, what in ((engine_of_cluster, "cluster lab"), (engine_of_image, "image slurm")):
         with pytest.raises(UsageError, match=f"there is no {what} on the engines that respond"):
             find(what.partition(" ")[2], opening(engine("docker"), installed=("lxd",)))

@@ -251,7 +251,7 @@ def test_changed_labels_of_a_network() -> None:
 
 
 def test_an_image_is_what_has_our_tag_and_our_label() -> None:
-    label = {documents.IMAGE_LABEL: json.dumps({"gpuprov.fingerprint": "f"})}
+    label = {documents.IMAGE_LABEL: json.dumps({"gpuprov.fingerprint": "f", "gpuprov.self": "gpuprov-image-slurm-1"})}
     document = {"RepoTags": ["gpuprov-image:slurm-1"], "Labels": label, "Created": 0, "Size": 5}
     image = documents.parse_image(document)
     assert image
@@ -263,6 +263,77 @@ def test_an_image_is_what_has_our_tag_and_our_label() -> None:
     assert documents.image_tag(image.name) == documents.image_tag("slurm-1") == image.id
     assert documents.parse_image({**document, "Labels": {documents.IMAGE_LABEL: ""}}) is None
     assert documents.parse_image({**document, "RepoTags": None}) is None
+
+
+def test_further_tags_of_an_image_are_no_images() -> None:
+    """`docker tag` of a node image: the label names the one tag that is ours."""
+    for label, own in (
+        ({"gpuprov.fingerprint": "f", "gpuprov.self": "gpuprov-image-one"}, "gpuprov-image:one"),
+        ({"gpuprov.fingerprint": "f" * 64}, f"gpuprov-image:{'f' * 12}"),  # an earlier gpuprov recorded no name
+    ):
+        document = {"Labels": {documents.IMAGE_LABEL: json.dumps(label)}, "Created": 0}
+        image = documents.parse_image({**document, "RepoTags": ["gpuprov-image:backup", own]})
+        assert image
+        assert (image.id, dict(image.labels)) == (own, {"gpuprov.fingerprint": label["gpuprov.fingerprint"]})
+        assert documents.parse_image({**document, "RepoTags": ["gpuprov-image:backup"]}) is None
+
+
+def test_a_container_with_another_name_or_network_is_a_copy() -> None:
+    """`docker commit` and `docker run` hand labels on; `docker rename` keeps them."""
+    document = listed(render())
+    docker_s_own = {**document, "HostConfig": {"NetworkMode": "default"}}
+    for copy in ({**document, "Names": ["/backup"]}, {**document, "Names": ["/backup.new"]}, docker_s_own):
+        state = documents.parse_container(copy, labels={"gpuprov.gpus": "GPU-1"})
+        assert not state.ours
+        assert str(state.copy_of) == "a copy of c000"
+        assert state.copy_of
+        assert state.copy_of.cluster == "lab"
+        assert documents.blueprint_of(copy) is None
+        assert set(documents.choose_containers([document, {**copy, "Names": ["/backup"]}])) == {"c000", "backup"}
+    for own in ("c000", "c000.new", "c000.next"):
+        placed = {**document, "Names": [f"/{own}"], "HostConfig": {"NetworkMode": "gpbr0"}}
+        assert documents.parse_container(placed, labels={}).ours
+    assert documents.blueprint_of({**document, "Names": []})  # Docker is removing it
+
+
+def test_a_copy_has_the_devices_that_docker_shows() -> None:
+    renamed = {**listed(render()), "Names": ["/other"]}
+    (device, *_) = REQUEST.devices
+    shown = {"HostConfig": {"Devices": [{"PathOnHost": "/x", "PathInContainer": device.path}]}}
+    assert documents.parse_copied_devices(renamed, shown) == (device,)
+    assert documents.parse_copied_devices(renamed, {"HostConfig": {"Devices": None}}) == ()
+
+
+def test_a_foreign_container_s_addresses_are_seen() -> None:
+    networks = {
+        "gpbr0": {"IPAMConfig": {"IPv4Address": "10.0.3.2"}, "IPAddress": ""},
+        "web": {"IPAMConfig": None, "IPAddress": "172.20.0.2", "IPPrefixLen": 16},
+        "idle": {"IPAMConfig": None, "IPAddress": ""},
+    }
+    document = {
+        "Id": "1",
+        "Names": ["/db"],
+        "State": "running",
+        "Labels": {},
+        "NetworkSettings": {"Networks": networks},
+    }
+    found = documents.parse_container(document, labels={}).addresses
+    assert dict(found) == {"gpbr0": "10.0.3.2/32", "web": "172.20.0.2/16"}
+
+
+def test_a_network_that_somebody_made_with_our_labels_is_foreign() -> None:
+    body = documents.render_network(NetworkRequest(name="gpbr0", labels=LABELS, address="10.0.3.1/24"))
+    own, copy, old = (
+        {**body, "Id": identity, "Name": name, "Labels": labels}
+        for identity, name, labels in (
+            ("1", "gpbr0", body["Labels"]),
+            ("2", "mine", body["Labels"]),
+            ("3", "old", LABELS),
+        )
+    )
+    found = {name: state for name, (_, state) in documents.parse_networks([own, copy, old]).items()}
+    assert {name: state.ours for name, state in found.items()} == {"gpbr0": True, "mine": False, "old": True}
+    assert str(found["mine"].copy_of) == "a copy of gpbr0"
 
 
 CDI_28_3 = {

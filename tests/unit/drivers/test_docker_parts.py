@@ -3,61 +3,18 @@ from __future__ import annotations
 import io
 import os
 import stat
-import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady
-from gpuprov.drivers.base import File
-from gpuprov.drivers.docker import archive, devices, files
+from gpuprov.drivers.docker import devices, files
 from gpuprov.drivers.docker.api import DockerApi
-from gpuprov.drivers.docker.jobs import read_frames
+from gpuprov.drivers.docker.frames import read_frames
 from gpuprov.spec.devices import CharDevice
 
 GPU = CharDevice(path="/dev/nvidia0", major=195, minor=0)
-
-
-def test_files_and_folders_are_packed_with_owner_and_mode() -> None:
-    file = File(path="/etc/munge/munge.key", content=b"key", mode=0o400, uid=64, gid=65)
-    with tarfile.open(fileobj=io.BytesIO(archive.pack([file], folders=["/etc/munge"]))) as tar:
-        folder, member = tar.getmembers()
-        assert (folder.name, folder.isdir(), folder.mode, folder.uid) == ("etc/munge", True, 0o755, 0)
-        assert (member.name, member.mode, member.uid, member.gid) == ("etc/munge/munge.key", 0o400, 64, 65)
-    with pytest.raises(EngineError, match="cannot write"):
-        archive.pack([File(path="etc/x", content=b"")])
-
-
-def test_what_a_tar_holds() -> None:
-    assert archive.unpack(archive.pack([File(path="/a", content=b"x")])) == b"x"
-    assert archive.unpack(archive.pack([], folders=["/a"])) is None
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        link = tarfile.TarInfo("a")
-        link.type, link.linkname = tarfile.SYMTYPE, "../b"
-        tar.addfile(link)
-    assert archive.unpack(packed.getvalue()) == "../b"
-
-
-class Endless(io.BytesIO):
-    """A tar that goes on for ever: what is behind the file must not be read."""
-
-    def read(self, size: int | None = -1) -> bytes:
-        assert self.tell() < len(self.getvalue()), "read on"
-        return super().read(size)
-
-
-def test_a_file_of_a_long_tar() -> None:
-    packed = archive.pack([File(path="/etc/a", content=b"a\0"), File(path="/x", content=b"x" * 9999)], folders=["/etc"])
-    assert archive.extract_file(io.BytesIO(packed), "/x") == b"x" * 9999
-    assert archive.extract_file(Endless(packed[:12288]), "/etc/a") == b"a\0"
-    assert archive.extract_file(io.BytesIO(packed), "/y") is None
-    assert archive.extract_file(io.BytesIO(packed), "/etc") is None
-
-
-def test_folders_above() -> None:
-    assert archive.folders_above(["/etc/a/b", "/etc/c", "/x"]) == ["/etc", "/etc/a"]
 
 
 def test_what_docker_mounts_is_kept_by_node() -> None:

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
+import pytest
+
+from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import (
     Attachment,
     Exposure,
@@ -11,8 +15,10 @@ from gpuprov.drivers.base import (
     NodeRequest,
 )
 from gpuprov.drivers.lxd import documents
+from gpuprov.drivers.lxd.doubles import explain_double
 from gpuprov.gpu.libraries import SONAMES, plan_library_mounts
 from gpuprov.gpu.models import DriverFiles
+from gpuprov.spec.addressing import mac
 from gpuprov.spec.devices import CharDevice, Mount
 
 NICS = (
@@ -151,14 +157,91 @@ def test_networks_come_back() -> None:
     assert (host.managed, host.ours) == (False, False)
 
 
+def named(name: str, uuid: str, labels: dict[str, str], **config: str) -> dict[str, Any]:
+    """An instance that was made as c000, as LXD lists it."""
+    document = as_listed(documents.render_instance(REQUEST, pool="default", shift=True), labels)
+    document["config"] |= {documents.UUID: uuid, **documents.render_self("c000", {documents.UUID: "u1"}), **config}
+    return {**document, "name": name}
+
+
+LAB = {"gpuprov.cluster": "lab", "gpuprov.role": "slurm", "gpuprov.fingerprint": "f"}
+WHOSE: dict[str, tuple[dict[str, Any], str | None]] = {
+    "the node itself": (named("c000", "u1", LAB), None),
+    "while it is made": (named("c000", "u1", LAB, **documents.render_self("c000", {})), None),
+    "lxc copy": (named("backup", "u2", LAB), "c000"),
+    "lxc rename": (named("backup", "u1", LAB), "c000"),
+    "lxc copy while it was made": (named("backup", "u2", LAB, **documents.render_self("c000", {})), "c000"),
+    "a copy in its place": (named("c000", "u2", LAB), "c000"),
+    "foreign": (named("c000", "u2", {}), None),
+    "a copy of an image": (
+        named(
+            "backup",
+            "u2",
+            {"gpuprov.cluster": "(images)", "gpuprov.role": "builder"},
+            **{documents.KIND: "image", documents.IMAGE_LABELS: '{"gpuprov.self": "gpuprov-image-1"}'},
+        ),
+        "gpuprov-image-1",
+    ),
+    "a builder that was killed while it became an image": (
+        named("c000", "u1", LAB, **{documents.KIND: "image", documents.IMAGE_LABELS: "{}"}),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WHOSE)
+def test_labels_count_for_the_instance_that_they_name(case: str) -> None:
+    document, origin = WHOSE[case]
+    state = documents.parse_instance(document)
+    assert (state.copy_of.name if state.copy_of else None) == origin
+    assert state.ours == (origin is None and case != "foreign")
+    assert documents.SELF.removeprefix("user.") not in state.labels
+
+
+@pytest.mark.parametrize(("name", "ours"), [("c000", True), ("c001", False), ("backup", False)])
+def test_a_copy_of_a_node_of_an_earlier_version_is_known_by_its_mac_addresses(name: str, *, ours: bool) -> None:
+    nics = [replace(nic, mac=mac("lab", "c000", nic.interface)) for nic in NICS]
+    request = replace(REQUEST, attachments=tuple(nics))
+    document = as_listed(documents.render_instance(request, pool="default", shift=True), LAB)
+    del document["config"][documents.SELF]
+    state = documents.parse_instance({**document, "name": name})
+    assert state.ours == ours
+    assert str(state.copy_of) == ("None" if ours else "a copy of another node")
+
+
+def test_a_network_that_somebody_made_with_our_labels_is_foreign() -> None:
+    request = NetworkRequest(name="gpbr0", labels={"gpuprov.cluster": "lab"}, address="10.0.3.1/24")
+    document = {**documents.render_network(request), "managed": True}
+    copy = documents.parse_network({**document, "name": "mine"})
+    assert not copy.ours
+    assert str(copy.copy_of) == "a copy of gpbr0"
+    del document["config"][documents.SELF]
+    assert documents.parse_network({**document, "name": "old"}).ours  # an earlier gpuprov recorded no name
+
+
 def test_only_marked_instances_are_images() -> None:
-    labels = {"gpuprov.fingerprint": "f"}
+    labels = {"gpuprov.fingerprint": "1" * 64}
     document = as_listed({"config": {}, "devices": {}}, {})
-    document["name"] = "gpuprov-image-1"
+    document["name"] = "gpuprov-image-111111111111"  # an earlier gpuprov recorded no name
     assert documents.parse_image_instance(document) is None
     document["config"] = {documents.KIND: "image", documents.IMAGE_LABELS: json.dumps(labels)}
     image = documents.parse_image_instance(document)
     assert image
     assert dict(image.labels) == labels
-    document["name"] = "c000"
-    assert documents.parse_image_instance(document) is None
+    for name in ("c000", "gpuprov-image-2"):  # `lxc copy` of an image is none
+        assert documents.parse_image_instance({**document, "name": name}) is None
+
+
+def test_who_has_a_node_s_mac_address_is_named_with_what_gives_it_another() -> None:
+    node, copy, other = named("c000", "u1", LAB), named("backup", "u2", LAB), named("other", "u3", {})
+    other["expanded_devices"] = {"eth0": {"type": "nic", "hwaddr": "00:16:3e:99:99:99"}, "eth1": {"type": "nic"}}
+    said = 'Failed start validation for device "eth0": MAC address "00:16:3e:00:00:01" already defined on another NIC'
+    error = EngineError("lxd could not", evidence=said, fix="look")
+    told = explain_double(node, error, [other, node, copy], "lxc")
+    assert told.what == "c000 cannot start: backup has its MAC address"
+    assert told.evidence.startswith("backup is a copy of c000, running; ")
+    unset = "lxc config device unset backup"
+    assert told.fix == f"{unset} eth0 hwaddr; {unset} eth1 hwaddr"
+    assert explain_double(node, error, [other, node], "lxc") is error
+    unlike = EngineError("lxd could not", evidence="no space left", fix="look")
+    assert explain_double(node, unlike, [node, copy], "lxc") is unlike

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -11,6 +11,9 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.lxd.api import LxdApi
 from gpuprov.drivers.lxd.driver import LxdDriver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TORN = "Create instance from copy: readdirent /var/lib/lxd/x/Lower: bad file descriptor"
 
@@ -36,9 +39,9 @@ class FaultyApi:
         self.fail()
         self.made.append(body["name"])
 
-    def get_bytes(self, *_path: str) -> bytes:
+    def read(self, *_path: str, take: Callable[[bytes], object], **_limits: float) -> None:
         self.fail()
-        return b"booted"
+        take(b"booted")
 
 
 def driver_of(api: FaultyApi, monkeypatch: pytest.MonkeyPatch) -> LxdDriver:
@@ -84,13 +87,15 @@ def test_a_node_without_a_console_log_has_an_empty_one(monkeypatch: pytest.Monke
 class HalfRemoved:
     """An LXD that was killed while it removed a node: it fails for as long as there is a folder."""
 
+    engine, command = "lxd", "lxc"
+
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        self.folder, self.socket = folder, folder.parent / "unix.socket"
 
     def get(self, *_path: str) -> dict[str, object]:
         return {"status": "Stopped", "devices": {}, "config": {}}
 
-    def delete(self, *_path: str) -> None:
+    def delete(self, *_path: str, **_limits: float) -> None:
         if self.folder.exists():
             words = f'Error deleting storage volume: Failed setting subvolume writable "{self.folder}": Failed to run'
             raise EngineError("lxd could not", evidence=words, fix="try")

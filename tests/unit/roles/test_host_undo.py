@@ -152,7 +152,8 @@ LEFT_OVER = [
 
 def test_what_undo_refuses_it_names_and_nothing_goes(folder: Path) -> None:
     (folder / "devices").mkdir()
-    nodes = [container("c000", **{"gpuprov.cluster": "lab"}), container("theirs", **{"gpuprov.cluster": ""})]
+    made = {"gpuprov.cluster": "lab", "gpuprov-docker.node": '{"name": "c000"}'}
+    nodes = [container("c000", **made), container("backup", **made), container("theirs", **{"gpuprov.cluster": ""})]
     images = [image(NODE_IMAGE, f"{IMAGES}:5a51", "mine:5a51"), image(NODE_IMAGE, f"{IMAGES}:6b62")]
     answers = {CONTAINERS: nodes, DOCKER_IMAGES: [*images, *IMAGES_OF_OTHERS, *LEFT_OVER]}
     with daemon(folder, "docker") as process, engine(folder, answers) as server:
@@ -191,6 +192,27 @@ def test_an_empty_engine_is_stopped(folder: Path) -> None:
         assert undo(folder, "lxd") == ("host: Stop the daemon started by prepare",)
         process.wait(1)
     assert not (folder / "lxd.pid").exists()
+
+
+def test_of_lxd_s_instances_copies_are_not_ours_to_name(folder: Path) -> None:
+    def instance(name: str, self: str | None) -> dict[str, Any]:
+        known = {} if self is None else {"user.gpuprov.self": self}
+        return {"name": name, "config": {"user.gpuprov.cluster": "lab", **known}}
+
+    instances = [
+        instance("c000", "c000 2f1a"),
+        instance("earlier", None),
+        instance("gpuprov-image-1", "gpuprov-build"),
+        instance("backup", "c000 2f1a"),
+    ]
+    answers: dict[str, object] = {path: {"metadata": []} for path in (POOLS, LXD_IMAGES)}
+    with engine(folder, {**answers, INSTANCES: {"metadata": instances}}):
+        _, message = refused(folder, "lxd")
+        assert message.startswith("LXD has c000, earlier, gpuprov-image-1\n")
+    (folder / "unix.socket").unlink()
+    with engine(folder, {**answers, INSTANCES: {"metadata": instances[3:]}}) as server:
+        undo(folder, "lxd")
+    assert server.deleted == []
 
 
 def test_an_engine_that_is_gone_leaves_no_process_id(folder: Path) -> None:

@@ -103,6 +103,8 @@ def act(module: Module) -> dict[str, Any]:
     silent = {name: error for name, error in board.silent.items() if engine in (None, name)}
     for name, error in silent.items():
         module.warn(f"{name} does not respond; the GPUs that it holds are unknown: {error.what}; {error.fix}")
+    for use in board.foreign:
+        module.warn(str(use))
     can_be_leased = {unit.uuid for unit in host.units}
     gpus = []
     for row in board.rows:

@@ -153,6 +153,7 @@ def act(module: Module) -> dict[str, Any]:
     """Bring the node to its state."""
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.cluster.settled import act_on_engine
     from gpuprov.core.names import check_cluster_name
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
@@ -176,14 +177,24 @@ def act(module: Module) -> dict[str, Any]:
         privileged=wanted["privileged"],
         gpu_mode=wanted["gpu_mode"] or "auto",
     )
-    ensured = ensure_node(
-        host.open(wanted["engine"]) if wanted["engine"] else engine_of_cluster(cluster, host.engines, creates=True),
-        order,
-        wanted["state"],
+    listener = Listener(module)
+    creates = wanted["state"] != "absent"
+    ensured = act_on_engine(
         host,
-        reporter=Listener(module),
-        check=module.check_mode,
-        policy=JobsPolicy(force=wanted["force"]),
+        lambda: (
+            host.open(wanted["engine"])
+            if wanted["engine"]
+            else engine_of_cluster(cluster, host.engines, creates=creates, reporter=listener)
+        ),
+        lambda driver, host: ensure_node(
+            driver,
+            order,
+            wanted["state"],
+            host,
+            reporter=listener,
+            check=module.check_mode,
+            policy=JobsPolicy(force=wanted["force"]),
+        ),
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
     return {**results, "node": row_document(ensured.after[0]) if ensured.after else None}

@@ -93,12 +93,15 @@ def act(module: Module) -> dict[str, Any]:
     wanted = module.params
     check_cluster_name(wanted["cluster"])
     host = LocalHost()
+    listener = Listener(module)
     report = verify_cluster(
-        host.open(wanted["engine"]) if wanted["engine"] else engine_of_cluster(wanted["cluster"], host.engines),
+        host.open(wanted["engine"])
+        if wanted["engine"]
+        else engine_of_cluster(wanted["cluster"], host.engines, reporter=listener),
         wanted["cluster"],
         host=host,
         nodes=None if wanted["nodes"] == ["all"] else expand(",".join(wanted["nodes"])),
-        reporter=Listener(module),
+        reporter=listener,
         work=Work(level=wanted["level"], seconds=wanted["seconds"]),
     )
     results = {"changed": False, "passed": report.passed, "report": verify_document(report)}

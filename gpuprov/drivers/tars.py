@@ -1,4 +1,4 @@
-"""Files as the tars that Docker takes and gives: pure functions."""
+"""Files as tars, which engines and nodes take and give."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import posixpath
 import tarfile
 import time
+from contextlib import suppress
 from typing import IO, TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError
@@ -48,25 +49,26 @@ def pack(files: Iterable[File], *, folders: Iterable[str] = ()) -> bytes:
     return packed.getvalue()
 
 
-def unpack(content: bytes) -> bytes | str | None:
-    """The content of a tar's one file; the target, as text, if it is a link; None if it is neither."""
-    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        member = tar.next()
-        if member is None:
-            return None
-        if member.issym():
-            return member.linkname
-        opened = tar.extractfile(member) if member.isfile() else None
-        return opened.read() if opened else None
+def find_member(stream: IO[bytes], path: str | None = None, *, most_bytes: int) -> tuple[str | None, bytes] | None:
+    """One file of a tar that is read as it comes; what is behind the file is not read, nor what is over the limit.
 
+    Args:
+        stream: The tar.
+        path: The file; the tar's first member where None.
+        most_bytes: Of the file; a byte more is read, so that a larger one is known.
 
-def extract_file(stream: IO[bytes], path: str) -> bytes | str | None:
-    """One file of a long tar, as `unpack` returns it; None also if it is not there. Nothing behind it is read."""
-    with tarfile.open(fileobj=stream, mode="r|") as tar:
+    Returns:
+        (None, content) of a regular file, (target, b"") of a link; None if it is absent or neither.
+    """
+    with suppress(tarfile.TarError), tarfile.open(fileobj=stream, mode="r|") as tar:  # Docker breaks off at a socket
         for member in tar:
-            if posixpath.join("/", member.name) == path:
+            if path is None or posixpath.join("/", member.name) == path:
+                if member.issym():
+                    return member.linkname, b""
+                if member.islnk():
+                    return posixpath.join("/", member.linkname), b""
                 opened = tar.extractfile(member) if member.isfile() else None
-                return opened.read() if opened else member.linkname or None
+                return (None, opened.read(most_bytes + 1)) if opened else None
     return None
 
 

@@ -1,0 +1,109 @@
+"""An engine that is installed and silent, dead or hung, is named by every verb that would have asked it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.cli.verbs import VERBS
+from gpuprov.host import survey as module
+from tests.fakes.doors import HungEngine, door_of, door_without
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpuprov.host.survey import EngineDoor
+    from tests.fakes.world import World
+
+# What is typed about something that is there, and about something that no engine which answers has.
+ASKING: dict[str, tuple[list[str], list[str] | None]] = {
+    "create-node": (["web", "--cluster", "lab", "--role", "plain", "--gpus", "0"], None),
+    "cluster up": (["--no-verify"], None),
+    "cluster plan": ([], None),
+    "cluster status": (["lab"], ["other"]),
+    "cluster down": (["lab"], ["other"]),
+    "verify": ([], ["--cluster", "other"]),
+    "smoke": (["matmul"], ["matmul", "--cluster", "other"]),
+    "gpus": ([], None),
+    "list": ([], None),
+    "show": (["c000"], ["c009"]),
+    "start": (["c000"], ["c009"]),
+    "stop": (["c001"], ["c009"]),
+    "rm": (["c001"], ["c009"]),
+    "exec": (["c000", "--", "true"], ["c009", "--", "true"]),
+    "shell": (["c000"], ["c009"]),
+    "ssh": (["c000", "true"], ["c009", "true"]),
+    "logs": (["c000"], ["c009"]),
+    "clone": (["c001", "web"], ["c009", "web"]),
+    "snapshot": (["c000", "s"], ["c009", "s"]),
+    "restore": (["c000", "s"], ["c009", "s"]),
+    "expose": (["c000", "80", "--port", "7000"], ["c009", "80"]),
+    "unexpose": (["c000", "7000"], ["c009", "7000"]),
+    "inventory": ([], None),
+    "image list": ([], None),
+    "image rm": (["gpuprov-image-plain"], ["nothing"]),
+    "run": (["--gpus", "1", "--engine", "lxd", "--", "true"], None),
+}
+NOT_ASKING = {
+    "play": "its inventory does",
+    "doctor": "of the one engine that is named, or the default one",
+    "explain": "needs no engine",
+    "record": "of GPUs only",
+    "bundle": "says what is missing in the archive",
+    "host prepare": "makes one ready",
+    "host undo": "of one engine",
+    "image build": "on the one engine that is named, or the default one",
+    "completion": "prints a script",
+}
+GONE = {verb: missing for verb, (_, missing) in ASKING.items() if missing is not None}
+
+
+def test_the_table_has_every_verb() -> None:
+    assert {*ASKING, *NOT_ASKING} == {path for path, verb in VERBS.items() if verb.module is not None}
+
+
+@pytest.fixture(params=["dead", "hung"])
+def silent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineDoor]:
+    """Docker, which is installed."""
+    monkeypatch.setattr(module, "ANSWER_S", 0.3)
+    if request.param == "dead":
+        yield door_without("docker", installed=True)
+        return
+    hung = HungEngine("docker")
+    yield hung.door
+    hung.release()
+
+
+@pytest.fixture
+def place(world: World, silent: EngineDoor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+    """LXD with a cluster of two nodes, beside it."""
+    world.up(2)
+    lxd = world.driver
+    lxd.name = "lxd"
+    world.host.engines = (door_of(lxd), silent)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr("gpuprov.workflows.enter_node.run_attached", lambda _argv: 0)
+    return world
+
+
+@pytest.mark.parametrize("verb", ASKING)
+def test_a_verb_that_finds_what_it_wants_names_it(place: World, verb: str, capfd: pytest.CaptureFixture[str]) -> None:
+    main(["-q", *verb.split(), *ASKING[verb][0]], host=place.host)
+    said = capfd.readouterr()
+    assert "docker is not running" in said.out + said.err or "docker does not respond" in said.out + said.err, said
+
+
+@pytest.mark.parametrize("verb", GONE)
+def test_a_verb_that_does_not_find_it_fails_and_names_it(
+    place: World, verb: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = place.engine.dump()
+    assert main([*verb.split(), *GONE[verb]], host=place.host) != 0
+    said = capfd.readouterr()
+    assert "on the engines that respond" in said.err
+    assert "docker is not running" in said.err or "docker does not respond" in said.err
+    assert said.out == ""
+    assert place.engine.dump() == before

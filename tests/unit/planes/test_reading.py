@@ -1,0 +1,162 @@
+"""Nodes are read while nobody holds the host's lock, and again if they changed before it was taken."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.drivers.base import File
+from gpuprov.planes.reading import read_cluster, read_then_lock
+from gpuprov.planes.slurm.facts import slurm_path
+from gpuprov.workflows.remove_nodes import remove_nodes
+from gpuprov.workflows.snapshots import restore, snapshot
+from gpuprov.workflows.start_stop import start_nodes, stop_nodes
+from tests.fakes.world import make_world
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpuprov.drivers.base import ExecResult
+    from tests.conftest import Recording
+    from tests.fakes.engine import Command
+    from tests.fakes.world import World
+
+KEY = slurm_path("munge_key")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording) -> World:
+    made = make_world(tmp_path, monkeypatch, recording)
+    made.up(3)
+    return made
+
+
+class Watch:
+    """Notes what is read from which node while the lock is held."""
+
+    def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held = threading.Event()
+        self.seen: list[tuple[str, str]] = []
+        lock = world.host.lock
+        reach = world.engine.faults.reach
+
+        @contextmanager
+        def watched(reporter: Recording) -> Iterator[None]:
+            with lock(reporter):
+                self.held.set()
+                try:
+                    yield
+                finally:
+                    self.held.clear()
+
+        def noted(step: str, subject: str) -> None:
+            if self.held.is_set() and step == "pull":
+                self.seen.append((step, subject))
+            reach(step, subject)
+
+        monkeypatch.setattr(world.host, "lock", watched, raising=False)
+        monkeypatch.setattr(world.engine.faults, "reach", noted)
+        answer = world.engine.answer
+
+        def asked(command: Command) -> ExecResult:
+            if self.held.is_set() and command.argv[0] == "sh" and "sha256sum" in command.argv[2]:
+                self.seen.append(("look", command.node.name))
+            return answer(command)
+
+        monkeypatch.setattr(world.engine, "answer", asked)
+
+
+def test_no_node_is_read_under_the_lock(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch(world, monkeypatch)
+    world.up(3)
+    world.up(4)
+    world.create("c009")
+    remove_nodes(world.driver, ["c009"], world.host, reporter=world.reporter)
+    assert watch.seen == []
+
+
+def test_what_was_started_or_restored_under_the_lock_is_all_that_is_read_there(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    watch = Watch(world, monkeypatch)
+    start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    assert watch.seen == [("look", "c001")]
+    snapshot(world.driver, "c002", "s", world.host, reporter=world.reporter)
+    restore(world.driver, "c002", "s", world.host, reporter=world.reporter)
+    assert watch.seen[1:] == [("look", "c002")]
+
+
+def test_nodes_that_others_changed_before_the_lock_was_taken_are_read_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, rounds = world.host.lock, list[int]()
+
+    @contextmanager
+    def meanwhile(reporter: Recording) -> Iterator[None]:
+        if not rounds:
+            node = world.engine.nodes["c001"]
+            node.status = "stopped"
+        rounds.append(1)
+        with lock(reporter):
+            yield
+
+    monkeypatch.setattr(world.host, "lock", meanwhile, raising=False)
+    with read_then_lock(world.driver, world.host, lambda: ["lab"], reporter=world.reporter) as readings:
+        assert sorted(readings["lab"].files) == ["c000", "c002"]
+    assert len(rounds) == 2
+
+
+def test_a_cluster_that_another_run_makes_before_the_lock_is_taken_is_read(world: World) -> None:
+    named = iter([[], ["lab"], ["lab"], ["lab"]])
+    with read_then_lock(world.driver, world.host, lambda: next(named), reporter=world.reporter) as readings:
+        assert sorted(readings["lab"].files) == ["c000", "c001", "c002"]
+
+
+def test_nodes_that_never_stay_are_read_under_the_lock_in_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node, rounds = world.engine.nodes["c001"], list[int]()
+
+    @contextmanager
+    def meanwhile(_reporter: Recording) -> Iterator[None]:
+        node.status = "stopped" if node.status == "running" else "running"
+        rounds.append(1)
+        yield
+
+    monkeypatch.setattr(world.host, "lock", meanwhile, raising=False)
+    with read_then_lock(world.driver, world.host, lambda: ["lab"], reporter=world.reporter) as readings:
+        assert ("c001" in readings["lab"].files) == (node.status == "running")
+    assert 1 < len(rounds) < 9
+
+
+def test_a_node_that_does_not_answer_has_none_of_its_files(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = world.engine.answer
+
+    def silent(command: Command) -> ExecResult:
+        if command.node.name == "c001":
+            raise TimedOut("c001 is silent", evidence="nothing", fix="look")
+        return answer(command)
+
+    monkeypatch.setattr(world.engine, "answer", silent)
+    state = observe_cluster(world.driver, "lab")
+    reading = read_cluster(world.driver, state)
+    assert reading.files["c001"].lines == frozenset()
+    assert reading.files["c000"].lines
+
+
+def test_a_key_that_cannot_be_read_fails_only_who_needs_it(world: World) -> None:
+    for node in world.engine.nodes.values():
+        node.files[KEY] = File(path=KEY, content=b"k" * 2000)
+    reading = read_cluster(world.driver, observe_cluster(world.driver, "lab"))
+    with pytest.raises(EngineError, match="munge key"):
+        reading.secret("slurm")
+    assert reading.secret("plain") == b""
+    stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    assert world.down().changed
