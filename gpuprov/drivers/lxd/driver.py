@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 _LOG_S = 20.0  # for a console log to arrive
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
+_MADE_BY_ANOTHER = ("already", 'running a "create"')  # of two processes that make one name, the later reads this
 _TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
 
 
@@ -142,7 +143,7 @@ class LxdDriver:
         try:
             self._make(body)
         except EngineError as exc:
-            if "already" in exc.evidence:  # created by another process meanwhile: not ours to remove
+            if any(words in exc.evidence for words in _MADE_BY_ANOTHER):  # not ours to remove
                 raise
             self._remove(request.name)
             raise
