@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -161,13 +160,11 @@ class FakeEngine:
     def dump(self) -> dict[str, Any]:
         """A copy of all state, to compare before with after."""
         with self.lock:
-            return copy.deepcopy(
-                {
-                    "nodes": {name: asdict(node) for name, node in sorted(self.nodes.items())},
-                    "networks": {name: asdict(network) for name, network in sorted(self.networks.items())},
-                    "images": {key: asdict(image) for key, image in sorted(self.images.items())},
-                }
-            )
+            return {
+                "nodes": {name: asdict(node) for name, node in sorted(self.nodes.items())},
+                "networks": {name: asdict(network) for name, network in sorted(self.networks.items())},
+                "images": {key: asdict(image) for key, image in sorted(self.images.items())},
+            }
 
     def end_jobs(self) -> None:
         """Let the commands end whose callers were killed, and their nodes go."""

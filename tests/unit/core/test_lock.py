@@ -99,8 +99,8 @@ def test_who_waits_long_is_told_again(
 ) -> None:
     start("first", 60)
     start("second", 60)
-    monkeypatch.setattr(lock, "AGAIN_S", 0.15)
-    with pytest.raises(TimedOut), host_lock(recording, gates=gates, timeout_s=1):
+    monkeypatch.setattr(lock, "AGAIN_S", 0.02)
+    with pytest.raises(TimedOut), host_lock(recording, gates=gates, timeout_s=0.2):
         pass
     assert len(recording.lines) > 1
     for line in recording.lines:

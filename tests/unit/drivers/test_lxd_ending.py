@@ -43,7 +43,7 @@ class HeldLxd:
         if self.reader is None:
             return
         try:
-            self.reader.wait(1.0)
+            self.reader.wait(0.1)
         except subprocess.TimeoutExpired:
             raise TimedOut("lxd did not finish", evidence="the operation goes on", fix="wait") from None
 
