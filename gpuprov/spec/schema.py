@@ -37,7 +37,7 @@ class Decoder:
         if not isinstance(value.content, dict):
             self._wrong(path or WHOLE, value, f"is {_describe(value)}", "a mapping of keys")
             return None
-        hints = _hints(cls)
+        hints = _hints(cls)  # type: ignore[arg-type]
         fields: dict[str, Any] = {}
         for key, item in value.content.items():
             at = f"{path}.{key}" if path else key

@@ -430,6 +430,7 @@ def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World) -> 
     assert count > 20
 
 
+@pytest.mark.slow  # the quick one is test_killed_at_some_steps
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2)])
 def test_a_change_that_is_killed_anywhere_is_repaired_by_the_next_run(
     world: World, before: int, after: int, monkeypatch: pytest.MonkeyPatch
