@@ -1,0 +1,340 @@
+"""Every place that suggests a command, with the state in which it does, or the reason why it is not tried here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.fakes.slurm import CONF
+from tests.unit.cli.suggestion_stage import (
+    LAB,
+    ONE,
+    PLAIN,
+    Argv,
+    Case,
+    Stage,
+    alike_images,
+    damage_spec,
+    ensure,
+    failing_services,
+    fill_disk,
+    foreign,
+    label,
+    lack,
+    leave_builder,
+    lose_address,
+    lose_gpus,
+    other_subnet,
+    share_address,
+    silent_docker,
+    small_subnet,
+    stop,
+    told_by_bundle_of_cluster,
+    told_by_bundle_of_node,
+    told_by_diagnosis,
+    told_by_file,
+    told_by_foreign_node,
+    told_by_host_key,
+    told_by_inventory,
+    told_by_name,
+    told_by_run,
+    told_by_used_network,
+    unfinish,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CASES = (
+    Case(site="cli/cluster_status.py: create them", before=(), argv=("cluster", "status"), cures=True),
+    Case(site="cli/list.py: no nodes", before=(), argv=("list",), cures=True),
+    *(
+        Case(site=f"cli/next_steps.py:   gpuprov {verb}", argv=("cluster", "up", "--no-verify"))
+        for verb in ("shell", "cluster status", "cluster down")
+    ),
+    Case(site="planes/slurm/plane.py: gpuprov exec {} -- srun {}", argv=("cluster", "up", "--no-verify")),
+    Case(site="cli/inventory.py: gpuprov inventory --graph", argv=("inventory", "--host", "nobody")),
+    Case(site="cli/smoke.py: gpuprov smoke {kernel} --local", argv=("smoke", "matmul", "c000", "--local")),
+    Case(site="cli/smoke.py: gpuprov smoke {kernel}", argv=("smoke", "matmul", "--gpu-mode", "simulated")),
+    Case(site="cli/verify.py: gpuprov verify", argv=("verify", "--junit", "x", "--html", "x")),
+    Case(site="cluster/build_image.py: an image build", before=(leave_builder,), argv=("list",)),
+    Case(
+        site="cluster/build_image.py: gpuprov image list",
+        before=(alike_images,),
+        argv=("image", "rm", "feed"),
+    ),
+    Case(
+        site="cluster/build_image.py: gpuprov image list  # then",
+        before=(lambda stage: stage.world.engine.images.clear(), fill_disk),
+        argv=("image", "build", *PLAIN),
+    ),
+    Case(site="cluster/find_node.py: list the nodes", argv=("show", "nobody")),
+    Case(
+        site="cluster/find_node.py: gpuprov start", before=(*LAB, stop("c001")), argv=("exec", "c001", "x"), cures=True
+    ),
+    Case(site="cluster/images.py: gpuprov image list", argv=("create-node", "x", *PLAIN, "--image", "none")),
+    Case(
+        site="cluster/networks.py: choose other bridges and subnets",
+        argv=("create-node", "x", *PLAIN, "--cluster", "other"),
+        cures=True,
+    ),
+    Case(
+        site="cluster/networks.py: gpuprov cluster down {spec.name}, then",
+        before=(*LAB, other_subnet),
+        argv=("cluster", "up", "-f", "{file}", "--no-verify"),
+        cures=True,
+    ),
+    Case(
+        site="cluster/plan.py: gpuprov rm {name}",
+        before=(*LAB, lose_address),
+        argv=("cluster", "up", "--no-verify"),
+        cures=True,
+    ),
+    Case(
+        site="cluster/plan.py: set another nodes.prefix",
+        before=(foreign("c001"),),
+        argv=("cluster", "up", "-f", "{file}", "--no-verify"),
+    ),
+    Case(
+        site="cluster/plan.py: stop or change that instance",
+        before=(*LAB, share_address("c001", "other"), ("rm", "c001")),
+        argv=("cluster", "up", "--no-verify"),
+    ),
+    Case(site="cluster/room.py: free some space", before=(*LAB, fill_disk), argv=("create-node", "x", *PLAIN)),
+    Case(
+        site="cluster/services.py: gpuprov exec {name} -- {' '",
+        before=(*LAB, failing_services),
+        argv=("cluster", "up", "-n", "3", "--no-verify"),
+    ),
+    Case(
+        site="cluster/shared_addresses.py: gpuprov stop",
+        before=(*LAB, stop("c001"), share_address("c001", "web")),
+        argv=("start", "c001"),
+        cures=True,
+    ),
+    Case(site="cluster/state.py: gpuprov list", before=(), argv=("verify", "c001")),
+    Case(site="cluster/state.py: gpuprov cluster up -n 4", before=(), argv=("verify",)),
+    Case(site="documents/bundle_nodes.py: gpuprov start", before=(*LAB, stop("c001")), told=told_by_bundle_of_node),
+    Case(site="documents/bundle_nodes.py: gpuprov cluster up", before=ONE, told=told_by_bundle_of_cluster),
+    Case(site="documents/inventory.py: the inventory omits", told=told_by_inventory),
+    Case(site="drivers/base.py: copy the node", told=lack("snapshot")),
+    Case(site="drivers/base.py: stop the node first: gpuprov stop NODE; then", told=lack("expose-live")),
+    Case(site="drivers/base.py: stop the node first: gpuprov stop NODE", told=lack("devices-live")),
+    Case(site="drivers/base.py: use --engine docker, or", told=lack("jobs")),
+    Case(site="drivers/calls.py: inspect the node", told=told_by_run),
+    Case(site="drivers/foreign.py: list what exists", before=(foreign("other"),), told=told_by_foreign_node),
+    Case(site="drivers/foreign.py: gpuprov rm", told=told_by_name),
+    Case(site="drivers/foreign.py: remove its nodes", told=told_by_used_network),
+    Case(site="drivers/node_files.py: inspect the node", told=told_by_file),
+    Case(site="cluster/known_hosts.py: inspect the node", told=told_by_host_key),
+    Case(
+        site="gpu/allocate.py: free a GPU",
+        before=(("create-node", "web", *PLAIN, "--gpus", "all", "--exclusive"),),
+        argv=("create-node", "x", *PLAIN),
+        cures=True,
+    ),
+    Case(
+        site="gpu/allocate.py: gpuprov rm {lease.node}",
+        before=(*LAB, ("create-node", "old", *PLAIN, "--gpus", "0,3"), lose_gpus),
+        argv=("cluster", "up", "--no-verify"),
+        cures=True,
+    ),
+    Case(site="gpu/order.py: list the GPUs", argv=("create-node", "x", *PLAIN, "--gpu-model", "none such")),
+    Case(
+        site="host/kernel_limits.py: sudo gpuprov",
+        before=(*LAB, lambda stage: stage.world.host.kernel.update(keys=1)),
+        argv=("create-node", "x", *PLAIN),
+    ),
+    Case(site="planes/rows.py: {node.status}", before=(*LAB, stop("c001")), argv=("cluster", "status")),
+    Case(site="planes/rows.py: unfinished", before=(*LAB, unfinish), argv=("cluster", "status")),
+    Case(
+        site="planes/rows.py: {plane.title} reports",
+        before=(*LAB, lambda stage: stage.world.slurm.read.update(c001=b"")),
+        argv=("cluster", "status"),
+    ),
+    Case(
+        site="planes/slurm/daemons.py: gpuprov exec {controller} -- sinfo",
+        before=(*LAB, lambda stage: stage.world.slurm.silent.add("c001")),
+        argv=("cluster", "up", "-n", "3", "--no-verify"),
+    ),
+    Case(
+        site="planes/slurm/munge.py: gpuprov cluster down",
+        before=(
+            *LAB,
+            lambda stage: [node.files.pop("/etc/munge/munge.key", 0) for node in stage.world.engine.nodes.values()],
+        ),
+        argv=("cluster", "up", "--no-verify"),
+        cures=True,
+    ),
+    Case(
+        site="planes/slurm/plane.py: gpuprov cluster up{'' if",
+        before=(),
+        argv=("create-node", "c009", "--role", "slurm", "--gpu-mode", "simulated"),
+        cures=True,
+    ),
+    Case(
+        site="planes/slurm/plane.py: gpuprov start",
+        before=(*LAB, stop("c000")),
+        argv=("create-node", "c009", "--gpu-mode", "simulated"),
+        cures=True,
+    ),
+    Case(site="planes/slurm/plane.py: remove the whole cluster", argv=("rm", "c000"), cures=True),
+    Case(
+        site="planes/slurm/plane.py: {f'gpuprov rm",
+        before=(*LAB, label("c000", role="plain")),
+        argv=("cluster", "up", "--no-verify"),
+        cures=True,
+    ),
+    Case(
+        site="planes/slurm/plane.py: gpuprov cluster up",
+        before=(*LAB, lambda stage: stage.world.engine.nodes.pop("c000")),
+        told=told_by_diagnosis,
+    ),
+    Case(site="core/names.py: list the clusters", argv=("cluster", "down", "")),
+    Case(site="spec/addressing.py: list the addresses in use", argv=("create-node", "x", *PLAIN, "--addr", "1.2.3.4")),
+    Case(
+        site="spec/addressing.py: list the nodes",
+        before=(small_subnet, *(("create-node", f"x{n}", *PLAIN) for n in range(2))),
+        argv=("create-node", "y", *PLAIN),
+    ),
+    Case(site="spec/mounts.py: gpuprov create-node", argv=("create-node", "x", *PLAIN, "--mount", "nothing")),
+    Case(
+        site="spec/serialize.py: record it again",
+        before=(*LAB, damage_spec),
+        argv=("cluster", "up", "--no-verify"),
+        cures=True,
+    ),
+    Case(site="spec/validate.py: change the options", argv=("cluster", "up", "-n", "0")),
+    Case(site="verify/smoke_result.py: gpuprov smoke {self.kernel}", argv=("smoke", "matmul", "--seconds", "1e9")),
+    Case(
+        site="workflows/cluster_down.py: gpuprov cluster down",
+        before=(*LAB, silent_docker),
+        argv=("cluster", "down", "--engine", "lxd"),
+    ),
+    Case(
+        site="workflows/cluster_down.py: gpuprov cluster down {network",
+        before=(*LAB, lambda stage: stage.world.engine.copy("c001", "backup")),
+        argv=("cluster", "down"),
+    ),
+    Case(site="workflows/clone_node.py: gpuprov stop", argv=("clone", "web", "copy", "--gpu-mode", "simulated")),
+    Case(
+        site="workflows/create_node.py: choose another address",
+        before=(*LAB, lambda stage: stage.world.host.answering.add("10.0.3.77")),
+        argv=("create-node", "x", *PLAIN, "--addr", "10.0.3.77"),
+    ),
+    Case(
+        site="workflows/create_node.py: choose another --addr",
+        before=(("create-node", "far", *PLAIN, "--network", "private"),),
+        argv=("create-node", "x", *PLAIN, "--addr", "10.0.3.253"),
+    ),
+    Case(
+        site="workflows/create_node.py: choose another name; about",
+        before=(foreign("x"),),
+        argv=("create-node", "x", *PLAIN),
+    ),
+    Case(
+        site="workflows/create_node.py: choose another name, or remove it",
+        argv=("create-node", "web", *PLAIN, "--gpus", "2"),
+        cures=True,
+    ),
+    Case(
+        site="workflows/ensure_node.py: choose another name",
+        before=(foreign("web"),),
+        told=ensure("web"),
+    ),
+    Case(site="workflows/ensure_node.py: gpuprov rm {order.name}", told=ensure("web", role="slurm")),
+    Case(
+        site="workflows/enter_node.py: gpuprov shell",
+        before=(("create-node", "far", *PLAIN, "--network", "private"),),
+        argv=("ssh", "far"),
+    ),
+    Case(site="workflows/explain.py: gpuprov explain 'gres", argv=("explain", " ")),
+    Case(site="workflows/explain.py: gpuprov explain {near[0]}", argv=("explain", "no such thing")),
+    Case(
+        site="workflows/expose.py: choose another --port",
+        before=(*LAB, ("expose", "web", "80", "--port", "8080")),
+        argv=("expose", "c001", "80", "--port", "8080"),
+        cures=True,
+    ),
+    Case(
+        site="workflows/expose.py: use another port of the host",
+        before=(*LAB, lambda stage: stage.world.host.listening.update({22: "sshd listens on port 22 of 0.0.0.0"})),
+        argv=("expose", "c001", "22"),
+    ),
+    Case(
+        site="workflows/smoke.py: choose a node", before=(*LAB, label("web", gpus="")), argv=("smoke", "matmul", "web")
+    ),
+    Case(
+        site="workflows/smoke.py: gpuprov cluster up",
+        before=(("create-node", "x", *PLAIN, "--gpus", "none"),),
+        argv=("smoke", "matmul"),
+    ),
+    Case(
+        site="workflows/smoke.py: gpuprov start {holders}",
+        before=(*LAB, stop("c000", "c001", "web")),
+        argv=("smoke", "matmul"),
+    ),
+    Case(
+        site="workflows/smoke.py: {way}    # or", before=(*LAB, stop("c000", "c001", "web")), argv=("smoke", "matmul")
+    ),
+    Case(
+        site="workflows/smoke.py: gpuprov start {node.name}",
+        before=(*LAB, stop("c001")),
+        argv=("smoke", "matmul", "c001"),
+    ),
+    Case(site="workflows/snapshots.py: create one", argv=("restore", "c001", "kept"), cures=True),
+)
+
+# Sites without a case; their commands are parsed
+REASONS = {
+    "cluster/build_image.py: use a base": "a builder that does not boot: tests/unit/cluster/test_build_image.py",
+    "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
+    "cli/cluster_down.py": "a terminal, on which somebody says no: tests/unit/cli",
+    "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",
+    "cluster/services.py: gpuprov exec {name} -- journalctl": "a part of what planes/slurm/daemons.py says",
+    "cluster/services.py: gpuprov logs": "Docker's nodes, in place of journalctl",
+    "core/execution.py": "a program is missing: tests/unit/core/test_execution.py",
+    "core/report_file.py": "of a bundle: tests/unit/core/test_report_file.py",
+    "drivers/docker/": "Docker has to say it: tests/e2e/test_docker.py",
+    "drivers/lxd/": "LXD has to say it: tests/e2e/test_exhaustion.py, tests/contract",
+    "drivers/registry.py": "prepares this machine: tests/e2e/test_bare_host.py",
+    "host/survey.py": "an engine is silent: tests/unit/cli/test_hung_engine.py",
+    "planes/leaving.py": "a drain that cannot be undone, jobs that have ended and do not go away",
+    "planes/slurm/daemons.py: {name} is": "a node that somebody drained: tests/unit/workflows",
+    "workflows/remove_nodes.py": "what could not be done after rm --force: tests/unit/workflows",
+    "planes/slurm/plane.py: gpuprov rm {controller}": "a part of the fix that has a case",
+    "planes/base.py": "no plane of the registry has a line for the cluster and no node to run it in",
+    "provision/rootfs.py": "builds a base",
+    "spec/validate.py: gpuprov cluster up": "a part of the fix that has a case",
+    "verify/junit.py": "the name of a test suite",
+    "verify/smoke_result.py: gpuprov smoke {order.kernel}": "a kernel that fails: tests/unit/workflows/test_smoke.py",
+    "workflows/cluster_up.py: run the same command": "of an undo: tests/unit/workflows/test_cluster_up_fake.py",
+    "workflows/create_node.py: run the same command": "of an undo: tests/unit/core/test_rollback.py",
+    "workflows/create_node.py: gpuprov cluster up": "a note: tests/unit/workflows/test_create_node.py",
+    "workflows/expose.py: gpuprov expose": "a part of the note below",
+    "workflows/expose.py: only this host": "a note: tests/unit/workflows/test_verbs_on_nodes.py",
+    "cluster/steady.py": "another run changes the cluster again and again: tests/unit/cluster/test_steady.py",
+    "workflows/bundle.py": "the first line of a bundle",
+    "workflows/prepare_host.py": "prepares this machine: tests/unit/workflows/test_prepare_host.py",
+    "workflows/smoke.py: gpuprov smoke {kernel}": "the verb of what cluster/state.py says",
+    "workflows/smoke.py: nvidia-smi": "CUDA has no device: tests/unit/workflows/test_smoke.py",
+    "workflows/verify.py: gpuprov verify": "the verb of what cluster/state.py says",
+}
+
+# The state in which verify or doctor says it, where it is not one in which all is well
+STATES: dict[str, tuple[Argv | Callable[[Stage], object], ...]] = {
+    "node-running": (stop("c001"),),
+    "node-complete": (unfinish,),
+    "node-lease": (label("c001", gpus="GPU-1,GPU-2"),),
+    "device-nodes": (lambda stage: setattr(stage.world.engine.nodes["c001"], "devices", ()),),
+    "device-strangers": (lambda stage: setattr(stage.world.engine.nodes["c001"], "privileged", True),),
+    "driver-libraries": (label("c001", driver="1.2.3"),),
+    "host-network": (lambda stage: stage.world.engine.networks.pop("gpbr1"),),
+    "network-private": (lambda stage: setattr(stage.world.engine.nodes["c001"], "attachments", ()),),
+    "nvml-uuids": (label("c001", gpus=""),),
+    "slurm-state": (lambda stage: stage.world.engine.nodes["c001"].files.pop("/etc/slurm/gres.conf"),),
+    "slurm-gres": (lambda stage: stage.world.engine.nodes["c001"].files.pop(CONF),),
+    "leftovers": (unfinish,),
+    "ansible-node-gone": (lambda stage: stage.world.engine.nodes.pop("c001"),),
+    "recorded-spec": (damage_spec,),
+    "munge-credential": (lambda stage: stage.world.engine.nodes["c001"].files.pop("/etc/munge/munge.key"),),
+}
