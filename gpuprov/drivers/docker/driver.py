@@ -37,6 +37,7 @@ from gpuprov.drivers.calls import Call, Tail
 from gpuprov.drivers.docker import containers, documents, images, jobs, networks
 from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
+from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
 from gpuprov.drivers.docker.frames import read_frames
@@ -116,7 +117,7 @@ class DockerDriver(TellsNoNetworkSettings):
         self._refuse(request)
         blueprint = plan_blueprint(request, uid=containers.new_uid())
         image = f"{documents.KEPT}:{blueprint.uid}"
-        images.commit(self._api, origin.id, image, hide=origin.blueprint.own_labels)
+        commit(self._api, origin.id, image, hide=origin.blueprint.own_labels)
         # Docker lets a copy inherit variables too; those it must not have are emptied.
         hidden = dict.fromkeys(origin.blueprint.environment, "")
         made = replace(blueprint, environment={**hidden, **blueprint.environment})
