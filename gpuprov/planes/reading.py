@@ -6,6 +6,7 @@ Nodes that are started, repaired or restored under the lock are read there, sinc
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -56,11 +57,11 @@ def read_then_lock(
     for _ in range(_ROUNDS):
         readings = read(_named_so_far(clusters))
         with host.lock(reporter):
-            if set(clusters()) == set(readings) and all(
-                _identities(observe_cluster(driver, name)) == found.nodes for name, found in readings.items()
-            ):
-                yield readings
-                return
+            if set(clusters()) == set(readings):
+                now = {name: observe_cluster(driver, name) for name in readings}
+                if all(_identities(now[name]) == _identities(found.state) for name, found in readings.items()):
+                    yield {name: replace(found, state=now[name]) for name, found in readings.items()}
+                    return
     with host.lock(reporter):
         yield read(clusters())
 
@@ -90,7 +91,7 @@ def read_cluster(driver: Driver, state: ClusterState) -> Reading:
 
     questions: list[Callable[[], None]] = [*(partial(read_secret, plane) for plane in planes), read_files]
     ask_side_by_side(questions, workers=len(questions))
-    return Reading(nodes=_identities(state), secrets=found, files=files)
+    return Reading(state=state, secrets=found, files=files)
 
 
 def _read_files(driver: Driver, state: ClusterState, planes: Sequence[Plane]) -> Mapping[str, FilesSaid]:
@@ -98,7 +99,7 @@ def _read_files(driver: Driver, state: ClusterState, planes: Sequence[Plane]) ->
     crew = present_crew(state)
     if not crew.members or not all(plane.can_apply(state) for plane in planes):
         return {}
-    unread = Reading(nodes=frozenset(), secrets={})
+    unread = Reading(state=state, secrets={})
     files = gather_files(driver, crew, state, {}, unread)
     there = {member.name for member in crew.members}
     running = [node.name for node in state.nodes if node.status == "running" and node.name in there]

@@ -89,9 +89,11 @@ class UpResult(Outcome):
 
     Attributes:
         report: What `verify` says; None where it was not asked for, or nothing was changed.
+        state: The cluster as it was found, and is, where nothing was changed.
     """
 
     report: Report | None = None
+    state: ClusterState | None = None
 
     @property
     def passed(self) -> bool:
@@ -137,7 +139,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
     ):
         with reporter.phase("plan"):
-            aim = _aim(driver, order, host, gpus)
+            aim = _aim(driver, order, host, gpus, readings[spec.name].state)
             for line in aim.plan.beside_lines():
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
@@ -146,7 +148,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
-    return UpResult(changed=changed, report=report)
+    return UpResult(changed=changed, report=report, state=None if changed else readings[spec.name].state)
 
 
 def plan_up(
@@ -173,11 +175,11 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
     return UpPreview(changes=changes, beside=aim.plan.beside_lines())
 
 
-def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> _Aim:
-    """Observe, plan, and refuse a plan that clashes with the host; changes nothing."""
+def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: ClusterState | None = None) -> _Aim:
+    """Observe, unless the cluster was `seen` under the lock, plan, and refuse a plan that clashes with the host."""
     spec = order.spec
     gpus = with_offers(driver, gpus)
-    state = with_current_gpus(observe_cluster(driver, spec.name), gpus)
+    state = with_current_gpus(seen or observe_cluster(driver, spec.name), gpus)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
     plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
