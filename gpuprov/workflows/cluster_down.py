@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.build_image import remove_left_builder
+from gpuprov.cluster.built_images import remove_left_builder
 from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.cluster.nodes import delete_nodes, with_forced
 from gpuprov.cluster.secrets import key_folder, remove_keys

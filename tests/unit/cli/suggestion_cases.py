@@ -56,9 +56,9 @@ CASES = (
     Case(site="cli/smoke.py: gpuprov smoke {kernel} --local", argv=("smoke", "matmul", "c000", "--local")),
     Case(site="cli/smoke.py: gpuprov smoke {kernel}", argv=("smoke", "matmul", "--gpu-mode", "simulated")),
     Case(site="cli/verify.py: gpuprov verify", argv=("verify", "--junit", "x", "--html", "x")),
-    Case(site="cluster/build_image.py: an image build", before=(leave_builder,), argv=("list",)),
+    Case(site="cluster/built_images.py: an image build", before=(leave_builder,), argv=("list",)),
     Case(
-        site="cluster/build_image.py: gpuprov image list",
+        site="cluster/built_images.py: gpuprov image list",
         before=(alike_images,),
         argv=("image", "rm", "feed"),
     ),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.cluster.build_image import BUILDER, OWNER
+from gpuprov.cluster.build_image import OWNER
+from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.known_hosts import parse_host_key
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.core.errors import EngineError, GpuprovError

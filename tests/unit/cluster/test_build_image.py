@@ -12,14 +12,13 @@ from unittest.mock import patch
 import pytest
 
 from gpuprov.cluster.build_image import (
-    BUILDER,
     PAYLOAD,
     BuildSite,
     BuildTools,
     EnsuredImage,
-    delete_built,
     ensure_image,
 )
+from gpuprov.cluster.built_images import BUILDER, delete_built
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
