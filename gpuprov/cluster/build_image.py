@@ -38,12 +38,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import (
-        Attachment,
-        Driver,
-        ImageState,
-        NodeState,
-    )
+    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.networks import Attachment
     from gpuprov.provision.recipe import Recipe
 
 BUILDER = "gpuprov-build"  # one name, so that the next build finds what a killed one left

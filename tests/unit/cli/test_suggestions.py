@@ -25,9 +25,9 @@ from gpuprov.drivers.base import (
     LABEL_SPEC,
     ROLE_BUILDER,
     ExecResult,
-    require_capability,
 )
 from gpuprov.drivers.calls import Call, Output
+from gpuprov.drivers.capabilities import require_capability
 from gpuprov.drivers.foreign import name_taken
 from gpuprov.host.survey import EngineDoor
 from gpuprov.planes.slurm import daemons
@@ -347,10 +347,10 @@ CASES = (
     Case(site="documents/bundle_nodes.py: gpuprov start", before=(*LAB, stop("c001")), told=told_by_bundle_of_node),
     Case(site="documents/bundle_nodes.py: gpuprov cluster up", before=ONE, told=told_by_bundle_of_cluster),
     Case(site="documents/inventory.py: the inventory omits", told=told_by_inventory),
-    Case(site="drivers/base.py: copy the node", told=lack("snapshot")),
-    Case(site="drivers/base.py: stop the node first: gpuprov stop NODE; then", told=lack("expose-live")),
-    Case(site="drivers/base.py: stop the node first: gpuprov stop NODE", told=lack("devices-live")),
-    Case(site="drivers/base.py: use --engine docker, or", told=lack("jobs")),
+    Case(site="drivers/capabilities.py: copy the node", told=lack("snapshot")),
+    Case(site="drivers/capabilities.py: stop the node first: gpuprov stop NODE; then", told=lack("expose-live")),
+    Case(site="drivers/capabilities.py: stop the node first: gpuprov stop NODE", told=lack("devices-live")),
+    Case(site="drivers/capabilities.py: use --engine docker, or", told=lack("jobs")),
     Case(site="drivers/calls.py: inspect the node", told=told_by_run),
     Case(site="drivers/foreign.py: list what exists", before=(foreign("other"),), told=told_by_foreign_node),
     Case(site="drivers/foreign.py: gpuprov rm", told=told_by_name),
@@ -529,7 +529,8 @@ REASONS = {
     "drivers/lxd/": "LXD has to say it: tests/e2e/test_exhaustion.py, tests/contract",
     "drivers/registry.py": "prepares this machine: tests/e2e/test_bare_host.py",
     "host/survey.py": "an engine is silent: tests/unit/cli/test_hung_engine.py",
-    "planes/leaving.py": "a drain that cannot be undone, jobs that have ended and do not go away",
+    "planes/hold.py": "a drain that cannot be undone",
+    "planes/leaving.py": "jobs that have ended and do not go away",
     "planes/slurm/daemons.py: {name} is": "a node that somebody drained: tests/unit/workflows",
     "workflows/remove_nodes.py": "what could not be done after rm --force: tests/unit/workflows",
     "planes/slurm/plane.py: gpuprov rm {controller}": "a part of the fix that has a case",
