@@ -39,11 +39,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import (
-        Attachment,
-        Driver,
-        ImageState,
-    )
+    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.networks import Attachment
     from gpuprov.provision.recipe import Recipe
 
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them

@@ -13,7 +13,8 @@ from gpuprov.host.kernel_limits import refuse_few
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from gpuprov.drivers.base import Driver, NetworkRequest
+    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.host.base import Host
     from gpuprov.host.links import Link
     from gpuprov.spec.models import ClusterSpec

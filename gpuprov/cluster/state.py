@@ -14,7 +14,8 @@ from gpuprov.spec.serialize import load_spec_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import ClusterSpec
 

@@ -15,12 +15,14 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.planes.base import Departure
-from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving, refuse_busy
+from gpuprov.planes.hold import Leave
+from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, NetworkState
+    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.planes.leaving import JobsPolicy
 

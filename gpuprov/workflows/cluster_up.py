@@ -30,7 +30,8 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
-from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, find_abandoned, leaving, refuse_busy
+from gpuprov.planes.hold import Leave, find_abandoned
+from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.planes.renew import renew_nodes

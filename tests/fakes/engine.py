@@ -6,23 +6,16 @@ import threading
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.drivers.base import (
-    LABEL_CLUSTER,
-    LABEL_ROLE,
-    ROLE_BUILDER,
-    ExecResult,
-    ImageState,
-    NetworkState,
-    NodeState,
-    Setting,
-)
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER, ExecResult, ImageState, NodeState, Setting
 from gpuprov.drivers.foreign import Origin
+from gpuprov.drivers.networks import NetworkState
 from tests.fakes.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.drivers.base import Attachment, Exposure, File, Settings, Status
+    from gpuprov.drivers.base import File, Settings, Status
+    from gpuprov.drivers.networks import Attachment, Exposure
     from gpuprov.spec.devices import CharDevice, Mount
 
 _GIB = 1024**3

@@ -25,9 +25,9 @@ from gpuprov.drivers.base import (
     LABEL_SPEC,
     ROLE_BUILDER,
     ExecResult,
-    require_capability,
 )
 from gpuprov.drivers.calls import Call, Output
+from gpuprov.drivers.capabilities import require_capability
 from gpuprov.drivers.foreign import name_taken
 from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.ensure_node import ensure_node

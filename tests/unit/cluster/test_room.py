@@ -7,7 +7,7 @@ import pytest
 
 from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.drivers.base import NetworkRequest
+from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.host.links import Link
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from gpuprov.drivers.base import (
     LABEL_ORDER,
     LABEL_SHARING,
     LABEL_SPEC,
-    NetworkState,
 )
+from gpuprov.drivers.networks import NetworkState
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
