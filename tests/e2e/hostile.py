@@ -148,7 +148,7 @@ KINDS: tuple[Kind, ...] = (
     _key("a pattern for every host", f'echo "* $(cat /root/kept)" >{KEY}', sample=True),
     _key("a second line", f'{{ cat /root/kept; echo "* $(cat /root/kept)"; }} >{KEY}'),
     _key("an authority for every host", f'echo "@cert-authority * $(cat /root/kept)" >{KEY}'),
-    _key("escape codes", f"{_PRINT_ESCAPES} >{KEY}", sample=True),
+    _key("escape codes", f"{_PRINT_ESCAPES} >{KEY}"),
     _key("another kind of key", f"echo ssh-rsa AAAAB3NzaC1yc2EAAAADAQAB >{KEY}"),
     _keys("a FIFO", f"mkfifo {KEYS}"),
     _keys("a folder", f"mkdir {KEYS}"),
@@ -183,7 +183,6 @@ KINDS: tuple[Kind, ...] = (
         name="console: escape codes",
         lines=f"{_PRINT_ESCAPES} >/dev/console || {_PRINT_ESCAPES} >/proc/1/fd/1",
         verbs=(LOGS, BUNDLE),
-        sample=True,
     ),
     Kind(
         name="console: 50 MB",
@@ -265,7 +264,6 @@ KINDS: tuple[Kind, ...] = (
         ),
         undo="rm -rf /srv/many",
         verbs=(SNAPSHOT, RESTORE, STOP, CLONE, REMOVE_COPY, START),
-        sample=True,
     ),
 )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 JOBS = 60
 SECOND = 1
 PATIENCE_S = 300.0  # a job that a node did not take is queued again for two minutes
-SHORT, LONG = 3, 50  # rounds of four verbs
+SHORT, LONG = 1, 50  # rounds of four verbs
 
 
 @dataclass(frozen=True, kw_only=True)
