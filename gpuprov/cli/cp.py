@@ -38,10 +38,10 @@ def command(session: Session, source: str, target: str, engine: str | None) -> N
 
     If TARGET is a folder, the copy is put into it. A file replaces a file; nothing else is replaced.
     """
-    from gpuprov.cluster.copy_place import parse_place, refuse_same_side
+    from gpuprov.cluster.copy_ends import parse_end, refuse_same_side
     from gpuprov.workflows.copy_files import copy_files
 
-    ends = parse_place(source), parse_place(target)
+    ends = parse_end(source), parse_end(target)
     refuse_same_side(*ends)
     node = ends[0].node or ends[1].node or ""
     driver = open_engine_of_nodes(session, engine, node)

@@ -123,7 +123,9 @@ def write_tree(execute: Execute, node: str, path: str, tar: Iterable[bytes]) -> 
         raise EngineError(
             f"no space left for {path} in {node}" if full else f"cannot write {path} in {node}",
             evidence=evidence,
-            fix=f"look where it is full: gpuprov exec {node} -- df -h" if full else f"look: gpuprov shell {node}",
+            fix=f"find out what is full: gpuprov exec {node} -- df -h"
+            if full
+            else f"look into the node: gpuprov shell {node}",
         )
 
 

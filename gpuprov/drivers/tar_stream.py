@@ -38,7 +38,7 @@ class BadTar(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class TarEntry:
     """One thing of a tar.
 
     Attributes:
@@ -63,7 +63,7 @@ class TarStream:
         write: Gets the content of the file that was told last.
     """
 
-    def __init__(self, begin: Callable[[Entry], object], write: Callable[[bytes], object]) -> None:
+    def __init__(self, begin: Callable[[TarEntry], object], write: Callable[[bytes], object]) -> None:
         self._begin, self._write = begin, write
         self._kept = bytearray()
         self._left = self._padding = 0  # of the present file
@@ -151,14 +151,14 @@ class TarStream:
         self._begin(entry)
 
 
-def _entry(header: bytes, name: bytes | None) -> Entry:
+def _entry(header: bytes, name: bytes | None) -> TarEntry:
     kind = _KINDS.get(header[156:157])
     if kind is None:
         raise BadTar(f"an entry of the kind {header[156:157]!r}")
     size = _number(header[124:136])
     if size and kind != "file":
         raise BadTar(f"a {kind} of {size} bytes")
-    return Entry(
+    return TarEntry(
         parts=_parts(header[:100].rstrip(_NUL) if name is None else name),
         kind=kind,
         size=size,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from gpuprov.drivers.base import PathKind
-    from gpuprov.drivers.tar_stream import Entry
+    from gpuprov.drivers.tar_stream import TarEntry
 
 MOST_ENTRIES: Final = 1_000_000
 MOST_BYTES: Final = 10**12
@@ -56,7 +56,7 @@ class IncomingFiles:
         self._node, self._path, self._kind, self._target = node, path, kind, target
         self._stream = TarStream(self._begin, self._write)
         self._entries = 0
-        self._open: tuple[int, Entry] | None = None
+        self._open: tuple[int, TarEntry] | None = None
         self._closed = False
         self._lock = threading.Lock()  # pieces come from a thread of the driver, which may outlive the block
 
@@ -122,7 +122,7 @@ class IncomingFiles:
         except OSError as error:
             raise self._unwritten(self._target, error) from error
 
-    def _begin(self, entry: Entry) -> None:
+    def _begin(self, entry: TarEntry) -> None:
         self._close()
         self._entries += 1
         if self._entries > MOST_ENTRIES:
@@ -174,7 +174,7 @@ class IncomingFiles:
                 os.utime(handle, (changed_s, changed_s))
             os.close(handle)
 
-    def _refuse_full(self, entry: Entry) -> None:
+    def _refuse_full(self, entry: TarEntry) -> None:
         if self.total_bytes + entry.size > MOST_BYTES:
             raise self._beyond(f"it has more than {MOST_BYTES} bytes")
         disk = shutil.disk_usage(self._place)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.copy_place import decide_target, refuse_odd_source
+from gpuprov.cluster.copy_ends import decide_target, refuse_odd_source
 from gpuprov.cluster.find_node import get_running
 from gpuprov.core.outcome import Outcome
 from gpuprov.host.incoming_files import IncomingFiles
@@ -16,14 +16,14 @@ from gpuprov.host.outgoing_files import OutgoingFiles, look_here
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.cluster.copy_place import Place
+    from gpuprov.cluster.copy_ends import CopyEnd
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, PathKind
 
 _NAMED = 20  # of what was left out
 
 
-def copy_files(driver: Driver, source: Place, target: Place, *, reporter: Reporter) -> Outcome:
+def copy_files(driver: Driver, source: CopyEnd, target: CopyEnd, *, reporter: Reporter) -> Outcome:
     """Copy one file or folder; the target is whole or is not there.
 
     Args:
@@ -43,7 +43,7 @@ def copy_files(driver: Driver, source: Place, target: Place, *, reporter: Report
         return copy(driver, source, target, reporter=reporter)
 
 
-def _fetch(driver: Driver, source: Place, target: Place, *, reporter: Reporter) -> Outcome:
+def _fetch(driver: Driver, source: CopyEnd, target: CopyEnd, *, reporter: Reporter) -> Outcome:
     node = source.node or ""
     kind = driver.look(node, source.path)
     refuse_odd_source(source, kind)
@@ -54,7 +54,7 @@ def _fetch(driver: Driver, source: Place, target: Place, *, reporter: Reporter) 
     return _copied(source, place, incoming.files, incoming.total_bytes)
 
 
-def _send(driver: Driver, source: Place, target: Place, *, reporter: Reporter) -> Outcome:
+def _send(driver: Driver, source: CopyEnd, target: CopyEnd, *, reporter: Reporter) -> Outcome:
     node = target.node or ""
     kind = _look_at_path(source.path)
     refuse_odd_source(source, kind)
@@ -82,7 +82,7 @@ def _tell(skipped: Sequence[str], count: int, complaint: str, *, node: str, repo
         reporter.warn(f"{node} said while it was read: {complaint}")
 
 
-def _copied(source: Place, target: Place, files: int, total_bytes: int) -> Outcome:
+def _copied(source: CopyEnd, target: CopyEnd, files: int, total_bytes: int) -> Outcome:
     ends = " to ".join(f"{end.node}:{end.shown}" if end.node else end.shown for end in (source, target))
     counted = "1 file" if files == 1 else f"{files} files"
     return Outcome(changed=(f"copied {ends}: {counted}, {total_bytes} bytes",))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.drivers.tar_stream import BadTar, Entry, TarStream
+from gpuprov.drivers.tar_stream import BadTar, TarEntry, TarStream
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,8 +22,8 @@ def member(name: str = "./a", content: bytes = b"", kind: bytes = tarfile.REGTYP
 END = bytes(1024)
 
 
-def read(packed: bytes, piece_bytes: int = 10_000) -> list[tuple[Entry, bytes]]:
-    found: list[tuple[Entry, bytearray]] = []
+def read(packed: bytes, piece_bytes: int = 10_000) -> list[tuple[TarEntry, bytes]]:
+    found: list[tuple[TarEntry, bytearray]] = []
 
     def write(piece: bytes) -> None:
         found[-1][1].extend(piece)
@@ -58,7 +58,7 @@ def test_pieces_may_have_any_size(piece_bytes: int) -> None:
 
 
 def test_a_file_may_be_larger_than_eight_digits_say() -> None:
-    begun: list[Entry] = []
+    begun: list[TarEntry] = []
     info = tarfile.TarInfo("huge")
     info.size, info.mtime = 9 * 10**12, -5
     TarStream(begun.append, lambda _piece: None).take(info.tobuf(tarfile.GNU_FORMAT))

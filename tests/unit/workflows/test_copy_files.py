@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.copy_place import parse_place
+from gpuprov.cluster.copy_ends import parse_end
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.core.lock import host_lock
 from gpuprov.drivers.base import File
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def cp(world: World, source: str, target: str) -> Outcome:
-    return copy_files(world.driver, parse_place(source), parse_place(target), reporter=world.reporter)
+    return copy_files(world.driver, parse_end(source), parse_end(target), reporter=world.reporter)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.copy_place import Place, decide_target, parse_place, refuse_odd_source, refuse_same_side
+from gpuprov.cluster.copy_ends import CopyEnd, decide_target, parse_end, refuse_odd_source, refuse_same_side
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ def look(path: str) -> PathKind:
     ],
 )
 def test_an_end_is_in_a_node_if_a_name_and_a_colon_come_first(text: str, node: str | None, path: str) -> None:
-    assert parse_place(text) == Place(path=path, node=node)
+    assert parse_end(text) == CopyEnd(path=path, node=node)
 
 
 def test_a_name_that_no_node_can_have_says_how_a_file_here_is_meant() -> None:
     with pytest.raises(UsageError) as caught:
-        parse_place("My file:1")
+        parse_end("My file:1")
     assert "./My file:1" in caught.value.fix
 
 
 @pytest.mark.parametrize(("source", "target"), [("a", "b"), ("c000:/a", "c001:/b"), ("c000:/a", "c000:/b")])
 def test_one_end_is_here_and_one_in_a_node(source: str, target: str) -> None:
     with pytest.raises(UsageError, match="between this host and a node") as caught:
-        refuse_same_side(parse_place(source), parse_place(target))
+        refuse_same_side(parse_end(source), parse_end(target))
     assert caught.value.evidence
     assert "c000:" in caught.value.fix
 
@@ -78,7 +78,7 @@ def test_one_end_is_here_and_one_in_a_node(source: str, target: str) -> None:
     ],
 )
 def test_where_a_copy_goes(kind: PathKind, target: str, path: str) -> None:
-    assert decide_target(kind, "x", Place(path=target), look) == Place(path=path)
+    assert decide_target(kind, "x", CopyEnd(path=target), look) == CopyEnd(path=path)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_where_a_copy_goes(kind: PathKind, target: str, path: str) -> None:
 )
 def test_what_is_there_stays_and_what_is_not_there_is_told(kind: PathKind, name: str, target: str, what: str) -> None:
     with pytest.raises(UsageError, match=what) as caught:
-        decide_target(kind, name, Place(path=target, node="c000"), look)
+        decide_target(kind, name, CopyEnd(path=target, node="c000"), look)
     assert caught.value.evidence
     assert caught.value.fix
 
@@ -113,6 +113,6 @@ def test_what_is_there_stays_and_what_is_not_there_is_told(kind: PathKind, name:
 )
 def test_what_cannot_be_copied(path: str, kind: PathKind, fix: str) -> None:
     with pytest.raises(UsageError) as caught:
-        refuse_odd_source(Place(path=path, node="c000"), kind)
+        refuse_odd_source(CopyEnd(path=path, node="c000"), kind)
     assert caught.value.fix.endswith(fix)
-    refuse_odd_source(Place(path=path, node="c000"), "folder")
+    refuse_odd_source(CopyEnd(path=path, node="c000"), "folder")

@@ -20,7 +20,7 @@ HOME = "/root"  # where a path in a node begins that does not begin with a slash
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class CopyEnd:
     """One end of a copy.
 
     Attributes:
@@ -41,12 +41,12 @@ class Place:
         """The path, as errors have it."""
         return printable(self.path, lines=False)
 
-    def at(self, path: str) -> Place:
+    def at(self, path: str) -> CopyEnd:
         """Another path on the same side."""
-        return Place(path=path, node=self.node)
+        return CopyEnd(path=path, node=self.node)
 
 
-def parse_place(text: str) -> Place:
+def parse_end(text: str) -> CopyEnd:
     """An end as it is typed: `c000:/tmp` is in a node; what has a slash or nothing before the colon is on this host.
 
     Raises:
@@ -54,36 +54,36 @@ def parse_place(text: str) -> Place:
     """
     name, colon, path = text.partition(":")
     if not colon or not name or "/" in name:
-        return Place(path=text)
+        return CopyEnd(path=text)
     try:
         check_node_name(name)
     except UsageError as error:
         fix = f"for a file of this host: ./{text}; for a file of a node: NODE:PATH"
         raise UsageError(error.what, evidence=error.evidence, fix=fix) from error
     joined = posixpath.join(HOME, path)
-    return Place(
+    return CopyEnd(
         path=posixpath.normpath(joined) + ("/" if joined.endswith("/") and joined.strip("/") else ""), node=name
     )
 
 
-def refuse_same_side(source: Place, target: Place) -> None:
+def refuse_same_side(source: CopyEnd, target: CopyEnd) -> None:
     """Raise UsageError unless exactly one end is in a node."""
     ends = f"{source.shown} and {target.shown}"
     if source.node and target.node:
         raise UsageError(
             "cp copies between this host and a node",
             evidence=f"{ends} are both in nodes",
-            fix=f"in two steps: gpuprov cp {source.node}:{source.shown} . and then from here to {target.node}",
+            fix=f"in two steps: gpuprov cp {source.node}:{shlex.quote(source.shown)} ./; then from here to {target.node}",
         )
     if not source.node and not target.node:
         raise UsageError(
             "cp copies between this host and a node",
             evidence=f"{ends} are both on this host",
-            fix="write the node and a colon before its path, such as c000:/tmp; gpuprov list shows the nodes",
+            fix="write the node and a colon before its path, such as c000:/tmp; list the nodes: gpuprov list",
         )
 
 
-def refuse_odd_source(source: Place, kind: PathKind) -> None:
+def refuse_odd_source(source: CopyEnd, kind: PathKind) -> None:
     """Raise UsageError unless a source is a file or a folder with a name."""
     if kind == "absent":
         above = source.at(posixpath.dirname(source.path.rstrip("/")) or ".")
@@ -106,7 +106,7 @@ def refuse_odd_source(source: Place, kind: PathKind) -> None:
         )
 
 
-def decide_target(kind: PathKind, name: str, target: Place, look: Callable[[str], PathKind]) -> Place:
+def decide_target(kind: PathKind, name: str, target: CopyEnd, look: Callable[[str], PathKind]) -> CopyEnd:
     """The path that a copy gets: below the target where that is a folder, else the target itself.
 
     Args:
@@ -138,7 +138,7 @@ def decide_target(kind: PathKind, name: str, target: Place, look: Callable[[str]
     return _free(kind, target, there)
 
 
-def _free(kind: PathKind, target: Place, there: PathKind) -> Place:
+def _free(kind: PathKind, target: CopyEnd, there: PathKind) -> CopyEnd:
     """The target, unless what is there stays: a file replaces a file, and nothing else is replaced."""
     if there == "absent" or (kind == "file" and there == "file"):
         return target
@@ -150,7 +150,7 @@ def _free(kind: PathKind, target: Place, there: PathKind) -> Place:
     )
 
 
-def _no_folder(place: Place) -> UsageError:
+def _no_folder(place: CopyEnd) -> UsageError:
     return UsageError(
         f"there is no folder {place.shown} on {place.side}",
         evidence="no such folder",
@@ -158,7 +158,7 @@ def _no_folder(place: Place) -> UsageError:
     )
 
 
-def _typed(command: str, place: Place) -> str:
+def _typed(command: str, place: CopyEnd) -> str:
     """A command about a path, as it is typed here."""
     line = f"{command} {shlex.quote(place.shown)}"
     return f"gpuprov exec {place.node} -- {line}" if place.node else line
