@@ -70,10 +70,11 @@ def refuse_same_side(source: CopyEnd, target: CopyEnd) -> None:
     """Raise UsageError unless exactly one end is in a node."""
     ends = f"{source.shown} and {target.shown}"
     if source.node and target.node:
+        first = f"gpuprov cp {source.node}:{shlex.quote(source.shown)} ./"
         raise UsageError(
             "cp copies between this host and a node",
             evidence=f"{ends} are both in nodes",
-            fix=f"in two steps: gpuprov cp {source.node}:{shlex.quote(source.shown)} ./; then from here to {target.node}",
+            fix=f"in two steps: {first}; then from here to {target.node}",
         )
     if not source.node and not target.node:
         raise UsageError(

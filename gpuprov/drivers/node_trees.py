@@ -118,15 +118,15 @@ def write_tree(execute: Execute, node: str, path: str, tar: Iterable[bytes]) -> 
             raise _silent(f"the copy to {path} of {node}", node) from error
         raise
     if output.exit_code:
-        evidence = _said(output)
-        full = any(words in evidence.lower() for words in _FULL)
-        raise EngineError(
-            f"no space left for {path} in {node}" if full else f"cannot write {path} in {node}",
-            evidence=evidence,
-            fix=f"find out what is full: gpuprov exec {node} -- df -h"
-            if full
-            else f"look into the node: gpuprov shell {node}",
-        )
+        raise _unwritten(node, path, _said(output))
+
+
+def _unwritten(node: str, path: str, evidence: str) -> EngineError:
+    if any(words in evidence.lower() for words in _FULL):
+        what, fix = f"no space left for {path} in {node}", f"find out what is full: gpuprov exec {node} -- df -h"
+    else:
+        what, fix = f"cannot write {path} in {node}", f"look into the node: gpuprov shell {node}"
+    return EngineError(what, evidence=evidence, fix=fix)
 
 
 def _silent(what: str, node: str) -> TimedOut:
