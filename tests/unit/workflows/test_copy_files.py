@@ -53,6 +53,23 @@ def test_a_file_is_replaced_on_either_side(lab: World, tmp_path: Path) -> None:
     assert here.read_text() == "here"
 
 
+@pytest.mark.parametrize(("source", "name"), [("link", "link"), (".", "here"), ("in/..", "here"), ("./in/", "in")])
+def test_a_copy_has_the_name_that_was_typed(lab: World, tmp_path: Path, source: str, name: str) -> None:
+    (tmp_path / "here/in").mkdir()
+    (tmp_path / "here/in/a").touch()
+    (tmp_path / "here/link").symlink_to("in")
+    assert cp(lab, source, "c001:/opt").changed[0].startswith(f"copied {source} to c001:/opt/{name}: ")
+
+
+def test_it_tells_how_far_it_is(lab: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.workflows.copy_files._STEP_BYTES", 3 * 2**20)
+    lab.driver.push("c001", [File(path="/tmp/large", content=bytes(7 * 2**20))])
+    cp(lab, "c001:/tmp/large", ".")
+    cp(lab, "large", "c001:/opt")
+    told = [line for line in lab.reporter.lines if "copied" in line]
+    assert told == ["node c001 3 MiB copied", "node c001 6 MiB copied"] * 2
+
+
 def test_it_waits_for_no_other_run(lab: World) -> None:
     with host_lock(lab.reporter):
         cp(lab, "c001:/var/log/slurm", "logs")
