@@ -37,11 +37,13 @@ if [ -d "$1" ]; then exec {_TAR} --directory="$1" .; fi
 exec {_TAR} --dereference --directory="${{1%/*}}/" "./${{1##*/}}"
 """
 _CHANGED = 1  # tar's exit status where a file changed while it was read
-_UNPACK = f"""
+# Two commands, each without a child: one that is killed from outside leaves no tar behind
+_UNPACK = """
 umask 022
-mkdir -m 700 -- "$1" || exit
-tar --extract --file=- --directory="$1" --preserve-permissions --numeric-owner && [ -e "$1/{WHOLE}" ] &&
-    mv -fT -- "$1/{ITEM}" "$2"
+mkdir -m 700 -- "$1" && exec tar --extract --file=- --directory="$1" --preserve-permissions --numeric-owner
+"""
+_MOVE = f"""
+[ -e "$1/{WHOLE}" ] && mv -fT -- "$1/{ITEM}" "$2"
 status=$?
 rm -rf -- "$1"
 exit $status
@@ -108,25 +110,28 @@ def write_tree(execute: Execute, node: str, path: str, tar: Iterable[bytes]) -> 
         EngineError: It could not be written.
     """
     place = f"{path.rpartition('/')[0]}/.gpuprov-cp-{secrets.token_hex(6)}"
-    argv = ["sh", "-c", _UNPACK, "sh", place, path]
     try:
-        output = execute(Call(argv=argv, cwd="/", feed=tar, silence_s=SILENCE_S, most_bytes=_SAID_BYTES))
+        for script, feed in ((_UNPACK, tar), (_MOVE, None)):
+            argv = ["sh", "-c", script, "sh", place, path]
+            output = execute(Call(argv=argv, cwd="/", feed=feed, silence_s=SILENCE_S, most_bytes=_SAID_BYTES))
+            _refuse_failed(output, node, path)
     except BaseException as error:
         with suppress(GpuprovError):
             execute(Call(argv=["rm", "-rf", "--", place], cwd="/", timeout_s=_TIDY_S))
         if isinstance(error, TimedOut):
             raise _silent(f"the copy to {path} of {node}", node) from error
         raise
-    if output.exit_code:
-        raise _unwritten(node, path, _said(output))
 
 
-def _unwritten(node: str, path: str, evidence: str) -> EngineError:
+def _refuse_failed(output: Output, node: str, path: str) -> None:
+    if not output.exit_code:
+        return
+    evidence = _said(output)
     if any(words in evidence.lower() for words in _FULL):
         what, fix = f"no space left for {path} in {node}", f"find out what is full: gpuprov exec {node} -- df -h"
     else:
         what, fix = f"cannot write {path} in {node}", f"look into the node: gpuprov shell {node}"
-    return EngineError(what, evidence=evidence, fix=fix)
+    raise EngineError(what, evidence=evidence, fix=fix)
 
 
 def _silent(what: str, node: str) -> TimedOut:

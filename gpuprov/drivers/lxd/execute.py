@@ -7,6 +7,7 @@ manager thread dying under threads.
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -17,7 +18,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.drivers.calls import Deadline, Intake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from websockets.sync.connection import Connection
 
@@ -58,17 +59,22 @@ def execute(api: LxdApi, name: str, call: Call) -> Output:
     address = f"ws://{api.engine}/1.0/operations/{begun['metadata']['id']}/websocket?secret="
     try:
         with ExitStack() as stack:
+            made: list[Connection] = []
 
             def connect(stream: str) -> Connection:
-                return stack.enter_context(open_stream(api.socket, address + streams[stream]))
+                connection = stack.enter_context(open_stream(api.socket, address + streams[stream]))
+                made.append(connection)
+                return connection
 
             try:
                 passed = _pass_on(connect, call, intake, deadline)
             except BaseException:  # of who feeds or takes, and Ctrl-C too
                 _kill(connect)
+                _hang_up(made)
                 raise
             if not passed:
                 _kill(connect)
+                _hang_up(made)
                 with suppress(GpuprovError):
                     api.finished(begun, path, _GRACE_S)
                 raise (call.too_much if intake.full else call.overdue)(intake.output(), node=name)
@@ -161,3 +167,10 @@ def _kill(connect: Connect) -> None:
 
     with suppress(WebSocketException, OSError):
         connect("control").send(json.dumps({"command": "signal", "signal": _SIGKILL}))
+
+
+def _hang_up(connections: Iterable[Connection]) -> None:
+    """End what is still being written: a goodbye would wait for it, and a command that reads nothing for ever."""
+    for connection in connections:
+        with suppress(OSError):
+            connection.socket.shutdown(socket.SHUT_RDWR)
