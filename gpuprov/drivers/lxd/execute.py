@@ -69,12 +69,10 @@ def execute(api: LxdApi, name: str, call: Call) -> Output:
             try:
                 passed = _pass_on(connect, call, intake, deadline)
             except BaseException:  # of who feeds or takes, and Ctrl-C too
-                _kill(connect)
-                _hang_up(made)
+                _end(connect, tuple(made))
                 raise
             if not passed:
-                _kill(connect)
-                _hang_up(made)
+                _end(connect, tuple(made))
                 with suppress(GpuprovError):
                     api.finished(begun, path, _GRACE_S)
                 raise (call.too_much if intake.full else call.overdue)(intake.output(), node=name)
@@ -169,8 +167,9 @@ def _kill(connect: Connect) -> None:
         connect("control").send(json.dumps({"command": "signal", "signal": _SIGKILL}))
 
 
-def _hang_up(connections: Iterable[Connection]) -> None:
-    """End what is still being written: a goodbye would wait for it, and a command that reads nothing for ever."""
-    for connection in connections:
+def _end(connect: Connect, streams: Iterable[Connection]) -> None:
+    """Kill the command, and end what is still written to it: a goodbye would wait for that for ever."""
+    _kill(connect)
+    for stream in streams:
         with suppress(OSError):
-            connection.socket.shutdown(socket.SHUT_RDWR)
+            stream.socket.shutdown(socket.SHUT_RDWR)
