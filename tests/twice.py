@@ -80,6 +80,7 @@ TWICE: dict[str, Twice] = {
     "run": Twice(kind="acts", argv=("run", "--", "true"), where=()),  # tests/e2e/test_gpus.py
     "list": Twice(kind="reads", argv=("list", "--all")),
     "show": Twice(kind="reads", argv=("show", "{p}000")),
+    "cp": Twice(kind="acts", argv=("cp", "/etc/hostname", "{p}001:/tmp/")),
     "logs": Twice(kind="reads", argv=("logs", "{p}000")),
     "inventory": Twice(kind="reads", argv=("inventory",)),
     "image list": Twice(kind="reads", argv=("image", "list")),

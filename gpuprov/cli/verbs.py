@@ -35,6 +35,7 @@ VERBS: dict[str, Verb] = {
     "exec": Verb("gpuprov.cli.exec", "Run a command in a node."),
     "shell": Verb("gpuprov.cli.shell", "Open a shell in a node."),
     "ssh": Verb("gpuprov.cli.ssh", "Log in to a node over ssh."),
+    "cp": Verb("gpuprov.cli.cp", "Copy files between this host and a node."),
     "logs": Verb("gpuprov.cli.logs", "Show a node's console output."),
     "clone": Verb("gpuprov.cli.clone", "Copy a stopped node into a new one."),
     "snapshot": Verb("gpuprov.cli.snapshot", "Take a snapshot of a node."),
@@ -64,7 +65,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
     "GPUs": ("run", "gpus"),
     "Nodes": (
-        *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "logs"),
+        *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),
         *("clone", "snapshot", "restore", "expose", "unexpose"),
     ),
     "Ansible": ("play", "inventory"),

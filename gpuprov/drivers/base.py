@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from gpuprov.core.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.foreign import Origin
@@ -48,6 +48,7 @@ ROLE_JOB = "job"  # of a node that a command is, and that goes with it
 
 Status = Literal["running", "stopped", "frozen", "error"]
 Stream = Literal["stdout", "stderr"]
+PathKind = Literal["file", "folder", "other", "absent"]  # what stands at a path, links followed
 
 
 class Unreadable(EngineError):
@@ -274,6 +275,23 @@ class Driver(Protocol):
 
     def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a regular file of a node, which may be hostile; Unreadable if it is absent, no file, or over a limit."""
+
+    def look(self, name: str, path: str) -> PathKind:
+        """What stands at a path of a running node."""
+
+    def read_tree(self, name: str, path: str, take: Callable[[bytes], object]) -> str:
+        """Hand on a file or folder of a running node, which may be hostile, as a tar of any length, piece by piece.
+
+        It takes as long as it takes, but TimedOut where nothing moves any more. Exceptions of `take` end it. Returns
+        what the node complained about.
+        """
+
+    def write_tree(self, name: str, path: str, tar: Iterable[bytes]) -> None:
+        """Put what a tar of any length has as `item` into a running node, as that path, in one move at its end.
+
+        A file there is replaced; a folder there, or none above it, is an EngineError. The tar ends with a file `whole`.
+        Exceptions of `tar` end it, and nothing of it is left then. TimedOut where nothing moves any more.
+        """
 
     def run(
         self,

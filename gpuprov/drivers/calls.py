@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,18 +11,27 @@ from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.drivers.base import ExecResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpuprov.drivers.base import Stream
 
 MOST_OUTPUT_BYTES = 16_000_000  # of a command, both streams together
 _SHOWN = 300
 _KILLED = 137  # exit status of a command that was killed
+_PIECE_BYTES = 131072
+_DAY_S = 86400.0
+_GRACE_S = 5.0  # for a command to end by its own limit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A command to run in a node, as `Driver.run` is told it; what prints more than `most_bytes` is ended."""
+    """A command to run in a node, as `Driver.run` is told it; what prints more than `most_bytes` is ended.
+
+    Attributes:
+        feed: What the command reads, in place of `stdin`: any length, made while it is read.
+        take: Gets what the command prints, piece by piece; it is not kept and has no limit.
+        silence_s: How long it may neither read nor print; what keeps moving may take any time.
+    """
 
     argv: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -29,6 +39,22 @@ class Call:
     timeout_s: float | None = None
     stdin: bytes = b""
     most_bytes: int = MOST_OUTPUT_BYTES
+    feed: Iterable[bytes] | None = None
+    take: Callable[[bytes], object] | None = None
+    silence_s: float | None = None
+
+    @property
+    def reads(self) -> bool:
+        """Whether it is given anything to read."""
+        return self.feed is not None or bool(self.stdin)
+
+    def pieces(self) -> Iterator[bytes]:
+        """What it reads."""
+        if self.feed is not None:
+            yield from self.feed
+            return
+        for start in range(0, len(self.stdin), _PIECE_BYTES):  # LXD holds each message in memory
+            yield self.stdin[start : start + _PIECE_BYTES]
 
     @property
     def limited(self) -> list[str]:
@@ -84,21 +110,57 @@ class Output:
         )
 
 
+class Deadline:
+    """When a command has to have ended: at a time, or so long after it last read or printed."""
+
+    def __init__(self, call: Call) -> None:
+        self._silence_s = call.silence_s
+        self._end_s = time.monotonic() + (call.silence_s or (call.timeout_s or _DAY_S) + _GRACE_S)
+
+    def moved(self) -> None:
+        """It has read or printed."""
+        if self._silence_s is not None:
+            self._end_s = time.monotonic() + self._silence_s
+
+    def watching(self, take: Callable[[bytes], object] | None) -> Callable[[bytes], object] | None:
+        """The same function; each piece that it has taken counts as a move."""
+
+        def watched(piece: bytes) -> None:
+            if take is not None:
+                take(piece)
+                self.moved()
+
+        return watched if take is not None else None
+
+    @property
+    def left_s(self) -> float:
+        """The time that is left; 0 where it is over."""
+        return max(0.0, self._end_s - time.monotonic())
+
+
 class Intake:
     """Collects the pieces of a command's two streams; may be called from several threads.
+
+    Args:
+        most_bytes: How much.
+        take: Gets what is printed instead; it is not collected and has no limit.
 
     Attributes:
         full: Whether there was more than may be taken.
     """
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, *, take: Callable[[bytes], object] | None = None) -> None:
         self.full = False
         self._left = most_bytes
+        self._hand_on = take
         self._pieces: dict[Stream, list[bytes]] = {"stdout": [], "stderr": []}
         self._lock = threading.Lock()
 
     def take(self, stream: Stream, piece: bytes) -> bool:
         """Take a piece in; whether more may come."""
+        if stream == "stdout" and self._hand_on is not None:
+            self._hand_on(piece)
+            return not self.full
         with self._lock:
             self._pieces[stream].append(piece[: max(0, self._left)])
             self._left -= len(piece)

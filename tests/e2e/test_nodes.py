@@ -149,6 +149,32 @@ def test_ssh_by_key_and_by_nothing_else(gpuprov: Gpuprov) -> None:
     assert "Permission denied (publickey)" in refused.stderr
 
 
+def test_files_are_copied_both_ways(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    top = tmp_path / "tree"
+    (top / "in").mkdir(parents=True)
+    (top / "in/large").write_bytes(b"0123456789abcdef" * 2_000_000)
+    (top / "empty").touch()
+    sent = gpuprov("cp", str(top), "e001:/srv/")
+    assert sent.stdout == f"copied {top} to e001:/srv/tree: 2 files, 32000000 bytes\n"
+    gpuprov.in_node("e001", "ln", "-s", "/etc/passwd", "/srv/tree/link")
+    fetched = gpuprov("cp", "e001:/srv/tree", str(tmp_path / "back"))
+    assert "link (a link)" in fetched.stderr
+    assert sorted(path.name for path in (tmp_path / "back").rglob("*")) == ["empty", "in", "large"]
+    assert (tmp_path / "back/in/large").read_bytes() == (top / "in/large").read_bytes()
+    again = gpuprov("cp", "e001:/srv/tree", str(tmp_path / "back/in"), "--json").document["changed"]
+    assert again == [f"copied e001:/srv/tree to {tmp_path}/back/in/tree: 2 files, 32000000 bytes"]
+    for argv, what in (
+        ((str(top), "e001:/srv"), "exists on e001"),
+        (("e001:/none", str(tmp_path)), "no /none on e001"),
+        ((str(tmp_path / "none"), "e001:/srv"), "on this host"),
+        ((str(top / "empty"), "e001:/dev/shm/none/"), "no folder"),
+    ):
+        assert what in gpuprov("cp", *argv, expect=2).stderr
+    assert "gpuprov-cp" not in gpuprov.in_node("e001", "ls", "-A", "/srv")
+    gpuprov.in_node("e001", "rm", "-r", "/srv/tree")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["back", "tree"]
+
+
 def test_the_exit_code_of_a_command_is_handed_on(gpuprov: Gpuprov) -> None:
     gpuprov("exec", "e001", "--", "sh", "-c", "exit 23", expect=23)
     assert "e001" in gpuprov("list").stdout

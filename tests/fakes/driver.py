@@ -17,6 +17,7 @@ from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import absent, within
 from tests.fakes.engine import Command, FakeImage, FakeNode, describe_settings
 from tests.fakes.faults import Killed
+from tests.fakes.trees import FakeTrees
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _IMAGE_PREFIX = "gpuprov-image-"
 
 
-class FakeDriver:
+class FakeDriver(FakeTrees):
     """One process's view of a FakeEngine; after `Killed` it does nothing any more, and a new one goes on."""
 
     name = "fake"
@@ -155,6 +156,12 @@ class FakeDriver:
             raise not_ours(node.state(), self.command, lack=f"it has no label {LABEL_CLUSTER}")
         return node
 
+    def _running(self, name: str) -> FakeNode:
+        node = self._ours(name)
+        if node.status != "running":
+            raise _error(f"{name} does not run", f"it is {node.status}")
+        return node
+
     def start_node(self, name: str) -> None:
         """Start it, if its networks are there."""
         with self._step("start_node", name):
@@ -257,9 +264,7 @@ class FakeDriver:
 
     def _command(self, name: str, call: Call) -> Command:
         with self.engine.lock:
-            node = self._ours(name)
-            if node.status != "running":
-                raise _error(f"{name} does not run", f"it is {node.status}")
+            node = self._running(name)
             return Command(
                 node=copy.deepcopy(node),
                 argv=tuple(call.argv),

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
 
-READS = {"facts", "list_nodes", "find_node", "list_networks", "list_images", "find_image", "pull", "run", "logs"}
+READS = {
+    *("facts", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
+    *("pull", "look", "read_tree", "run", "logs"),
+}
 
 
 class BootingDriver(FakeDriver):

@@ -37,14 +37,16 @@ from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
 from gpuprov.drivers.docker.frames import read_frames
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
+from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 from gpuprov.gpu.cdi_files import read_cdi_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpuprov.drivers.base import File, Settings
+    from gpuprov.drivers.base import File, PathKind, Settings
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
+    from gpuprov.drivers.node_files import Execute
     from gpuprov.spec.devices import CharDevice, Mount
 
 _LOG_S = 20.0  # for each piece of a log to arrive
@@ -190,6 +192,21 @@ class DockerDriver(TellsNoNetworkSettings):
     def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a file of a node."""
         return self._files(name).pull(path, most_bytes=most_bytes, timeout_s=timeout_s)
+
+    def look(self, name: str, path: str) -> PathKind:
+        """What stands at a path."""
+        return look_in_node(self._within(name), name, path)
+
+    def read_tree(self, name: str, path: str, take: Callable[[bytes], object]) -> str:
+        """Hand on a file or folder as a tar."""
+        return read_tree(self._within(name), name, path, take)
+
+    def write_tree(self, name: str, path: str, tar: Iterable[bytes]) -> None:
+        """Put a file or folder into a node."""
+        write_tree(self._within(name), name, path, tar)
+
+    def _within(self, name: str) -> Execute:
+        return partial(execute, self._api, containers.get_ours(self._api, name).id)
 
     def _files(self, name: str) -> NodeFiles:
         container = containers.get_ours(self._api, name)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.waiting import Wait
-from gpuprov.drivers.calls import Intake, Output
+from gpuprov.drivers.calls import Deadline, Intake, Output
 from gpuprov.drivers.docker.frames import read_frames
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 _NOT_FOUND = 127
 _REFUSED = (126, 127)
-_DAY_S = 86400.0
-_GRACE_S = 5.0  # for a command to end by its own limit
+_LOOK_S = 1.0  # how often it is looked at whether a command still moves
 _PROCESSES = Path("/proc")
 
 
@@ -35,7 +34,7 @@ def execute(api: DockerApi, container: str, call: Call) -> Output:
         EngineError: It printed more than it may.
     """
     body = {
-        "AttachStdin": bool(call.stdin),
+        "AttachStdin": call.reads,
         "AttachStdout": True,
         "AttachStderr": True,
         "Cmd": call.limited,
@@ -43,11 +42,15 @@ def execute(api: DockerApi, container: str, call: Call) -> Output:
         "WorkingDir": call.cwd or "/root",
     }
     started_s = time.monotonic()
-    end_s = started_s + (call.timeout_s or _DAY_S) + _GRACE_S
-    intake = Intake(call.most_bytes)
+    deadline = Deadline(call)
+    intake = Intake(call.most_bytes, take=deadline.watching(call.take))
     identity = api.post(f"/containers/{container}/exec", body)["Id"]
-    ended = _pass_on(api, identity, call.stdin, intake, end_s)
-    exit_code = _exit_code(api, identity, end_s) if ended else None
+    try:
+        ended = _pass_on(api, identity, call, intake, deadline)
+    except BaseException:  # of who feeds or takes, and Ctrl-C too
+        _kill(api, identity)
+        raise
+    exit_code = _exit_code(api, identity, deadline) if ended else None
     if exit_code is None:
         _kill(api, identity)
         raise (call.too_much if intake.full else call.overdue)(intake.output(), node=container)
@@ -58,45 +61,85 @@ def execute(api: DockerApi, container: str, call: Call) -> Output:
     return call.judged(output, node=container, elapsed_s=time.monotonic() - started_s)
 
 
-def _pass_on(api: DockerApi, identity: str, content: bytes, intake: Intake, end_s: float) -> bool:
+def _pass_on(api: DockerApi, identity: str, call: Call, intake: Intake, deadline: Deadline) -> bool:
     """Start it, write what it reads and take in what it writes; whether its streams ended within the limits."""
     from urllib3.exceptions import HTTPError
 
     with closing(api.open_stream(f"/exec/{identity}/start", {"Detach": False, "Tty": False})) as answer:
         raw: socket.socket = answer.raw._fp.fp.raw._sock  # noqa: SLF001 - nobody hands out the socket, which is written to
+        helpers = _Helpers(raw, call, deadline)
 
         def read(count: int) -> bytes:
-            raw.settimeout(max(0.001, end_s - time.monotonic()))
+            raw.settimeout(None if call.silence_s else max(0.001, deadline.left_s))
             return bytes(answer.raw.read(count))
 
-        writer = threading.Thread(target=_feed, args=(raw, content), daemon=True)
-        if content:
-            writer.start()
         try:
-            return all(intake.take(stream, piece) for stream, piece in read_frames(read))
+            helpers.start()
+            taken = all(intake.take(stream, piece) for stream, piece in read_frames(read))
         except (TimeoutError, HTTPError):
-            return False
+            taken = False
         finally:
-            with suppress(OSError):
-                raw.shutdown(socket.SHUT_RDWR)  # ends a write of what a command that is over has not read
-            if content:
-                writer.join()
+            helpers.stop()
+        if helpers.fault is not None:
+            raise helpers.fault
+        return taken and not helpers.silent
 
 
-def _feed(raw: socket.socket, content: bytes) -> None:
-    """Write while the other side is read from, so that neither waits for ever."""
-    with suppress(OSError):  # a command may end before it has read everything
-        raw.sendall(content)
-        raw.shutdown(socket.SHUT_WR)
+class _Helpers:
+    """What goes on beside the reading: a thread that writes, and one that ends all where nothing moves any more."""
+
+    def __init__(self, raw: socket.socket, call: Call, deadline: Deadline) -> None:
+        self.fault: Exception | None = None
+        self.silent = False
+        self._raw, self._call, self._deadline = raw, call, deadline
+        self._over = threading.Event()
+        work = [self._feed] if call.reads else []
+        work += [self._watch] if call.silence_s else []
+        self._threads = [threading.Thread(target=target, daemon=True) for target in work]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Ends a write of what a command that is over has not read, too."""
+        self._over.set()
+        self._hang_up()
+        for thread in self._threads:
+            thread.join()
+
+    def _feed(self) -> None:
+        """Write while the other side is read from, so that neither waits for ever."""
+        try:
+            with suppress(OSError):  # a command may end before it has read everything
+                for piece in self._call.pieces():
+                    self._raw.sendall(piece)
+                    self._deadline.moved()
+                self._raw.shutdown(socket.SHUT_WR)
+        except Exception as error:  # noqa: BLE001 - of who feeds it; raised again by the reader
+            self.fault = error
+            self._hang_up()
+
+    def _watch(self) -> None:
+        """A read that timed out could not be taken up again: urllib3 closes the answer."""
+        while not self._over.wait(min(_LOOK_S, self._deadline.left_s)):
+            if not self._deadline.left_s:
+                self.silent = True
+                self._hang_up()
+                return
+
+    def _hang_up(self) -> None:
+        with suppress(OSError):
+            self._raw.shutdown(socket.SHUT_RDWR)
 
 
-def _exit_code(api: DockerApi, identity: str, end_s: float) -> int | None:
+def _exit_code(api: DockerApi, identity: str, deadline: Deadline) -> int | None:
     """Its exit status; None if it goes on though its streams have ended.
 
     Raises:
         EngineError: It has ended and has no status.
     """
-    wait = Wait(what="a command to end", timeout_s=max(0.0, end_s - time.monotonic()), fix="", interval_s=0.02)
+    wait = Wait(what="a command to end", timeout_s=deadline.left_s, fix="", interval_s=0.02)
     try:
         ended: dict[str, Any] = wait.until(
             lambda: api.get(f"/exec/{identity}/json"), lambda seen: seen["ExitCode"] is not None or not seen["Running"]

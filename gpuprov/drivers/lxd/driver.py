@@ -34,12 +34,15 @@ from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
 from gpuprov.drivers.lxd.remnants import remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
+from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from gpuprov.drivers.base import PathKind
     from gpuprov.drivers.lxd.api import Document, LxdApi
     from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
+    from gpuprov.drivers.node_files import Execute
     from gpuprov.spec.devices import CharDevice, Mount
 
 _LOG_S = 20.0  # for a console log to arrive
@@ -280,6 +283,22 @@ class LxdDriver:
             return read_in_node(run, name, path, most_bytes=most_bytes, timeout_s=timeout_s)
         look = partial(look_at_file, self._api, name, most_bytes=most_bytes)
         return read_at_rest(look, name, path, most_bytes=most_bytes)
+
+    def look(self, name: str, path: str) -> PathKind:
+        """What stands at a path."""
+        return look_in_node(self._within(name), name, path)
+
+    def read_tree(self, name: str, path: str, take: Callable[[bytes], object]) -> str:
+        """Hand on a file or folder as a tar."""
+        return read_tree(self._within(name), name, path, take)
+
+    def write_tree(self, name: str, path: str, tar: Iterable[bytes]) -> None:
+        """Put a file or folder into a node."""
+        write_tree(self._within(name), name, path, tar)
+
+    def _within(self, name: str) -> Execute:
+        self._ours(name)
+        return partial(execute, self._api, name)
 
     def run(
         self,

@@ -7,6 +7,7 @@ manager thread dying under threads.
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from contextlib import ExitStack, suppress
@@ -14,10 +15,10 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
-from gpuprov.drivers.calls import Intake
+from gpuprov.drivers.calls import Deadline, Intake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from websockets.sync.connection import Connection
 
@@ -33,10 +34,8 @@ _ENVIRONMENT = {
     "USER": "root",
     "LANG": "C.UTF-8",
 }
-_DAY_S = 86400.0
-_GRACE_S = 5.0  # for a command to end by its own limit, or once it was killed
+_GRACE_S = 5.0  # for a command to end once it was killed
 _END = ""
-_PIECE_BYTES = 131072
 _SIGKILL = 9
 
 
@@ -52,24 +51,32 @@ def execute(api: LxdApi, name: str, call: Call) -> Output:
     from gpuprov.drivers.lxd.streams import open_stream
 
     started_s = time.monotonic()
-    end_s = started_s + (call.timeout_s or _DAY_S) + _GRACE_S
-    intake = Intake(call.most_bytes)
+    deadline = Deadline(call)
+    intake = Intake(call.most_bytes, take=deadline.watching(call.take))
     path = ("instances", name, "exec")
     begun = api.begin("post", *path, body=_render(call))
     streams: Mapping[str, str] = begun["metadata"]["metadata"]["fds"]
     address = f"ws://{api.engine}/1.0/operations/{begun['metadata']['id']}/websocket?secret="
     try:
         with ExitStack() as stack:
+            made: list[Connection] = []
 
             def connect(stream: str) -> Connection:
-                return stack.enter_context(open_stream(api.socket, address + streams[stream]))
+                connection = stack.enter_context(open_stream(api.socket, address + streams[stream]))
+                made.append(connection)
+                return connection
 
-            if not _pass_on(connect, call.stdin, intake, end_s):
-                _kill(connect)
+            try:
+                passed = _pass_on(connect, call, intake, deadline)
+            except BaseException:  # of who feeds or takes, and Ctrl-C too
+                _end(connect, tuple(made))
+                raise
+            if not passed:
+                _end(connect, tuple(made))
                 with suppress(GpuprovError):
                     api.finished(begun, path, _GRACE_S)
                 raise (call.too_much if intake.full else call.overdue)(intake.output(), node=name)
-            exit_code = _wait(api, begun, path, end_s, connect)
+            exit_code = _wait(api, begun, path, deadline, connect)
     except (WebSocketException, OSError) as error:
         raise EngineError(
             f"the connection to {api.engine} was lost while a command was running in {name}",
@@ -91,7 +98,7 @@ def _render(call: Call) -> dict[str, Any]:
     }
 
 
-def _pass_on(connect: Connect, stdin: bytes, intake: Intake, end_s: float) -> bool:
+def _pass_on(connect: Connect, call: Call, intake: Intake, deadline: Deadline) -> bool:
     """Write what the command reads and take in what it writes; whether both streams ended within the limits.
 
     Each stream has a thread of its own, so that none has to wait for another.
@@ -99,28 +106,36 @@ def _pass_on(connect: Connect, stdin: bytes, intake: Intake, end_s: float) -> bo
     ended: SimpleQueue[BaseException | None] = SimpleQueue()
     names: tuple[Stream, Stream] = ("stdout", "stderr")
     source, *outputs = (connect(number) for number in ("0", "1", "2"))
-    threading.Thread(target=_feed, args=(source, stdin), daemon=True).start()
+    threading.Thread(target=_feed, args=(source, call, deadline, ended), daemon=True).start()
     for stream, output in zip(names, outputs, strict=True):
         threading.Thread(target=_read, args=(output, stream, intake, ended), daemon=True).start()
-    for _ in outputs:
+    going_on = len(outputs)
+    while going_on:
         try:
-            fault = ended.get(timeout=max(0.0, end_s - time.monotonic()))
+            fault = ended.get(timeout=deadline.left_s)
         except Empty:
+            if deadline.left_s:  # something moved meanwhile
+                continue
             return False
         if fault is not None:
             raise fault
         if intake.full:
             return False
+        going_on -= 1
     return True
 
 
-def _feed(stream: Connection, content: bytes) -> None:
+def _feed(stream: Connection, call: Call, deadline: Deadline, ended: SimpleQueue[BaseException | None]) -> None:
     from websockets.exceptions import ConnectionClosed
 
-    with suppress(ConnectionClosed, OSError):  # a command may end before it has read everything
-        for start in range(0, len(content), _PIECE_BYTES):  # LXD holds each message in memory
-            stream.send(content[start : start + _PIECE_BYTES])
-        stream.send(_END)
+    try:
+        with suppress(ConnectionClosed, OSError):  # a command may end before it has read everything
+            for piece in call.pieces():
+                stream.send(piece)
+                deadline.moved()
+            stream.send(_END)
+    except Exception as error:  # noqa: BLE001 - of who feeds it; raised again where the ends are collected
+        ended.put(error)
 
 
 def _read(connection: Connection, stream: Stream, intake: Intake, ended: SimpleQueue[BaseException | None]) -> None:
@@ -134,10 +149,10 @@ def _read(connection: Connection, stream: Stream, intake: Intake, ended: SimpleQ
         ended.put(None)
 
 
-def _wait(api: LxdApi, begun: Document, path: tuple[str, ...], end_s: float, connect: Connect) -> int | None:
+def _wait(api: LxdApi, begun: Document, path: tuple[str, ...], deadline: Deadline, connect: Connect) -> int | None:
     """The exit status of a command whose streams have ended; None if it goes on nevertheless, and was killed."""
     try:
-        done = api.finished(begun, path, max(1.0, end_s - time.monotonic()))
+        done = api.finished(begun, path, max(1.0, deadline.left_s))
     except TimedOut:
         _kill(connect)
         return None
@@ -150,3 +165,11 @@ def _kill(connect: Connect) -> None:
 
     with suppress(WebSocketException, OSError):
         connect("control").send(json.dumps({"command": "signal", "signal": _SIGKILL}))
+
+
+def _end(connect: Connect, streams: Iterable[Connection]) -> None:
+    """Kill the command, and end what is still written to it: a goodbye would wait for that for ever."""
+    _kill(connect)
+    for stream in streams:
+        with suppress(OSError):
+            stream.socket.shutdown(socket.SHUT_RDWR)

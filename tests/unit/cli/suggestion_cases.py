@@ -281,6 +281,9 @@ CASES = (
         before=(*LAB, stop("c001")),
         argv=("smoke", "matmul", "c001"),
     ),
+    Case(site="cluster/copy_ends.py: gpuprov exec", before=LAB, argv=("cp", "c001:/none", "x")),
+    Case(site="cluster/copy_ends.py: gpuprov cp", before=LAB, argv=("cp", "c000:/etc/hosts", "c001:/tmp")),
+    Case(site="cluster/copy_ends.py: write the node", before=LAB, argv=("cp", "a", "b")),
     Case(site="workflows/snapshots.py: create one", argv=("restore", "c001", "kept"), cures=True),
 )
 
@@ -296,7 +299,9 @@ REASONS = {
     "core/report_file.py": "of a bundle: tests/unit/core/test_report_file.py",
     "drivers/docker/": "Docker has to say it: tests/e2e/test_docker.py",
     "drivers/lxd/": "LXD has to say it: tests/e2e/test_exhaustion.py, tests/contract",
+    "drivers/node_trees.py": "a node that is full or silent: tests/unit/drivers/test_node_trees.py",
     "drivers/registry.py": "prepares this machine: tests/e2e/test_bare_host.py",
+    "host/incoming_files.py": "more than a node may give: tests/unit/host/test_incoming_files.py",
     "host/survey.py": "an engine is silent: tests/unit/cli/test_hung_engine.py",
     "planes/hold.py": "a drain that cannot be undone",
     "planes/leaving.py": "jobs that have ended and do not go away",

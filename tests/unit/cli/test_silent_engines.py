@@ -36,6 +36,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "exec": (["c000", "--", "true"], ["c009", "--", "true"]),
     "shell": (["c000"], ["c009"]),
     "ssh": (["c000", "true"], ["c009", "true"]),
+    "cp": (["/etc/hostname", "c000:/tmp"], ["/etc/hostname", "c009:/tmp"]),
     "logs": (["c000"], ["c009"]),
     "clone": (["c001", "web"], ["c009", "web"]),
     "snapshot": (["c000", "s"], ["c009", "s"]),

@@ -1,0 +1,227 @@
+"""Files and folders that a node gives, written on this machine: the node may be hostile, and what it says has limits.
+
+They are written into a folder that nobody else can enter, beside the target, and get their name in one move when all of
+them are there. Only regular files and folders are made, each new: no link is ever followed, for none is there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import shutil
+import threading
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import EngineError
+from gpuprov.core.printable import printable
+from gpuprov.drivers.node_files import unreadable
+from gpuprov.drivers.tar_stream import BadTar, TarStream
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from gpuprov.drivers.base import PathKind
+    from gpuprov.drivers.tar_stream import TarEntry
+
+MOST_ENTRIES: Final = 1_000_000
+MOST_BYTES: Final = 10**12
+MOST_SKIPPED: Final = 20  # that are named
+_RESERVE_SHARE = 20  # of the disk, that stays free: a node shall not fill it up
+_RESERVE_BYTES = 2**30  # and no more than that
+_YEAR_9999_S = 253_402_300_799
+
+
+class IncomingFiles:
+    """Takes the tar of a node's file or folder, piece by piece; the block ends with the target there, or with nothing.
+
+    Args:
+        node: The node's name, for errors.
+        path: What is copied from it, for errors.
+        kind: What that was when it was looked at.
+        target: The path that it gets; the folder above it exists, and a file there is replaced.
+
+    Attributes:
+        files: How many files have come.
+        total_bytes: Their sizes.
+        skipped: What was left out, and why, in words; the first ones.
+        left_out: How many those are altogether.
+    """
+
+    def __init__(self, *, node: str, path: str, kind: PathKind, target: Path) -> None:
+        self.files = self.total_bytes = self.left_out = 0
+        self.skipped: list[str] = []
+        self._node, self._path, self._kind, self._target = node, path, kind, target
+        self._stream = TarStream(self._begin, self._write)
+        self._entries = 0
+        self._open: tuple[int, TarEntry] | None = None
+        self._closed = False
+        self._lock = threading.Lock()  # pieces come from a thread of the driver, which may outlive the block
+
+    def __enter__(self) -> IncomingFiles:  # noqa: PYI034 - Self needs Python 3.11
+        """Make a place beside the target; handles lead there, so that nobody can put another one in its place."""
+        name = f".gpuprov-cp-{secrets.token_hex(6)}"
+        flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        with ExitStack() as stack:
+            try:
+                above = _opened(stack, self._target.parent, flags & ~os.O_NOFOLLOW)
+                (above / name).mkdir(0o700)
+                self._place = _opened(stack, above / name, flags)
+                if self._place.stat().st_uid != os.geteuid():
+                    raise PermissionError(errno.EPERM, "somebody else put a folder in the place of a new one")
+            except OSError as error:
+                raise self._unwritten(self._target, error) from error
+            stack.callback(shutil.rmtree, above / name, ignore_errors=True)
+            self._final = above / self._target.name
+            self._handles = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give it its name, where all of it came; take it away, where not."""
+        with self._lock:
+            self._closed = True
+            try:
+                if kind is None:
+                    self._finish()
+            finally:
+                self._close()
+                self._handles.close()
+
+    def take(self, piece: bytes) -> None:
+        """Take a piece of the tar in.
+
+        Raises:
+            EngineError: It is none, goes over a limit, leads out of the target, or cannot be written here.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self._stream.take(piece)
+            except BadTar as error:
+                raise self._bad(str(error)) from error
+
+    def _finish(self) -> None:
+        try:
+            self._stream.finish()
+        except BadTar as error:
+            raise self._bad(str(error)) from error
+        self._close()
+        item = self._place / "item"
+        try:
+            if self._kind == "file":
+                item.replace(self._final)
+            else:
+                item.rename(self._final)
+        except FileNotFoundError as error:
+            raise self._bad("it is empty") from error
+        except OSError as error:
+            raise self._unwritten(self._target, error) from error
+
+    def _begin(self, entry: TarEntry) -> None:
+        self._close()
+        self._entries += 1
+        if self._entries > MOST_ENTRIES:
+            raise self._beyond(f"it has more than {MOST_ENTRIES} files and folders")
+        if self._entries == 1 and entry.kind != self._kind:
+            raise self._bad(f"it is a {entry.kind} now, and was a {self._kind}")
+        if self._entries == 1 and self._kind == "folder" and entry.parts:
+            raise self._bad("its first entry is not the folder itself")
+        if self._entries > 1 and (self._kind == "file" or not entry.parts):
+            raise self._bad("more came than was asked for")
+        below = entry.parts if self._kind == "folder" else ()
+        if entry.kind not in ("file", "folder"):
+            self._skip("/".join(below), entry.kind)
+            return
+        path = self._place.joinpath("item", *below)
+        try:
+            if entry.kind == "folder":
+                path.mkdir(entry.mode | 0o700)
+                return
+            self._refuse_full(entry)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._open = (os.open(path, flags, entry.mode | 0o600), entry)
+        except FileExistsError as error:
+            raise self._bad(f"{self._shown(below)} came twice") from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise self._bad(f"{self._shown(below)} came without its folder") from error
+        except OSError as error:
+            raise self._unwritten(Path(*below) if below else self._target, error) from error
+        self.files += 1
+        self.total_bytes += entry.size
+
+    def _write(self, piece: bytes) -> None:
+        if self._open is None:
+            raise BadTar("content of nothing")
+        handle, entry = self._open
+        left = memoryview(piece)
+        try:
+            while left:
+                left = left[os.write(handle, left) :]
+        except OSError as error:
+            raise self._unwritten(Path(*entry.parts) if entry.parts else self._target, error) from error
+
+    def _close(self) -> None:
+        if self._open is not None:
+            handle, entry = self._open
+            self._open = None
+            changed_s = min(entry.changed_s, _YEAR_9999_S)
+            with suppress(OSError):
+                os.utime(handle, (changed_s, changed_s))
+            os.close(handle)
+
+    def _refuse_full(self, entry: TarEntry) -> None:
+        if self.total_bytes + entry.size > MOST_BYTES:
+            raise self._beyond(f"it has more than {MOST_BYTES} bytes")
+        disk = shutil.disk_usage(self._place)
+        reserve = min(_RESERVE_BYTES, disk.total // _RESERVE_SHARE)
+        if entry.size > disk.free - reserve:
+            raise self._full(f"{entry.size} bytes are to come, {disk.free} are free, of which {reserve} stay free")
+
+    def _skip(self, path: str, kind: str) -> None:
+        self.left_out += 1
+        if len(self.skipped) < MOST_SKIPPED:
+            self.skipped.append(f"{printable(path, lines=False)} (a {kind})")
+
+    def _shown(self, parts: tuple[str, ...]) -> str:
+        return printable("/".join(parts), lines=False) if parts else self._path
+
+    def _bad(self, evidence: str) -> EngineError:
+        return unreadable(self._node, self._path, f"the node sent a damaged or hostile archive: {evidence}")
+
+    def _beyond(self, evidence: str) -> EngineError:
+        return EngineError(
+            f"{self._path} of {self._node} is too large",
+            evidence=evidence,
+            fix=f"copy parts of it, or pack it in the node: gpuprov shell {self._node}",
+        )
+
+    def _full(self, evidence: str) -> EngineError:
+        folder = printable(str(self._target.parent), lines=False)
+        return EngineError(
+            f"no space left for {self._path} of {self._node} on this host",
+            evidence=evidence,
+            fix=f"free some space, or copy to another disk: df -h {folder}",
+        )
+
+    def _unwritten(self, path: Path, error: OSError) -> EngineError:
+        said = error.strerror or str(error)
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return self._full(said)
+        shown = printable(str(path), lines=False)
+        return EngineError(
+            f"cannot write {shown}",
+            evidence=said,
+            fix=f"look who may: ls -ld {printable(str(self._target.parent), lines=False)}",
+        )
+
+
+def _opened(stack: ExitStack, path: Path, flags: int) -> Path:
+    """A path that leads through a handle on a folder, wherever that is moved."""
+    handle = os.open(path, flags)
+    stack.callback(os.close, handle)
+    return Path(f"/proc/self/fd/{handle}")
