@@ -1,4 +1,4 @@
-"""Ask NVML; the only module that imports pynvml."""
+"""Ask NVML; the only module that imports pynvml. nvml_child.py does so with a limit."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIBRARY_NOT_FOUND = 12
+TIMEOUT = 10
+UNKNOWN = 999
 _NOT_SUPPORTED = 3
 _NOT_FOUND = 6
 _FUNCTION_NOT_FOUND = 13
@@ -26,12 +28,14 @@ class NvmlFailed(Exception):  # not a GpuprovError: `inventory` knows what it me
     Attributes:
         code: NVML's return code; LIBRARY_NOT_FOUND also where pynvml itself is absent.
         call: What was asked.
+        text: What NVML calls the code.
     """
 
     def __init__(self, *, code: int, call: str, text: str) -> None:
         super().__init__(f"{call}: {text} (NVML code {code})")
         self.code = code
         self.call = call
+        self.text = text
 
 
 @dataclass(frozen=True, kw_only=True)

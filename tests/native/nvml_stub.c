@@ -2,6 +2,7 @@
  *
  * It has two GPUs of model "NVIDIA Stub GPU"; index 0 is minor 1 and the other way round. The environment sets faults:
  *   STUB_INIT       code that nvmlInitWithFlags returns
+ *   STUB_HANG       name of a function that never returns; abort: nvmlInitWithFlags ends the process
  *   STUB_COUNT      number of GPUs
  *   STUB_UUID       UUID of GPU 0
  *   STUB_FAIL       name of a function that fails ...
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SUCCESS 0
 #define UNINITIALIZED 1
@@ -46,6 +48,8 @@ static int number(const char *name, int otherwise) {
 
 /* The code a call returns before it does anything, or SUCCESS. */
 static int fault(const char *function) {
+    const char *hanging = getenv("STUB_HANG");
+    while (hanging && strcmp(hanging, function) == 0) pause();
     const char *failing = getenv("STUB_FAIL");
     if (failing && strcmp(failing, function) == 0) return number("STUB_FAIL_CODE", NOT_SUPPORTED);
     return users > 0 ? SUCCESS : UNINITIALIZED;
@@ -59,6 +63,9 @@ static int put(char *buffer, unsigned int size, const char *text) {
 
 int nvmlInitWithFlags(unsigned int flags) {
     (void)flags;
+    const char *hanging = getenv("STUB_HANG");
+    if (hanging && strcmp(hanging, "abort") == 0) abort();
+    while (hanging && strcmp(hanging, __func__) == 0) pause();
     int code = number("STUB_INIT", SUCCESS);
     if (code == SUCCESS) users++;
     return code;
