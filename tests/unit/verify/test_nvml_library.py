@@ -124,6 +124,14 @@ def test_a_missing_library_is_a_failure(tmp_path: Path, build_case: Build) -> No
         ({"STUB_RECOVERY": "2"}, {"nvml-recovery": "fail"}, "reboot the host"),
         ({"STUB_INFOROM": "14"}, {"nvml-inforom": "fail"}, "(code 14)"),
         ({"STUB_WIDTH": "4"}, {"nvml-pcie-width": "fail"}, "GPU 0: PCIe x4 of x16"),
+        ({"STUB_NVLINKS": "18", "STUB_NVLINKS_DOWN": "2"}, {"nvml-nvlink": "fail"}, "GPU 0: NVLink 0, 1 of 18 down"),
+        ({"STUB_NVLINKS": "36", "STUB_NVLINKS_DOWN": "1"}, {"nvml-nvlink": "fail"}, "GPU 0: NVLink 0 of 36 down"),
+        ({"STUB_FABRIC": "2"}, {"nvml-fabric": "fail"}, "GPU 0, 1: fabric in progress"),
+        (
+            {"STUB_FABRIC": "3", "STUB_FABRIC_HEALTH": "425"},
+            {"nvml-fabric": "fail"},
+            "bandwidth degraded",
+        ),
         ({"STUB_XID": "79"}, {"load-xid": "fail"}, f"Xid 79 of {GPUS[0]}"),
         ({"STUB_XID": "31"}, {"load-xid-program": "warn"}, f"Xid 31 of {GPUS[0]}"),
     ],
@@ -134,6 +142,12 @@ def test_a_fault_is_found_and_nothing_else(
     checks = judge(build_case, ask(library, **faults))
     assert problems(checks) == found
     assert says in checks[next(iter(found))].evidence
+
+
+def test_links_that_are_up_and_a_fabric_that_was_joined_are_no_problem(library: Path, build_case: Build) -> None:
+    checks = judge(build_case, ask(library, STUB_NVLINKS="18", STUB_FABRIC="3"))
+    assert problems(checks) == {}
+    assert (checks["nvml-nvlink"].status, checks["nvml-fabric"].status) == ("pass", "pass")
 
 
 @pytest.mark.parametrize("folder", ["library", "older_library"])
