@@ -157,17 +157,23 @@ def test_the_next_command_for_lxd_s_own_words(said: str, fix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "what"),
+    ("path", "body", "what"),
     [
-        (("instances", "c000", "exec"), "lxd could not run a command in c000"),
-        (("instances", "c000", "state"), "lxd could not change instances/c000/state"),
+        (("instances", "c000", "exec"), {"command": ["true"]}, "lxd could not run a command in c000"),
+        (("instances", "c000", "state"), {"action": "start"}, "lxd could not start c000"),
+        (("instances", "c000"), {"config": {}}, "lxd could not change instances/c000"),
+        (("instances", "c000"), {"restore": "s"}, "lxd could not restore c000"),
+        (("instances", "c000", "snapshots"), {"name": "s"}, "lxd could not create the snapshot s of c000"),
+        (("instances",), {"name": "c000"}, "lxd could not create c000"),
+        (("networks",), {"name": "gpbr0"}, "lxd could not create the network gpbr0"),
+        (("networks", "gpbr0"), {"config": {}}, "lxd could not change networks/gpbr0"),
     ],
 )
-def test_a_command_in_a_node_is_not_called_a_change(path: tuple[str, ...], what: str) -> None:
-    """A reading verb that runs one beside a `down` would say that it could not change something."""
+def test_an_error_says_what_was_asked_for(path: tuple[str, ...], body: dict[str, object], what: str) -> None:
+    """A reading verb that runs a command beside a `down` must not say that it could not change something."""
     api = LxdApi(FailedOperation("Instance is not running"), engine="lxd", socket=Path())
     with pytest.raises(EngineError) as caught:
-        api.finished({"operation": "/1.0/operations/1"}, path, 1.0)
+        api.finished({"operation": "/1.0/operations/1"}, path, 1.0, body=body)
     assert caught.value.what == what
 
 
