@@ -16,13 +16,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from gpuprov.cluster import build_image
 from gpuprov.core.errors import EngineError, GpuprovError
+from gpuprov.core.reporter import Silent
 from gpuprov.drivers import isolation
+from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.docker.api import Conflict, error_from
 from gpuprov.drivers.docker.last_words import describe_end
 from gpuprov.drivers.docker.last_words import last_words_of as last_words_of_container
 from gpuprov.drivers.lxd.api import LxdApi
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, parse_errors
+from gpuprov.planes.slurm import daemons
 from gpuprov.provision.events import parse_event
 from gpuprov.provision.playbook import TaskFailed
 from gpuprov.provision.rootfs import ensure_rootfs
@@ -132,6 +136,32 @@ def pip_fails(folder: Path) -> None:
     ensure_wheels(["gpuprov-no-such-package"], python="3.11", cache=folder)
 
 
+class CannedNodes:
+    """Nodes that never finish to boot, in which Slurm never gets ready, and has logged why."""
+
+    capabilities = frozenset({"systemd"})
+
+    def create_node(self, _request: object) -> None: ...
+
+    def delete_node(self, _name: str) -> None: ...
+
+    def start_node(self, _name: str) -> None: ...
+
+    def run(self, name: str, argv: list[str], **_limits: object) -> ExecResult:
+        if "list-jobs" in argv:
+            return ExecResult(exit_code=0, stdout="12 systemd-networkd-wait-online.service start running\n", stderr="")
+        log = f"[2026-01-01T12:00:00] error: {name}: Munge decode failed: Invalid credential\n[...] debug: nothing\n"
+        return ExecResult(exit_code=1, stdout=log if argv[0] == "tail" else "", stderr="")
+
+
+def slurm_is_never_ready() -> None:
+    daemons.wait_ready(cast("Any", CannedNodes()), "c000", ["c000", "c001"], Silent())
+
+
+def builder_never_boots() -> None:
+    build_image._start_builder(cast("Any", CannedNodes()), "base", build_image.BuildSite(attachments=()))
+
+
 def nft_fails(folder: Path, said: str) -> None:
     program(folder, "nft", said, 1)
     raise EngineError("nft", evidence=isolation.isolate("gpbr0"), fix="look")
@@ -220,6 +250,11 @@ TABLE: dict[str, tuple[Callable[..., None], str]] = {
     ),
     "mmdebstrap: mount fails": (partial(mmdebstrap_fails, said="E: mount /proc failed: EPERM"), "mount /proc failed"),
     "pip: a package that no index has": (pip_fails, "No matching distribution found"),
+    "slurm: a node with another key": (
+        slurm_is_never_ready,
+        "slurmd on c001: [2026-01-01T12:00:00] error: c001: Munge",
+    ),
+    "systemd: a boot that does not end": (builder_never_boots, "networkd-wait-online.service start running"),
     "nft: a kernel without it": (
         partial(nft_fails, said="Error: Could not process rule: Operation not supported\nadd table inet gpuprov"),
         "Operation not supported",
@@ -234,6 +269,8 @@ def test_the_cause_is_in_the_message(failure: str, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(build_image, "BOOT_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.0)
     with pytest.raises(GpuprovError) as caught:
         provoke(*([tmp_path] if failure.startswith(OF_TOOLS) else []))
     error = caught.value
