@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.gpu.driver_files import find_nvidia_cards, read_driver_files
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
-from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed
-from gpuprov.gpu.nvml_child import read_nvml_in_time
+from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml_in_time
 from gpuprov.gpu.simulate import SEED, load_profiles, make_document
 
 if TYPE_CHECKING:

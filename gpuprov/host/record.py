@@ -15,8 +15,7 @@ from gpuprov import __version__
 from gpuprov.gpu.document import gpu_document
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
-from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed
-from gpuprov.gpu.nvml_child import read_nvml_in_time
+from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml_in_time
 from gpuprov.host.facts import parse_cgroup
 
 if TYPE_CHECKING:

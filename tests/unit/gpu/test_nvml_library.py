@@ -17,7 +17,7 @@ REPOSITORY = Path(__file__).parents[3]
 READ = """
 import dataclasses, json, os
 from gpuprov.gpu.nvml import NvmlFailed
-from gpuprov.gpu.nvml_child import read_nvml_in_time
+from gpuprov.gpu.nvml import read_nvml_in_time
 try:
     print(json.dumps(dataclasses.asdict(read_nvml_in_time(timeout_s=float(os.environ["LIMIT_S"])))))
 except NvmlFailed as exc:
