@@ -70,10 +70,8 @@ class CannedLxd(LxdApi):
         assert isinstance(body, dict)
         return {"operation": "/1.0/operations/1"}
 
-    def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float, *, body: Any = None) -> Any:
-        from gpuprov.drivers.lxd.api import describe_request
-
-        raise self._error(self.reason, describe_request("change", path, body), path)
+    def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float, *, deed: str = "") -> Any:
+        raise self._error(self.reason, deed, path)
 
     def read(self, *path: str, take: Callable[[bytes], object], **_limits: object) -> None:
         take((self.log if path[-1] == "lxc.log" else self.console).encode())

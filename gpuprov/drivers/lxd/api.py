@@ -84,7 +84,8 @@ class LxdApi:
 
     def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float = 120.0) -> Document:
         """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata."""
-        return self.finished(self.begin(method, *path, body=body), path, timeout_s, body=body)
+        deed = describe_request(method, path, body)
+        return self.finished(self.begin(method, *path, body=body), path, timeout_s, deed=deed)
 
     def begin(self, method: str, *path: str, body: Mapping[str, Any]) -> Document:
         """POST, PUT or PATCH a document; returns the answer, whose operation goes on."""
@@ -96,7 +97,7 @@ class LxdApi:
         """DELETE and wait."""
         with self.translated("delete", path):
             answer = self._node(path).delete().json()
-        self.finished(answer, path, timeout_s)
+        self.finished(answer, path, timeout_s, deed=describe_request("delete", path))
 
     def push(self, path: tuple[str, ...], target: str, content: bytes, headers: Mapping[str, str]) -> None:
         """POST a file to an instance's file API."""
@@ -114,10 +115,8 @@ class LxdApi:
             node = node[urllib.parse.quote(part, safe="")]
         return node
 
-    def finished(
-        self, answer: Document, path: tuple[str, ...], timeout_s: float, *, body: Mapping[str, Any] | None = None
-    ) -> Document:
-        """Wait for what `begin` began with that body; returns the operation's metadata."""
+    def finished(self, answer: Document, path: tuple[str, ...], timeout_s: float, *, deed: str = "") -> Document:
+        """Wait for what `begin` began, which is `deed` in words; returns the operation's metadata."""
         if not answer.get("operation"):
             return answer.get("metadata") or {}
         operation_id = answer["operation"].rsplit("/", 1)[-1].split("?")[0]
@@ -133,7 +132,7 @@ class LxdApi:
             )
         ran = "return" in (result.get("metadata") or {})  # a command that ended with 126 or 127 counts as failed
         if result["status_code"] >= 400 and not ran:  # noqa: PLR2004 - LXD: 4xx has failed
-            raise self._error(result.get("err") or "no reason given", describe_request("change", path, body), path)
+            raise self._error(result.get("err") or "no reason given", deed or describe_request("change", path), path)
         return result
 
     def _error(self, reason: str, deed: str, path: tuple[str, ...]) -> EngineError:
