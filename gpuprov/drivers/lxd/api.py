@@ -28,6 +28,7 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
         ("missing source path",),
         "the host lacks a mounted file or folder; after a driver upgrade: gpuprov cluster up --name CLUSTER",
     ),
+    (("parent device",), "the bridge is gone; recreate it: gpuprov cluster up --name CLUSTER"),
     (
         ("failed setting subvolume writable",),
         "if the folder in the evidence is empty: sudo rmdir FOLDER; then run the same command again",
