@@ -15,7 +15,8 @@ import pytest
 
 from gpuprov.core.errors import EngineError, GpuprovError
 from gpuprov.core.waiting import Wait
-from gpuprov.drivers.base import LABEL_VERSION, Exposure, File, NetworkRequest
+from gpuprov.drivers.base import LABEL_VERSION, File
+from gpuprov.drivers.networks import Exposure, NetworkRequest
 from gpuprov.spec.devices import Mount
 from tests.contract.engines import NAT, NETWORKS, Bench, rootfs_of
 
