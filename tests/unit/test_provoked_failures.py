@@ -81,8 +81,8 @@ def lxd_fails(reason: str, *path: str, **body: object) -> None:
     CannedLxd(reason).send("post", *path, body=body)
 
 
-def lxd_does_not_start(log: str) -> None:
-    api = CannedLxd(FORKSTART, log)
+def lxd_does_not_start(log: str, *, reason: str = FORKSTART) -> None:
+    api = CannedLxd(reason, log)
     try:
         api.send("put", "instances", "c000", "state", body={"action": "start"})
     except EngineError as error:
@@ -290,6 +290,12 @@ def test_what_a_node_wrote_is_short_and_printable() -> None:
         assert "\x1b" not in caught.value.evidence
         assert len(caught.value.evidence) < 3000
         assert r"\x1b]0;owned" in caught.value.evidence
+
+
+def test_the_log_of_an_earlier_start_is_not_told() -> None:
+    with pytest.raises(EngineError) as caught:
+        lxd_does_not_start(NO_INIT, reason='Failed to start device "eth0"')
+    assert caught.value.evidence == 'Failed to start device "eth0"'
 
 
 def test_errors_of_lxc_are_told_without_what_follows_from_them() -> None:

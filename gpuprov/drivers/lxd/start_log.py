@@ -20,6 +20,7 @@ _LOG_BYTES = 65_536
 _READ_S = 5.0
 _CONSOLE_S = 20.0
 _NOT_RUNNING = "Instance is not running"
+_BY_LXC = "forkstart"
 _ERRORS_MOST = 6
 # `lxc c000 20260101120000.123 ERROR    start - ../src/lxc/start.c:start:2197 - No such file ... - Failed to exec ...`
 _ERROR = re.compile(r"^lxc \S+ \S+ ERROR\s+\S+ - \S+ - (.+)$", re.MULTILINE)
@@ -31,8 +32,11 @@ _CONSEQUENCE = re.compile(
 
 
 def explain_start(api: LxdApi, name: str, error: EngineError) -> EngineError:
-    """The error of a start, with the errors in the instance's lxc.log, which LXD itself does not pass on."""
-    said = parse_errors(_read_log(api, name))
+    """The error of a start, with the errors in the instance's lxc.log, which LXD itself does not pass on.
+
+    Where LXD failed before it called LXC, it has said why, and the log may be that of an earlier start.
+    """
+    said = parse_errors(_read_log(api, name)) if _BY_LXC in error.evidence else []
     if not said:
         return error
     return type(error)(
