@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.host import look as host_look
+from gpuprov.verify.chain import judge_host
+from gpuprov.verify.models import Expectation
 from tests.fakes.chain import judge_node
+from tests.unit.gpu.conftest import RecordedHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.verify.models import Check, Expectation, Observation
+    from gpuprov.verify.models import Check, Observation
 
     Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
 
@@ -177,3 +181,18 @@ def test_a_question_that_shows_that_the_gpu_is_gone(library: Path, build_case: B
     assert problems(checks) == {"nvml-responds": "fail"}
     assert "GPU 1: persistence" in checks["nvml-responds"].evidence
     assert checks["nvml-persistence"].cause == "nvml-responds"
+
+
+@pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetRemappedRows"])
+def test_a_driver_that_hangs_is_unknown_on_the_host_and_the_rest_is_judged(
+    library: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.setattr(host_look, "NVML_TIMEOUT_S", 0.5)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    monkeypatch.setenv("STUB_HANG", function)
+    seen = host_look.look_at_host(None, root=RecordedHost("one-gpu").root, links=lambda: ())
+    report = judge_host(Expectation(node="host", status="running", access="raw"), seen)
+    checks = {check.id: check for check in report.checks}
+    assert checks["host-nvml"].status == "unknown"
+    assert "did not respond within 0.5 s" in checks["host-nvml"].evidence
+    assert checks["host-module"].status == checks["host-libraries"].status == "pass"
