@@ -56,6 +56,7 @@ QUIET: dict[str, Any] = {
     "switches": [],
     "lost": [],
     "loaded_s": 5.0,
+    "returned": [],
     "source": "the journal",
     "problem": "",
     "xids": [],
@@ -122,6 +123,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-xid", "fail", "): 79,", {"log": xid(79)}),
     ("host-xid", "fail", "reset the GPU: NVRM: Xid (PCI:0000:52:00): 48,", {"log": xid(48)}),
     ("host-xid", "fail", "inspect the GPU", {"log": xid(54)}),
+    ("host-xid", "fail", "two boots before", {"log": {**xid(79), "returned": [[79, "0000:52:00"]]}}),
     ("host-bus", "fail", OFF, {"log": {**QUIET, "lost": [OFF]}}),
     ("host-switch", "fail", SWITCH, {"log": {**QUIET, "switches": [SWITCH]}}),
     (
@@ -217,6 +219,15 @@ def test_the_fix_follows_what_the_error_asks_for() -> None:
     assert fixes[95].startswith("sudo nvidia-smi --gpu-reset -i 0000:52:00")
     assert fixes[79].startswith("sudo reboot")
     assert fixes[54].startswith("gpuprov explain xid-54")
+
+
+def test_an_error_that_reboots_did_not_cure_asks_for_a_person() -> None:
+    log = {**xid(79), "returned": [(79, "0000:52:00")]}
+    check = found(judge_host(REAL, see_real_host(log=log)))["host-xid"]
+    assert check.evidence.startswith("inspect the GPU: ")
+    assert check.fix.startswith("gpuprov explain xid-79")
+    other = {**xid(79), "returned": [(79, "0000:51:00"), (95, "0000:52:00")]}
+    assert found(judge_host(REAL, see_real_host(log=other)))["host-xid"].fix.startswith("sudo reboot")
 
 
 def test_a_simulated_host_never_reads_like_real_hardware() -> None:
