@@ -180,10 +180,10 @@ FAILURES = {
         words={"lxd": ("Address already in use",), "docker": ("Pool overlaps",)},
     ),
     "a bridge's name that is too long": Failure(
-        provoke=create_a_network_with_a_long_name, words={"lxd": ("too long",), "docker": ("too long",)}
+        provoke=create_a_network_with_a_long_name, words={"lxd": ("too long",)}
     ),
     "a root file system that is none": Failure(
-        provoke=import_garbage, words={"lxd": ("Unsupported compression",), "docker": ("gpt-garbage",)}
+        provoke=import_garbage, words={"lxd": ("Unsupported compression",), "docker": ("tar header",)}
     ),
     "a full pool": Failure(
         provoke=create_in_a_full_pool, words={"lxd": ("No space left on device", f"lxc storage info {FULL}")}
