@@ -11,7 +11,7 @@ from gpuprov import __version__
 from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
 from gpuprov.cluster.built_images import BUILDER
-from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
+from gpuprov.core.errors import EngineError, HostNotReady, NotOurs, TimedOut
 from gpuprov.core.fingerprint import short
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import AGAIN, Rollback
@@ -184,7 +184,11 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
         timeout_s=BOOT_TIMEOUT_S,
         fix="use a base that boots, such as bookworm; check the host's space and load: gpuprov doctor",
     )
-    wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted)
+    try:
+        wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted)
+    except TimedOut as error:
+        evidence = f"{error.evidence}\n{services.describe_boot(driver, BUILDER)}".rstrip()
+        raise TimedOut(error.what, evidence=evidence, fix=error.fix) from error
 
 
 def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:

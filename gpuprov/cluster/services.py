@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.excerpt import last_words
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -27,6 +30,7 @@ class _Verbs:
         log: Prints the end of a service's log; empty where that is the node's console.
         status: For the user to type.
         new_identity: A shell script that gives a running copy a machine id and an ssh host key of its own.
+        pending: Prints what the boot waits for; empty where nothing can.
         settle: A shell line for after that, once services that are not to run have been stopped.
     """
 
@@ -35,6 +39,7 @@ class _Verbs:
     log: tuple[str, ...]
     status: tuple[str, ...]
     new_identity: str
+    pending: tuple[str, ...] = ()
     settle: str = ""
 
 
@@ -49,6 +54,7 @@ _VERBS: dict[Init, _Verbs] = {
 systemd-machine-id-setup
 systemctl restart gpuprov-host-key.service
 """,
+        pending=("systemctl", "list-jobs", "--no-legend", "--no-pager"),
         settle="systemctl reset-failed",
     ),
     "runit": _Verbs(
@@ -74,6 +80,18 @@ def init_of(driver: Driver) -> Init:
 def boot_state(driver: Driver, name: str) -> str:
     """How far a running node's boot is."""
     return driver.run(name, _VERBS[init_of(driver)].state, timeout_s=COMMAND_BUDGET_S).stdout.strip()
+
+
+def describe_boot(driver: Driver, name: str) -> str:
+    """What a boot that does not end still waits for; empty where that cannot be told."""
+    pending = _VERBS[init_of(driver)].pending
+    if not pending:
+        return ""
+    try:
+        said = driver.run(name, pending, timeout_s=COMMAND_BUDGET_S).stdout
+    except GpuprovError as error:
+        return error.evidence
+    return last_words(said)
 
 
 def is_booted(state: str) -> bool:

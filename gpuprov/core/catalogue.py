@@ -33,6 +33,7 @@ FIELDS = {
     "minors": "-c 0",
     "path": "/etc/cdi/nvidia.yaml",
     "pci": "PCI-ADDRESS",
+    "unit": "nvidia-persistenced",
     "links": "sudo ln -s /dev/nvidia0 /dev/char/195:0",
 }
 

@@ -26,6 +26,21 @@ def shorten(text: str, limit: int = LINE) -> str:
     return "\n".join(_cut(line, limit) for line in lines)
 
 
+def few_lines(text: str, most: int = 12) -> str:
+    """The first and the last lines of what a tool said: what it did comes first, and why it ended last."""
+    lines = text.strip().splitlines()
+    if len(lines) <= most:
+        return text.strip()
+    half = most // 2
+    return "\n".join([*lines[:half], f"[... {len(lines) - 2 * half} lines ...]", *lines[-half:]])
+
+
+def last_words(text: str, most: int = 5) -> str:
+    """The last lines of a log in which a node may have written anything: few, short and printable."""
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    return "\n".join(excerpt(line) for line in lines[-most:])
+
+
 def _cut(text: str, limit: int) -> str:
     """Beginning and end, which says what is wrong with what was quoted before."""
     if len(text) <= limit:

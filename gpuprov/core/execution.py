@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 EVIDENCE_LINES = 15
 GRACE_S = 5.0
+KILLED_S = 2.0  # for a killed command to be gone
 
 
 class CommandMissing(HostNotReady):
@@ -53,7 +55,8 @@ def run(
 
     Args:
         argv: Program and arguments; no shell is involved.
-        timeout_s: After this many seconds the command and its children are ended, and GRACE_S later killed.
+        timeout_s: After this many seconds the command and its children are ended, and GRACE_S later killed; one that
+            hangs in the kernel, which nothing ends, is left behind.
         environment: Variables to add to this process's own.
         cwd: Folder to run in.
         stdin: Text for its standard input.
@@ -84,8 +87,7 @@ def run(
             evidence=f"{shlex.join(argv)}: {error}",
             fix="gpuprov doctor  # names the missing package",
         ) from error
-    with process:
-        stdout, stderr = _communicate(process, argv, stdin, timeout_s)
+    stdout, stderr = _communicate(process, argv, stdin, timeout_s)
     completed = Completed(
         argv=tuple(argv),
         exit_code=process.returncode,
@@ -136,10 +138,25 @@ def _end_group(process: subprocess.Popen[str]) -> tuple[str, str]:
         return process.communicate(timeout=GRACE_S)
     except subprocess.TimeoutExpired:
         _signal_group(process, signal.SIGKILL)
-        return process.communicate()
+        return _collect(process)
     except BaseException:
         _signal_group(process, signal.SIGKILL)
+        _collect(process)
         raise
+
+
+def _collect(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What a killed command said; one that is stuck in a driver ends when the driver does, and is not waited for."""
+    try:
+        return process.communicate(timeout=KILLED_S)
+    except subprocess.TimeoutExpired:
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        if process.poll() is not None:  # only something that it started, and that left its group, holds the streams
+            return "", ""
+        threading.Thread(target=process.wait, daemon=True).start()
+        return "", f"process {process.pid} cannot be killed: it waits in the kernel"
 
 
 def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 _VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 _DEVICE = re.compile(r"^\s*(\d+) (\S+)$", re.MULTILINE)
 _EXCLUDED = re.compile(r"^GPU Excluded:\s+Yes", re.MULTILINE)
+_DEVICES = "sys/bus/pci/devices"
 _NVIDIA_VENDOR = "0x10de"
 _DISPLAY_CLASSES = ("0x0300", "0x0302")
+_BRIDGE_CLASSES = ("0x0680",)
+_SWITCH_DRIVER = "nvidia-nvswitch"
 
 
 def read_driver_files(root: Path) -> DriverFiles | None:
@@ -44,19 +47,28 @@ def read_driver_files(root: Path) -> DriverFiles | None:
 
 def find_nvidia_cards(root: Path) -> tuple[str, ...]:
     """PCI addresses of NVIDIA GPUs, with or without a driver."""
-    cards = [
-        device.name
-        for device in sorted((root / "sys/bus/pci/devices").glob("*"))
-        if _text(device / "vendor").strip() == _NVIDIA_VENDOR and _text(device / "class").startswith(_DISPLAY_CLASSES)
-    ]
-    return tuple(cards)
+    return _find_devices(root, _DISPLAY_CLASSES)
+
+
+def _find_devices(root: Path, classes: tuple[str, ...]) -> tuple[str, ...]:
+    devices = sorted((root / _DEVICES).glob("*"))
+    ours = (device for device in devices if _text(device / "vendor").strip() == _NVIDIA_VENDOR)
+    return tuple(device.name for device in ours if _text(device / "class").startswith(classes))
 
 
 def find_card_drivers(root: Path) -> dict[str, str | None]:
     """PCI address of each NVIDIA GPU to the name of the kernel driver that has taken it; None where none has."""
-    folder = root / "sys/bus/pci/devices"
-    links = {card: folder / card / "driver" for card in find_nvidia_cards(root)}
-    return {card: link.readlink().name if link.is_symlink() else None for card, link in links.items()}
+    return {card: _driver(root, card) for card in find_nvidia_cards(root)}
+
+
+def find_switches(root: Path) -> list[str]:
+    """PCI addresses of the NVSwitches that the driver has; those of NVLink 5 and later are not on the bus."""
+    return [address for address in _find_devices(root, _BRIDGE_CLASSES) if _driver(root, address) == _SWITCH_DRIVER]
+
+
+def _driver(root: Path, address: str) -> str | None:
+    link = root / _DEVICES / address / "driver"
+    return link.readlink().name if link.is_symlink() else None
 
 
 def parse_version(text: str) -> str:

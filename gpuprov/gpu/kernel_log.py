@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import run
-from gpuprov.gpu.xids import Xid
+from gpuprov.gpu.xids import Xid, standing_xids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,9 +24,8 @@ _SWITCH = re.compile(r"nvidia-nvswitch\d+: SXid \([^)]*\): \d+, Fatal.*")
 _KMSG_TIME = re.compile(r"^\d+,\d+,(\d+),")  # microseconds
 _JOURNAL_TIME = re.compile(r"^\[ *(\d+\.\d+)\]")
 _WANTED: Final = "NVRM: (Xid|loading NVIDIA|.*fallen off the bus|.*RmInitAdapter failed)|nvidia-nvswitch.*SXid"
-_JOURNAL: Final = (
-    "journalctl", "--dmesg", "--boot", "--no-pager", "--output=short-monotonic", f"--grep={_WANTED}"
-)  # fmt: skip
+_JOURNAL: Final = ("journalctl", "--dmesg", "--no-pager", "--output=short-monotonic", f"--grep={_WANTED}")
+_EARLIER_BOOTS: Final = (-1, -2)
 _JOURNAL_TIMEOUT_S: Final = 10.0
 _NOTHING_FOUND: Final = 1
 _MOST_RECORDS: Final = 1_000_000
@@ -43,6 +42,8 @@ class KernelLog:
         switches: Lines of NVSwitches that reported a fatal error (SXid).
         lost: Lines that say that a GPU has left the bus, or could not be started.
         loaded_s: When the driver was loaded last, in seconds since boot; None where the log does not say.
+        returned: Number and GPU of those that ask for a reset or a reboot, and were reported in each of the two boots
+            before this one as well.
         source: What was read.
         problem: Why nothing could be read; empty where something could.
     """
@@ -51,6 +52,7 @@ class KernelLog:
     switches: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     loaded_s: float | None = None
+    returned: tuple[tuple[int, str], ...] = ()
     source: str = ""
     problem: str = ""
 
@@ -94,9 +96,10 @@ def read_kernel_log(root: Path, *, execute: Callable[..., Completed] = run) -> K
         root: Where /dev is looked up; the journal is asked on the machine itself only.
         execute: Runs journalctl.
     """
-    journal, problem = _ask_journal(execute) if str(root) == "/" else (None, "")
+    journal, problem = _ask_journal(execute, 0) if str(root) == "/" else (None, "")
     if journal:
-        return parse_log(journal, source="the journal")
+        log = parse_log(journal, source="the journal")
+        return replace(log, returned=_find_returned(log, execute))
     try:
         return parse_log(_read_records(root / "dev/kmsg"), source="/dev/kmsg")
     except OSError as error:
@@ -105,10 +108,21 @@ def read_kernel_log(root: Path, *, execute: Callable[..., Completed] = run) -> K
         return KernelLog(problem=f"/dev/kmsg: {error.strerror}{problem}")
 
 
-def _ask_journal(execute: Callable[..., Completed]) -> tuple[str | None, str]:
-    """The journal's lines, or None and why there are none to be had."""
+def _find_returned(log: KernelLog, execute: Callable[..., Completed]) -> tuple[tuple[int, str], ...]:
+    """The Xids that reboots did not cure; earlier boots are looked at only where an Xid asks for one now."""
+    standing = standing_xids(log.xids, loaded_s=log.loaded_s)
+    found = {(one.xid.number, one.xid.pci) for one in standing if one.action in ("reset-gpu", "restart-host")}
+    for boot in _EARLIER_BOOTS:
+        if found:
+            before = parse_log(_ask_journal(execute, boot)[0] or "")
+            found &= {(xid.number, xid.pci) for xid in before.xids}
+    return tuple(sorted(found))
+
+
+def _ask_journal(execute: Callable[..., Completed], boot: int) -> tuple[str | None, str]:
+    """The journal's lines of this boot (0) or one before (-1), or None and why there are none to be had."""
     try:
-        answer = execute(_JOURNAL, timeout_s=_JOURNAL_TIMEOUT_S, check=False)
+        answer = execute([*_JOURNAL, f"--boot={boot}"], timeout_s=_JOURNAL_TIMEOUT_S, check=False)
     except GpuprovError as error:
         return None, f"; journal: {error.evidence or error.what}"
     # With nothing found it exits with 1; without a journal, or the right to look at it, it says so on stderr.

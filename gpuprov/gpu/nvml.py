@@ -1,37 +1,31 @@
-"""Ask NVML; the only module that imports pynvml."""
+"""What NVML says of this host's GPUs, asked within a limit."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from gpuprov.core.errors import GpuprovError, TimedOut
+from gpuprov.core.execution import run
 from gpuprov.gpu.models import Gpu, MigInstance
+from gpuprov.gpu.nvml_reader import LIBRARY_NOT_FOUND, NvmlFailed, ask_nvml
 from gpuprov.gpu.pci import normalise_pci
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
-LIBRARY_NOT_FOUND = 12
-_NOT_SUPPORTED = 3
-_NOT_FOUND = 6
-_FUNCTION_NOT_FOUND = 13
-_INVALID_ARGUMENT = 2
+__all__ = ["LIBRARY_NOT_FOUND", "NvmlFailed", "NvmlReading", "read_nvml", "read_nvml_in_time"]
 
-_T = TypeVar("_T")
-
-
-class NvmlFailed(Exception):  # not a GpuprovError: `inventory` knows what it means for the host and says so
-    """A call of NVML failed.
-
-    Attributes:
-        code: NVML's return code; LIBRARY_NOT_FOUND also where pynvml itself is absent.
-        call: What was asked.
-    """
-
-    def __init__(self, *, code: int, call: str, text: str) -> None:
-        super().__init__(f"{call}: {text} (NVML code {code})")
-        self.code = code
-        self.call = call
+TIMEOUT: Final = 10  # NVML's own code for it
+UNKNOWN: Final = 999
+# For eight GPUs that the driver has to start first, as it does for every program without persistence mode.
+ANSWER_S: Final = 30.0
+_START: Final = "import sys; sys.path[:0] = sys.argv[1:]; from gpuprov.gpu.nvml_reader import main; main()"
+_LINES: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,120 +37,56 @@ class NvmlReading:
     gpus: tuple[Gpu, ...]
 
 
-def read_nvml(library: object | None = None) -> NvmlReading:
-    """Ask NVML for every GPU.
-
-    Args:
-        library: Stands in for libnvidia-ml.so.1, such as a SimulatedNvml; None loads the real one.
+def read_nvml(library: object) -> NvmlReading:
+    """Ask something that stands in for libnvidia-ml.so.1 for every GPU, such as a SimulatedNvml; it does not hang.
 
     Raises:
         NvmlFailed: A call failed that works on every healthy GPU.
     """
+    return parse_reading(ask_nvml(library))
+
+
+def read_nvml_in_time(*, timeout_s: float = ANSWER_S) -> NvmlReading:
+    """Ask NVML for every GPU in a child, for so long at most: where the driver hangs, the call cannot even be killed.
+
+    Raises:
+        NvmlFailed: A call failed that works on every healthy GPU, none was answered in time, or the library crashed.
+    """
+    found = importlib.util.find_spec("pynvml")
+    if found is None or found.origin is None:
+        raise NvmlFailed(code=LIBRARY_NOT_FOUND, call="import pynvml", text="No module named 'pynvml'")
+    # gpuprov and pynvml alone: without looking for other packages Python starts in a fraction of the time
+    places = [str(Path(__file__).parents[2]), str(Path(found.origin).parent)]
     try:
-        import pynvml
-    except ImportError as exc:
-        raise NvmlFailed(code=LIBRARY_NOT_FOUND, call="import pynvml", text=str(exc)) from exc
-    if library is not None:
-        _use(pynvml, library)
+        answer = run([sys.executable, "-I", "-S", "-c", _START, *places], timeout_s=timeout_s, check=False)
+    except TimedOut as error:
+        raise NvmlFailed(code=TIMEOUT, call="NVML", text=f"no response within {timeout_s:g} s") from error
+    except GpuprovError as error:
+        raise NvmlFailed(code=UNKNOWN, call="NVML", text=error.evidence) from error
     try:
-        return _Reader(pynvml).read()
-    finally:
-        if library is not None:
-            _use(pynvml, None)
+        said = json.loads(answer.stdout)
+        if "failed" not in said:
+            return parse_reading(said)
+        failure = NvmlFailed(**said["failed"])
+    except (ValueError, KeyError, TypeError) as error:
+        lines = "; ".join(answer.stderr.strip().splitlines()[-_LINES:]) or "no output"
+        text = f"the query ended with status {answer.exit_code}: {lines}"
+        raise NvmlFailed(code=UNKNOWN, call="NVML", text=text) from error
+    raise failure
 
 
-def _use(pynvml: Any, library: object | None) -> None:  # noqa: ANN401 - pynvml has no types
-    pynvml.nvmlLib = library
-    # pynvml keeps every function it has looked up, of whichever library was there then
-    pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001
+def parse_reading(said: Mapping[str, Any]) -> NvmlReading:
+    """The answers of nvml_reader."""
+    return NvmlReading(**{**said, "gpus": tuple(map(_gpu, said["gpus"]))})
 
 
-class _Reader:
-    """One conversation with NVML: each failed call is translated here and nowhere else."""
-
-    def __init__(self, pynvml: Any) -> None:  # noqa: ANN401 - pynvml has no types
-        self._nvml = pynvml
-
-    def read(self) -> NvmlReading:
-        self._ask("nvmlInit", self._nvml.nvmlInit)
-        try:
-            count = self._ask("nvmlDeviceGetCount", self._nvml.nvmlDeviceGetCount)
-            return NvmlReading(
-                driver_version=self._ask("nvmlSystemGetDriverVersion", self._nvml.nvmlSystemGetDriverVersion),
-                cuda_driver_version=self._ask(
-                    "nvmlSystemGetCudaDriverVersion", self._nvml.nvmlSystemGetCudaDriverVersion
-                ),
-                gpus=tuple(self._gpu(index) for index in range(count)),
-            )
-        finally:
-            self._ask("nvmlShutdown", self._nvml.nvmlShutdown)
-
-    def _gpu(self, index: int) -> Gpu:
-        nvml = self._nvml
-        who = f"of GPU {index}"
-        handle = self._ask(f"the handle {who}", lambda: nvml.nvmlDeviceGetHandleByIndex(index))
-        memory = self._ask_optional(f"the memory {who}", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
-        mig_mode = self._ask_optional(f"the MIG mode {who}", lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
-        return Gpu(
-            index=index,
-            uuid=self._ask(f"the UUID {who}", lambda: nvml.nvmlDeviceGetUUID(handle)),
-            minor=self._ask(f"the minor number {who}", lambda: nvml.nvmlDeviceGetMinorNumber(handle)),
-            pci=normalise_pci(
-                _text(self._ask(f"the PCI address {who}", lambda: nvml.nvmlDeviceGetPciInfo(handle).busId))
-            ),
-            model=self._ask(f"the name {who}", lambda: nvml.nvmlDeviceGetName(handle)),
-            memory_bytes=memory,
-            compute_capability=self._ask_optional(
-                f"the compute capability {who}", lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle)
-            ),
-            mig_enabled=bool(mig_mode),
-            mig=self._mig_instances(handle, who) if mig_mode else (),
-        )
-
-    def _mig_instances(self, gpu: object, who: str) -> tuple[MigInstance, ...]:
-        nvml = self._nvml
-        count = self._ask(f"the number of MIG devices {who}", lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(gpu))
-        found = []
-        for index in range(count):
-            part = f"MIG device {index} {who}"
-            try:
-                handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
-            except nvml.NVMLError as exc:
-                if exc.value in (_NOT_FOUND, _INVALID_ARGUMENT):  # a place with no instance in it
-                    continue
-                raise NvmlFailed(code=exc.value, call=f"the handle of {part}", text=str(exc)) from exc
-            found.append(self._mig_instance(handle, index, part))
-        return tuple(found)
-
-    def _mig_instance(self, handle: object, index: int, part: str) -> MigInstance:
-        nvml = self._nvml
-        return MigInstance(
-            index=index,
-            uuid=self._ask(f"the UUID of {part}", lambda: nvml.nvmlDeviceGetUUID(handle)),
-            gpu_instance=self._ask(f"the GPU instance of {part}", lambda: nvml.nvmlDeviceGetGpuInstanceId(handle)),
-            compute_instance=self._ask(
-                f"the compute instance of {part}", lambda: nvml.nvmlDeviceGetComputeInstanceId(handle)
-            ),
-            memory_bytes=self._ask_optional(
-                f"the memory of {part}", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total
-            ),
-        )
-
-    def _ask(self, call: str, function: Callable[[], _T]) -> _T:
-        try:
-            return function()
-        except self._nvml.NVMLError as exc:
-            raise NvmlFailed(code=exc.value, call=call, text=str(exc)) from exc
-
-    def _ask_optional(self, call: str, function: Callable[[], _T]) -> _T | None:
-        """None where this GPU or this library does not know the question."""
-        try:
-            return self._ask(call, function)
-        except NvmlFailed as exc:
-            if exc.code in (_NOT_SUPPORTED, _FUNCTION_NOT_FOUND):
-                return None
-            raise
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode() if isinstance(value, bytes) else value
+def _gpu(told: Mapping[str, Any]) -> Gpu:
+    capability = told["compute_capability"]
+    return Gpu(
+        **{
+            **told,
+            "pci": normalise_pci(told["pci"]),
+            "compute_capability": tuple(capability) if capability else None,
+            "mig": tuple(MigInstance(**part) for part in told["mig"]),
+        }
+    )

@@ -41,11 +41,16 @@ class Xid:
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """An Xid that nothing has cured since, how often it was reported on that GPU, and what it asks for."""
+    """An Xid that nothing has cured since, how often it was reported on that GPU, and what it asks for.
+
+    Attributes:
+        returned: Whether reboots have not cured it, so that one more will not either.
+    """
 
     xid: Xid
     count: int
     action: Action
+    returned: bool = False
 
 
 def action_of(number: int, text: str | None = None) -> Action:
@@ -76,7 +81,11 @@ def load_actions() -> Mapping[str, Any]:
 
 
 def standing_xids(
-    xids: Sequence[Xid], *, loaded_s: float | None, recovered: Collection[str] = ()
+    xids: Sequence[Xid],
+    *,
+    loaded_s: float | None,
+    recovered: Collection[str] = (),
+    returned: Collection[tuple[int, str]] = (),
 ) -> tuple[Standing, ...]:
     """The Xids that still ask for something, each kind once for each GPU, in the order of the last report.
 
@@ -88,6 +97,7 @@ def standing_xids(
         xids: In the order of the log.
         loaded_s: When the driver was loaded last, in seconds since boot; None where the log does not say.
         recovered: GPUs of which NVML says that, as Xids name them.
+        returned: Number and GPU of those that were reported in the boots before as well.
     """
     left: list[Xid] = []
     for xid in xids:
@@ -106,10 +116,14 @@ def standing_xids(
         before = found.pop(key, None)
         found[key] = Standing(xid=xid, count=before.count + 1 if before else 1, action=action)
     worn = _worn_gpus(xids)
-    return tuple(
-        replace(one, action="inspect") if one.action == "reset-gpu" and one.xid.pci in worn else one
-        for one in found.values()
-    )
+    return tuple(_escalate(one, worn, returned) for one in found.values())
+
+
+def _escalate(one: Standing, worn: Collection[str], returned: Collection[tuple[int, str]]) -> Standing:
+    """A person is asked for where a reset or a reboot has been tried often enough."""
+    if one.action in ("reset-gpu", "restart-host") and (one.xid.number, one.xid.pci) in returned:
+        return replace(one, action="inspect", returned=True)
+    return replace(one, action="inspect") if one.action == "reset-gpu" and one.xid.pci in worn else one
 
 
 def _worn_gpus(xids: Sequence[Xid]) -> frozenset[str]:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.core.errors import GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.execution import run
 from gpuprov.gpu.device_nodes import plan_device_nodes
-from gpuprov.gpu.driver_files import find_card_drivers, find_excluded, read_driver_files
+from gpuprov.gpu.driver_files import find_card_drivers, find_excluded, find_switches, read_driver_files
 from gpuprov.gpu.host_device_nodes import find_wrong_nodes, stat_nodes
 from gpuprov.gpu.kernel_log import read_kernel_log
 from gpuprov.gpu.libraries import plan_library_mounts
 from gpuprov.gpu.models import Gpu
 from gpuprov.host.links import find_links
+from gpuprov.host.nvidia_services import look_at_services
+from gpuprov.host.stuck import find_stuck
 from gpuprov.verify.models import Observation
 from gpuprov.verify.request import host_probe_argv
 
@@ -43,13 +45,13 @@ def look_at_host(
     execute: Callable[..., Completed] = run,
     links: Callable[[], tuple[Link, ...] | None] = find_links,
 ) -> Observation:
-    """Look at the host's driver, devices, libraries, NVML, kernel log and addresses.
+    """Look at the host's driver, devices, libraries, NVML, services, kernel log and addresses.
 
     Args:
         simulation: What the simulated NVML answers; None where nodes hold no simulated GPU. It is not asked where a
             driver is loaded.
         root: Where /proc, /sys, /dev and /usr are looked up.
-        execute: Runs the probe that asks NVML, in a process of its own: NVML of a sick GPU may hang.
+        execute: Runs systemctl, and the probe that asks NVML, in a process of its own: NVML of a sick GPU may hang.
         links: Tells the networks of the host.
     """
     started = time.monotonic()
@@ -68,12 +70,15 @@ def look_at_host(
             "pci": {gpu.uuid: gpu.pci for gpu in driver.gpus} if driver else {},
             "cards": find_card_drivers(root),
             "excluded": find_excluded(root),
+            "switches": find_switches(root),
             "problem": problem,
             "fix": fix,
         },
         "libraries": _look_at_libraries(driver) if driver else _NOTHING,
         **_look_at_devices(driver, root),
         "nvml": _ask_nvml(None if driver else simulation, execute) if asked else None,
+        "stuck": asdict(find_stuck(root)) if driver else None,
+        "services": look_at_services(root, execute=execute) if driver else None,
         "log": asdict(read_kernel_log(root)),
         "addresses": _addresses(links()),
     }

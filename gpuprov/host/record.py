@@ -15,7 +15,7 @@ from gpuprov import __version__
 from gpuprov.gpu.document import gpu_document
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
-from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml
+from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml_in_time
 from gpuprov.host.facts import parse_cgroup
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _BUILDER = re.compile(r"\([^()\s]*@[^()\s]*\)")  # who built the module, and on 
 _KINDS = {stat.S_IFCHR: "char", stat.S_IFBLK: "block", stat.S_IFREG: "file", stat.S_IFDIR: "folder"}
 
 
-def take_record(root: Path, *, read: Callable[[], NvmlReading] = read_nvml) -> dict[str, Any]:
+def take_record(root: Path, *, read: Callable[[], NvmlReading] = read_nvml_in_time) -> dict[str, Any]:
     """Look at a host; changes nothing, and what cannot be read is left out.
 
     Args:
@@ -91,8 +91,7 @@ def _ask(read: Callable[[], NvmlReading]) -> dict[str, Any] | None:
     except NvmlFailed as failure:
         if failure.code == LIBRARY_NOT_FOUND:
             return None
-        text = str(failure).removeprefix(f"{failure.call}: ").removesuffix(f" (NVML code {failure.code})")
-        return {"error": {"code": failure.code, "call": failure.call, "text": text}}
+        return {"error": {"code": failure.code, "call": failure.call, "text": failure.text}}
     return {
         "driver_version": reading.driver_version,
         "cuda_driver_version": reading.cuda_driver_version,

@@ -127,9 +127,18 @@ def _kind(event: str, data: Mapping[str, Any]) -> Kind | None:
 
 def _message(result: Mapping[str, Any]) -> str:
     parts = [_tail(str(result.get(key) or "")) for key in _TELLING]
+    parts[1:1] = [_tail(_answer(result))]
     items = (item for item in result.get("results") or () if isinstance(item, Mapping))
     parts += [_message(item) for item in items if item.get("failed")]
     return "\n".join(dict.fromkeys(part for part in parts if part))
+
+
+def _answer(result: Mapping[str, Any]) -> str:
+    """What an engine or a server answered where a request to it failed: LXD's and Docker's JSON, else any body."""
+    said = result.get("json")
+    if isinstance(said, Mapping):
+        return str(next((said[key] for key in ("error", "message", "err") if said.get(key)), ""))
+    return str(result.get("content") or "") if "status" in result else ""
 
 
 def _tail(text: str) -> str:

@@ -90,10 +90,10 @@ def nvlink_states(pynvml: Any, gpu: Any) -> list[int]:  # noqa: ANN401 - as abov
 
 
 def fabric_info(pynvml: Any, gpu: Any) -> Facts:  # noqa: ANN401 - as above
-    """How far the GPU has come in joining an NVSwitch fabric, and with which result."""
+    """How far the GPU has come in joining an NVSwitch fabric, with which result, and the bits of its health there."""
     info = pynvml.c_nvmlGpuFabricInfo_v2_t()
     pynvml.nvmlDeviceGetGpuFabricInfoV(gpu, ctypes.byref(info))
-    return {"state": int(info.state), "status": int(info.status)}
+    return {"state": int(info.state), "status": int(info.status), "health": int(info.healthMask)}
 
 
 def list_processes(pynvml: Any, gpu: Any) -> list[Facts]:  # noqa: ANN401 - as above

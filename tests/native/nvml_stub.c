@@ -2,6 +2,7 @@
  *
  * It has two GPUs of model "NVIDIA Stub GPU"; index 0 is minor 1 and the other way round. The environment sets faults:
  *   STUB_INIT       code that nvmlInitWithFlags returns
+ *   STUB_HANG       name of a function that never returns; abort: nvmlInitWithFlags ends the process
  *   STUB_COUNT      number of GPUs
  *   STUB_UUID       UUID of GPU 0
  *   STUB_FAIL       name of a function that fails ...
@@ -11,6 +12,8 @@
  *   STUB_ECC, STUB_ECC_CORRECTED      errors that GPU 0 counts
  *   STUB_REMAP_PENDING, STUB_REMAP_FAILURE, STUB_RECOVERY    what GPU 0 says of its rows, and wants done
  *   STUB_REASONS    bits that hold the clocks of GPU 0 down
+ *   STUB_NVLINKS, STUB_NVLINKS_DOWN   how many links each GPU has, and how many of them are down at GPU 0
+ *   STUB_FABRIC, STUB_FABRIC_HEALTH   state of each GPU in an NVSwitch fabric, and the health mask of GPU 0 there
  *   STUB_WIDTH, STUB_TEMPERATURE, STUB_COMPUTE_MODE, STUB_INFOROM, STUB_XID   the same, of GPU 0
  * Compiled with -DWITHOUT_CUDA_VERSION it lacks nvmlSystemGetCudaDriverVersion, with -DBEFORE_R535
  * nvmlDeviceGetCurrentClocksEventReasons, as libraries of another age would.
@@ -18,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SUCCESS 0
 #define UNINITIALIZED 1
@@ -46,6 +50,8 @@ static int number(const char *name, int otherwise) {
 
 /* The code a call returns before it does anything, or SUCCESS. */
 static int fault(const char *function) {
+    const char *hanging = getenv("STUB_HANG");
+    while (hanging && strcmp(hanging, function) == 0) pause();
     const char *failing = getenv("STUB_FAIL");
     if (failing && strcmp(failing, function) == 0) return number("STUB_FAIL_CODE", NOT_SUPPORTED);
     return users > 0 ? SUCCESS : UNINITIALIZED;
@@ -59,6 +65,9 @@ static int put(char *buffer, unsigned int size, const char *text) {
 
 int nvmlInitWithFlags(unsigned int flags) {
     (void)flags;
+    const char *hanging = getenv("STUB_HANG");
+    if (hanging && strcmp(hanging, "abort") == 0) abort();
+    while (hanging && strcmp(hanging, __func__) == 0) pause();
     int code = number("STUB_INIT", SUCCESS);
     if (code == SUCCESS) users++;
     return code;
@@ -247,6 +256,28 @@ int nvmlEventSetWait_v2(int *set, event_t *event, unsigned int milliseconds) {
     event->gpu = &gpus[0];
     event->type = 8;
     event->data = (unsigned long long)number("STUB_XID", 0);
+    return SUCCESS;
+}
+
+int nvmlDeviceGetNvLinkState(gpu_t *gpu, unsigned int link, unsigned int *up) {
+    CHECK_AT(gpu);
+    if (link >= (unsigned int)number("STUB_NVLINKS", 0)) return number("STUB_NVLINKS", 0) ? INVALID_ARGUMENT : NOT_SUPPORTED;
+    *up = link >= (unsigned int)at_first(gpu, "STUB_NVLINKS_DOWN", 0);
+    return SUCCESS;
+}
+
+typedef struct {
+    unsigned int version;
+    unsigned char cluster[16];
+    unsigned int status, clique, state, health;
+} fabric_t;
+
+int nvmlDeviceGetGpuFabricInfoV(gpu_t *gpu, fabric_t *fabric) {
+    CHECK_AT(gpu);
+    if ((fabric->version >> 24) != 2) return INVALID_ARGUMENT;
+    fabric->status = SUCCESS;
+    fabric->state = (unsigned int)number("STUB_FABRIC", 0);
+    fabric->health = (unsigned int)at_first(gpu, "STUB_FABRIC_HEALTH", 0x1AA); /* nothing is wrong */
     return SUCCESS;
 }
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
+from gpuprov.core.excerpt import few_lines
 from gpuprov.drivers.docker.folders import Folders
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class DockerApi:
 def error_from(status: int, reason: str, request: str) -> EngineError:
     """An error of ours for the engine's own words."""
     kind = {_FOUND_NOT: NotFound, _CONFLICT: Conflict}.get(status, EngineError)
-    return kind(f"docker refused: {request}", evidence=reason or f"status {status}", fix=_fix_for(reason))
+    return kind(f"docker refused: {request}", evidence=few_lines(reason) or f"status {status}", fix=_fix_for(reason))
 
 
 _FIXES = (

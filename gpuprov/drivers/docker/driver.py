@@ -26,7 +26,7 @@ from gpuprov.drivers.base import (
     NodeState,
     Stream,
 )
-from gpuprov.drivers.calls import Call, Tail
+from gpuprov.drivers.calls import Call
 from gpuprov.drivers.capabilities import Capability, require_capability
 from gpuprov.drivers.docker import containers, documents, images, jobs, networks
 from gpuprov.drivers.docker.api import NotFound
@@ -34,7 +34,7 @@ from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
 from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
-from gpuprov.drivers.docker.frames import read_frames
+from gpuprov.drivers.docker.last_words import last_words_of, read_log
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.node_files import Execute
     from gpuprov.spec.devices import CharDevice, Mount
 
-_LOG_S = 20.0  # for each piece of a log to arrive
-_LOG_LINES = 10_000
 INIT = "/usr/local/sbin/gpuprov-init"  # role base installs it: starts the services, and stops them on SIGTERM
 _MAIN = f"""
 [ ! -x {INIT} ] || exec {INIT}
@@ -230,9 +228,10 @@ class DockerDriver(TellsNoNetworkSettings):
         stdin: bytes = b"",
     ) -> ExecResult:
         """Run a command as root in a running node and wait."""
-        containers.get_ours(self._api, name)
+        container = containers.get_ours(self._api, name)
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
-        return execute(self._api, name, call).text()
+        with last_words_of(self._api, container.id, name):
+            return execute(self._api, name, call).text()
 
     def run_job(
         self,
@@ -266,13 +265,7 @@ class DockerDriver(TellsNoNetworkSettings):
 
     def logs(self, name: str) -> str:
         """The end of what the node's main process wrote."""
-        container = containers.get_ours(self._api, name)
-        tail = Tail(MOST_FILE_BYTES)
-        streams = {"stdout": 1, "stderr": 1, "tail": _LOG_LINES}
-        with self._api.reading(f"/containers/{container.id}/logs", timeout_s=_LOG_S, **streams) as stream:
-            for _, piece in read_frames(stream.read):
-                tail.take(piece)
-        return tail.text()
+        return read_log(self._api, containers.get_ours(self._api, name).id)
 
     # --- snapshots and ports
 

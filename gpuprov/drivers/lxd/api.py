@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.excerpt import few_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 _PIECE_BYTES = 65536
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
+_SINGULAR = {"instances": "", "networks": "the network ", "storage-pools": "the pool "}
 _FIXES = (  # by an engine's own words; the first that is in them counts
     (("no space left", "disk quota exceeded"), "free some space in the storage pool: {look}; gpuprov image list"),
     (
@@ -26,6 +28,7 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
         ("missing source path",),
         "the host lacks a mounted file or folder; after a driver upgrade: gpuprov cluster up --name CLUSTER",
     ),
+    (("parent device",), "the bridge is gone; recreate it: gpuprov cluster up --name CLUSTER"),
     (
         ("failed setting subvolume writable",),
         "if the folder in the evidence is empty: sudo rmdir FOLDER; then run the same command again",
@@ -82,11 +85,12 @@ class LxdApi:
 
     def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float = 120.0) -> Document:
         """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata."""
-        return self.finished(self.begin(method, *path, body=body), path, timeout_s)
+        deed = describe_request(method, path, body)
+        return self.finished(self.begin(method, *path, body=body), path, timeout_s, deed=deed)
 
     def begin(self, method: str, *path: str, body: Mapping[str, Any]) -> Document:
         """POST, PUT or PATCH a document; returns the answer, whose operation goes on."""
-        with self.translated(method, path):
+        with self.translated(method, path, body):
             answer: Document = getattr(self._node(path), method)(json=body).json()
         return answer
 
@@ -94,7 +98,7 @@ class LxdApi:
         """DELETE and wait."""
         with self.translated("delete", path):
             answer = self._node(path).delete().json()
-        self.finished(answer, path, timeout_s)
+        self.finished(answer, path, timeout_s, deed=describe_request("delete", path))
 
     def push(self, path: tuple[str, ...], target: str, content: bytes, headers: Mapping[str, str]) -> None:
         """POST a file to an instance's file API."""
@@ -112,8 +116,8 @@ class LxdApi:
             node = node[urllib.parse.quote(part, safe="")]
         return node
 
-    def finished(self, answer: Document, path: tuple[str, ...], timeout_s: float) -> Document:
-        """Wait for what `begin` began; returns the operation's metadata."""
+    def finished(self, answer: Document, path: tuple[str, ...], timeout_s: float, *, deed: str = "") -> Document:
+        """Wait for what `begin` began, which is `deed` in words; returns the operation's metadata."""
         if not answer.get("operation"):
             return answer.get("metadata") or {}
         operation_id = answer["operation"].rsplit("/", 1)[-1].split("?")[0]
@@ -129,20 +133,20 @@ class LxdApi:
             )
         ran = "return" in (result.get("metadata") or {})  # a command that ended with 126 or 127 counts as failed
         if result["status_code"] >= 400 and not ran:  # noqa: PLR2004 - LXD: 4xx has failed
-            raise self._error(result.get("err", "no reason given"), "change", path)
+            raise self._error(result.get("err") or "no reason given", deed or describe_request("change", path), path)
         return result
 
-    def _error(self, reason: str, verb: str, path: tuple[str, ...]) -> EngineError:
+    def _error(self, reason: str, deed: str, path: tuple[str, ...]) -> EngineError:
         absent = "not found" in reason.lower() or reason == "Invalid instance name"
         kind = NotFound if absent else EngineError
         return kind(
-            f"{self.engine} could not {_words(verb, path)}",
-            evidence=reason,
+            f"{self.engine} could not {deed}",
+            evidence=few_lines(reason),
             fix=_fix_for(reason, self.command, self.pool, path[1] if len(path) > 1 else ""),
         )
 
     @contextmanager
-    def translated(self, verb: str, path: tuple[str, ...]) -> Iterator[None]:
+    def translated(self, verb: str, path: tuple[str, ...], body: Mapping[str, Any] | None = None) -> Iterator[None]:
         """Turn what pylxd raises in the block into errors of ours."""
         import requests
         from pylxd.exceptions import LXDAPIException
@@ -150,7 +154,7 @@ class LxdApi:
         try:
             yield
         except LXDAPIException as exc:
-            raise self._error(str(exc), verb, path) from exc
+            raise self._error(str(exc), describe_request(verb, path, body), path) from exc
         except requests.RequestException as exc:
             raise EngineError(
                 f"the connection to {self.engine} was lost during {verb} {'/'.join(path)}",
@@ -159,12 +163,22 @@ class LxdApi:
             ) from exc
 
 
-def _words(verb: str, path: tuple[str, ...]) -> str:
+def describe_request(verb: str, path: tuple[str, ...], body: Mapping[str, Any] | None = None) -> str:
     """What was asked for: a command in a node changes nothing that we know of, though it is a POST."""
-    if path[-1:] == ("exec",):
-        return f"run a command in {path[1]}"
-    where = "/".join(path) or "the server"
-    return f"{'change' if verb in ('post', 'put', 'patch') else verb} {where}"
+    place, *below = path or ("the server",)
+    asked = body or {}
+    match below:
+        case [name, "exec"]:
+            return f"run a command in {name}"
+        case [name, "state"] if "action" in asked:
+            return f"{asked['action']} {name}"
+        case [name, "snapshots"] if "name" in asked:
+            return f"create the snapshot {asked['name']} of {name}"
+        case [name] if "restore" in asked:
+            return f"restore {name}"
+        case [] if "name" in asked:
+            return f"create {_SINGULAR.get(place, place)}{asked['name']}"
+    return f"{'change' if verb in ('post', 'put', 'patch') else verb} {'/'.join((place, *below))}"
 
 
 def _fix_for(reason: str, command: str, pool: str | None, name: str) -> str:

@@ -22,7 +22,7 @@ from gpuprov.drivers.base import (
     Settings,
     Stream,
 )
-from gpuprov.drivers.calls import Call, Tail
+from gpuprov.drivers.calls import Call
 from gpuprov.drivers.capabilities import Capability, require_capability
 from gpuprov.drivers.foreign import name_taken, not_ours
 from gpuprov.drivers.lxd import documents, images, networks, settings
@@ -33,6 +33,7 @@ from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
 from gpuprov.drivers.lxd.remnants import remove_links, remove_unlisted_snapshots
+from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
 
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.node_files import Execute
     from gpuprov.spec.devices import CharDevice, Mount
 
-_LOG_S = 20.0  # for a console log to arrive
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 _MADE_BY_ANOTHER = ("already", 'running a "create"')  # of two processes that make one name, the later reads this
 _TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
@@ -190,7 +190,8 @@ class LxdDriver:
                 self._change_state(name, {"action": "unfreeze" if status == "frozen" else "start", "timeout": 30})
             except EngineError as error:
                 found = self._api.get("instances", recursion=1)
-                raise explain_double(document, error, found, self.command) from error
+                double = explain_double(document, error, found, self.command)
+                raise double if double is not error else explain_start(self._api, name, error) from error
             remove_links(document)
 
     def stop_node(self, name: str, *, timeout_s: float = 10.0) -> str:
@@ -313,7 +314,8 @@ class LxdDriver:
         """Run a command as root in a running node and wait."""
         self._ours(name)
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
-        return execute(self._api, name, call).text()
+        with last_words_of(self._api, name):
+            return execute(self._api, name, call).text()
 
     def run_job(
         self,
@@ -336,13 +338,7 @@ class LxdDriver:
     def logs(self, name: str) -> str:
         """The end of the node's console log; empty where LXD keeps none yet."""
         self._ours(name)
-        tail = Tail(MOST_FILE_BYTES)
-        try:
-            self._api.read("instances", name, "console", take=tail.take, timeout_s=_LOG_S)
-        except EngineError as exc:
-            if "no such file" not in exc.evidence:
-                raise
-        return tail.text()
+        return read_console(self._api, name)
 
     # --- snapshots and ports
 

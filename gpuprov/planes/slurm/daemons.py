@@ -7,7 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster import services
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
 from gpuprov.core.waiting import Wait
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 DAEMONS = ("slurmctld", "slurmd")
 UNKNOWN = "unknown to Slurm"
 _SHOWN = 200
+_MOST_LOGS = 3
+_MOST_ERRORS = 3
 _READY_BUDGET_S = 90.0
 _COMMAND_BUDGET_S = 30.0
 # While there is no controller yet, sinfo asks again a second later, and for ten seconds; ping ends at once.
@@ -60,11 +63,22 @@ def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: 
             reporter.node(name, state)
         return states
 
-    Wait(
+    wait = Wait(
         what=f"Slurm to be ready on {len(names)} nodes",
         timeout_s=_READY_BUDGET_S,
         fix=f"gpuprov exec {controller} -- sinfo -R; {services.log_command(driver, controller, DAEMONS)}",
-    ).until(observe, lambda states: all(name in left or state in ready_states() for name, state in states.items()))
+    )
+    unready: list[str] = []
+
+    def ready(states: dict[str, str]) -> bool:
+        unready[:] = [name for name, state in states.items() if name not in left and state not in ready_states()]
+        return not unready
+
+    try:
+        wait.until(observe, ready)
+    except TimedOut as error:
+        said = _errors_of([(controller, "slurmctld"), *((name, "slurmd") for name in unready[:_MOST_LOGS])], driver)
+        raise TimedOut(error.what, evidence="\n".join([error.evidence, *said]), fix=error.fix) from error
     for name, word in left.items():
         reason = printable(f"{word.reason[:_SHOWN]} (set by {word.user})", lines=False)
         reporter.warn(
@@ -72,6 +86,23 @@ def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: 
             f"when that is over: gpuprov exec {controller} -- scontrol update nodename={name} state=resume"
         )
     return tuple(released)
+
+
+def _errors_of(daemons: Iterable[tuple[str, str]], driver: Driver) -> list[str]:
+    """The last errors in the logs of daemons, of those that can be read."""
+    found: list[str] = []
+    for node, daemon in daemons:
+        with suppress(EngineError, TimedOut):
+            tail = ["tail", "-n", "50", f"/var/log/slurm/{daemon}.log"]
+            log = driver.run(node, tail, timeout_s=_COMMAND_BUDGET_S).stdout
+            found += [f"{daemon} on {node}: {line}" for line in parse_errors(log)]
+    return found
+
+
+def parse_errors(log: str) -> list[str]:
+    """The last errors that one of Slurm's daemons logged; root in the node may have written anything there."""
+    lines = [line for line in log.splitlines() if " error: " in line or " fatal: " in line]
+    return [excerpt(line) for line in dict.fromkeys(lines[-_MOST_ERRORS:])]
 
 
 def resume(driver: Driver, controller: str, names: Sequence[str]) -> None:

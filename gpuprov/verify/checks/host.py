@@ -103,7 +103,9 @@ def judge_nvml(expected: Expectation, seen: Observation) -> Finding:
         return failed(f"{mark}{said['call']}: {said['text']} (code {code})", f"nvml-answers/code-{code}")
     uuids = [gpu["uuid"] for gpu in nvml["gpus"]]
     if not expected.simulated and sorted(uuids) != sorted(driver["gpus"]):
-        return failed(f"NVML lists {_names(uuids)}, but /proc/driver/nvidia/gpus {_names(driver['gpus'])}")
+        missing = [f"{uuid} at {driver['pci'].get(uuid, '?')}" for uuid in driver["gpus"] if uuid not in uuids]
+        text = f"NVML lists {_names(uuids)}, but /proc/driver/nvidia/gpus {_names(driver['gpus'])}"
+        return failed(f"{text}; NVML lacks {_names(missing)}" if missing else text)
     return passed(f"{mark}{len(uuids)} GPUs: {_names(uuids)}")
 
 

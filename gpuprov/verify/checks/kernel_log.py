@@ -50,7 +50,8 @@ def _recovered(seen: Observation) -> tuple[str, ...]:
 def look_at_xids(actions: Sequence[Action], log: Log) -> Finding:
     """No Xid asks for one of these, since the driver was loaded and the GPU recovered."""
     xids = tuple(Xid(**row) for row in log["xids"])
-    standing = standing_xids(xids, loaded_s=log["loaded_s"], recovered=log["recovered"])
+    returned = {(number, pci) for number, pci in log["returned"]}
+    standing = standing_xids(xids, loaded_s=log["loaded_s"], recovered=log["recovered"], returned=returned)
     found = [one for one in standing if one.action in actions]
     if not found:
         return passed(f"none in {log['source']} since the driver was loaded")
@@ -62,7 +63,8 @@ def look_at_xids(actions: Sequence[Action], log: Log) -> Finding:
 
 def _describe(one: Standing) -> str:
     times = f" ({one.count} times)" if one.count > 1 else ""
-    return f"{_ASKS[one.action]}: {one.xid.text}{times}"
+    before = "; also in each of the two boots before" if one.returned else ""
+    return f"{_ASKS[one.action]}: {one.xid.text}{times}{before}"
 
 
 def look_at_lines(part: str, what: str, log: Log) -> Finding:

@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
 _FABRIC = {1: "not started", 2: "in progress", 3: "completed"}
 _FABRIC_DONE = 3
+# Bits of NVML_GPU_FABRIC_HEALTH_MASK: two each, of which 1 says that it is so
+_FABRIC_SICK = {0: "bandwidth degraded", 4: "route unhealthy"}
+_FABRIC_BUSY = {2: "route recovery in progress", 6: "access timeout recovery in progress"}
+_FABRIC_CONFIGURATION = 8  # four bits
+_FABRIC_WRONG = {
+    2: "wrong system GUID",
+    3: "wrong chassis serial number",
+    4: "no partition",
+    5: "too few NVLinks",
+    6: "incompatible GPU firmware",
+    7: "invalid location",
+    8: "GPU state invalid",
+}
 # Models on boards whose NVLinks are wired; cards for PCIe slots report links too, which are down without a bridge
 _WIRED = re.compile(r"SXM|H100 80GB HBM3|H(?:20|200)$|GH200|G?B[23]00")
 _P2P = {
@@ -54,7 +67,23 @@ def look_at_fabric(values: Values) -> Finding:
     if state == 0:
         return not_asked("no NVSwitch fabric")
     text = f"fabric {_FABRIC.get(state, state)}, status {status}"
-    return passed(text) if state == _FABRIC_DONE and status == 0 else failed(text)
+    health = values["fabric"].get("health", 0)
+    wrong = name_fabric_faults(health)
+    if state != _FABRIC_DONE or status:
+        return failed(text)
+    if wrong:
+        return failed(", ".join([text, *wrong]), "health")
+    busy = [name for shift, name in _FABRIC_BUSY.items() if health >> shift & 3 == 1]
+    return warned(", ".join([text, *busy]), "health") if busy else passed(text)
+
+
+def name_fabric_faults(health: int) -> list[str]:
+    """What the health mask of a GPU in the fabric says is wrong; the state stays `completed` meanwhile."""
+    wrong = [name for shift, name in _FABRIC_SICK.items() if health >> shift & 3 == 1]
+    configuration = health >> _FABRIC_CONFIGURATION & 15
+    if configuration > 1:
+        wrong.append(f"configuration: {_FABRIC_WRONG.get(configuration, configuration)}")
+    return wrong
 
 
 def judge_p2p(expected: Expectation, seen: Observation) -> Finding:

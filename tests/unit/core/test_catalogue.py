@@ -41,6 +41,7 @@ FAILURES = {
     "FORWARD DROP, subnets that clash, macvlan": "network-cut",
     "half-built images": "half-built-image",
     "the daemon does not run, or not for this user": "engine-unreachable",
+    "a node that does not start, or died": "node-does-not-start",
     "leftovers after power loss": "leftovers",
     "a spec that a newer version recorded": "recorded-spec",
 }

@@ -82,6 +82,18 @@ def test_a_command_that_will_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) 
     assert time.monotonic() - started < 20
 
 
+def test_a_command_that_cannot_be_killed_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.core.execution.GRACE_S", 0.1)
+    monkeypatch.setattr("gpuprov.core.execution.KILLED_S", 0.1)
+    monkeypatch.setattr("gpuprov.core.execution._signal_group", lambda *_: None)  # as in a call of a driver that hangs
+    with pytest.raises(TimedOut) as caught:
+        run(python("import time; time.sleep(1.5)"), timeout_s=0.1)
+    assert "cannot be killed" in caught.value.evidence
+    pid = int(caught.value.evidence.partition("process ")[2].split()[0])
+    assert Path(f"/proc/{pid}").exists()  # it was not waited for
+    assert gone(pid)
+
+
 def gone(pid: int) -> bool:
     """Whether a process ends soon; one that nobody has waited for yet counts as ended."""
     stat = Path(f"/proc/{pid}/stat")

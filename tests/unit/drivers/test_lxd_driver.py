@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
-from gpuprov.drivers.lxd.api import LxdApi
+from gpuprov.drivers.lxd.api import LxdApi, describe_request
 from gpuprov.drivers.lxd.driver import LxdDriver
 
 if TYPE_CHECKING:
@@ -157,18 +157,29 @@ def test_the_next_command_for_lxd_s_own_words(said: str, fix: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "what"),
+    ("path", "body", "what"),
     [
-        (("instances", "c000", "exec"), "lxd could not run a command in c000"),
-        (("instances", "c000", "state"), "lxd could not change instances/c000/state"),
+        (("instances", "c000", "exec"), {"command": ["true"]}, "lxd could not run a command in c000"),
+        (("instances", "c000", "state"), {"action": "start"}, "lxd could not start c000"),
+        (("instances", "c000"), {"config": {}}, "lxd could not change instances/c000"),
+        (("instances", "c000"), {"restore": "s"}, "lxd could not restore c000"),
+        (("instances", "c000", "snapshots"), {"name": "s"}, "lxd could not create the snapshot s of c000"),
+        (("instances",), {"name": "c000"}, "lxd could not create c000"),
+        (("networks",), {"name": "gpbr0"}, "lxd could not create the network gpbr0"),
+        (("networks", "gpbr0"), {"config": {}}, "lxd could not change networks/gpbr0"),
     ],
 )
-def test_a_command_in_a_node_is_not_called_a_change(path: tuple[str, ...], what: str) -> None:
-    """A reading verb that runs one beside a `down` would say that it could not change something."""
+def test_an_error_says_what_was_asked_for(path: tuple[str, ...], body: dict[str, object], what: str) -> None:
+    """A reading verb that runs a command beside a `down` must not say that it could not change something."""
+    assert f"lxd could not {describe_request('post', path, body)}" == what
+
+
+def test_a_failed_operation_is_told_by_what_was_asked_for() -> None:
     api = LxdApi(FailedOperation("Instance is not running"), engine="lxd", socket=Path())
-    with pytest.raises(EngineError) as caught:
-        api.finished({"operation": "/1.0/operations/1"}, path, 1.0)
-    assert caught.value.what == what
+    answer: dict[str, Any] = {"operation": "/1.0/operations/1"}
+    for deed, what in (("", "could not run a command in c000"), ("delete c000", "could not delete c000")):
+        with pytest.raises(EngineError, match=what):
+            api.finished(answer, ("instances", "c000", "exec"), 1.0, deed=deed)
 
 
 def test_a_terminal_is_led_into_a_node_of_this_machine_whatever_remote_the_user_works_with(

@@ -1,10 +1,22 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.gpu.driver_files import parse_information, parse_mig_minors, parse_proc_devices, parse_version
+from gpuprov.gpu.driver_files import (
+    find_nvidia_cards,
+    find_switches,
+    parse_information,
+    parse_mig_minors,
+    parse_proc_devices,
+    parse_version,
+)
 from gpuprov.gpu.pci import parse_pci
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 INFORMATION = """Model: \t\t NVIDIA H100 80GB HBM3
 IRQ:   \t\t 120
@@ -67,3 +79,22 @@ def test_pci_spellings(text: str) -> None:
 @pytest.mark.parametrize("text", ["65:00", "65:00.8", "g5:00.0", "000:65:00.0", ""])
 def test_no_pci_address(text: str) -> None:
     assert parse_pci(text) is None
+
+
+def test_switches_are_the_bridges_that_the_driver_has(tmp_path: Path) -> None:
+    devices = {
+        "0000:05:00.0": ("0x10de", "0x068000", "nvidia-nvswitch"),
+        "0000:06:00.0": ("0x10de", "0x068000", "vfio-pci"),  # given to a guest
+        "0000:07:00.0": ("0x10de", "0x068000", "forcedeth"),  # a chipset of old
+        "0000:08:00.0": ("0x8086", "0x068000", "nvidia-nvswitch"),
+        "0000:18:00.0": ("0x10de", "0x030200", "nvidia"),
+    }
+    for address, (vendor, kind, driver) in devices.items():
+        folder = tmp_path / "sys/bus/pci/devices" / address
+        folder.mkdir(parents=True)
+        (folder / "vendor").write_text(f"{vendor}\n")
+        (folder / "class").write_text(f"{kind}\n")
+        (folder / "driver").symlink_to(f"../../drivers/{driver}")
+    assert find_switches(tmp_path) == ["0000:05:00.0"]
+    assert find_nvidia_cards(tmp_path) == ("0000:18:00.0",)
+    assert find_switches(tmp_path / "nothing") == []

@@ -143,3 +143,32 @@ def test_the_kernels_own_device_is_read_to_its_end_without_waiting() -> None:
     if not (os.access("/dev/kmsg", os.R_OK) and stat.S_ISCHR(Path("/dev/kmsg").stat().st_mode)):
         pytest.skip("this user may not read the kernel's log")
     assert read_kernel_log(Path("/")).problem == ""
+
+
+@pytest.mark.parametrize(
+    ("earlier", "returned"),
+    [
+        ({"--boot=-1": LOST, "--boot=-2": LOST}, ((79, "0000:65:00"),)),
+        ({"--boot=-1": LOST}, ()),
+        ({"--boot=-2": LOST}, ()),
+        ({"--boot=-1": LOST.replace("79", "95"), "--boot=-2": LOST}, ()),
+        ({"--boot=-1": LOST.replace("65:", "66:"), "--boot=-2": LOST}, ()),
+    ],
+)
+def test_what_two_reboots_did_not_cure_has_returned(earlier: dict[str, str], returned: tuple[object, ...]) -> None:
+    def execute(argv: Sequence[str], **_: Any) -> Completed:
+        said = {"--boot=0": LOST, **earlier}.get(argv[-1], "")
+        return journal(0, f"[ 7.25] host kernel: {said}") if said else journal(1, stderr="No such boot ID in journal")
+
+    assert read_kernel_log(Path("/"), execute=execute).returned == returned
+
+
+def test_earlier_boots_are_not_asked_for_what_a_program_did() -> None:
+    asked: list[str] = []
+
+    def execute(argv: Sequence[str], **_: Any) -> Completed:
+        asked.append(argv[-1])
+        return journal(0, "[ 7.25] host kernel: NVRM: Xid (PCI:0000:65:00): 13, Graphics Exception")
+
+    assert read_kernel_log(Path("/"), execute=execute).returned == ()
+    assert asked == ["--boot=0"]

@@ -1,4 +1,4 @@
-"""pynvml loads a real shared library here, in a process of its own, as on a GPU host."""
+"""pynvml loads a real shared library here, in the child that asks NVML, as on a GPU host."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ STUB = Path(__file__).parents[2] / "native" / "nvml_stub.c"
 REPOSITORY = Path(__file__).parents[3]
 
 READ = """
-import dataclasses, json
-from gpuprov.gpu.nvml import NvmlFailed, read_nvml
+import dataclasses, json, os
+from gpuprov.gpu.nvml import NvmlFailed
+from gpuprov.gpu.nvml import read_nvml_in_time
 try:
-    print(json.dumps(dataclasses.asdict(read_nvml())))
+    print(json.dumps(dataclasses.asdict(read_nvml_in_time(timeout_s=float(os.environ["LIMIT_S"])))))
 except NvmlFailed as exc:
     print(json.dumps({"code": exc.code, "call": exc.call, "text": str(exc)}))
 """
@@ -36,8 +37,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("nvml"))
 
 
-def read(folder: Path, **faults: str) -> dict[str, Any]:
-    environment = {**os.environ, **faults, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": str(REPOSITORY)}
+def read(folder: Path, limit_s: float = 20.0, **faults: str) -> dict[str, Any]:
+    environment = {
+        **os.environ,
+        **faults,
+        "LIMIT_S": str(limit_s),
+        "LD_LIBRARY_PATH": str(folder),
+        "PYTHONPATH": str(REPOSITORY),
+    }
     done = subprocess.run(
         [sys.executable, "-c", READ], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
@@ -88,6 +95,17 @@ def test_a_lost_gpu(library: Path, function: str, call: str) -> None:
 def test_an_optional_reading_may_be_unsupported(library: Path) -> None:
     answer = read(library, STUB_FAIL="nvmlDeviceGetMemoryInfo", STUB_FAIL_CODE="3")
     assert [gpu["memory_bytes"] for gpu in answer["gpus"]] == [None, None]
+
+
+@pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetMinorNumber"])
+def test_a_driver_that_hangs_has_failed_in_time(library: Path, function: str) -> None:
+    answer = read(library, limit_s=0.5, STUB_HANG=function)
+    assert (answer["code"], answer["text"]) == (10, "NVML: no response within 0.5 s (NVML code 10)")
+
+
+def test_a_library_that_crashes_ends_only_the_child(library: Path) -> None:
+    answer = read(library, STUB_HANG="abort")
+    assert (answer["code"], "status -6" in answer["text"]) == (999, True)
 
 
 def test_a_library_that_lacks_a_function(tmp_path: Path) -> None:

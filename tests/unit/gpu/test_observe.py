@@ -123,7 +123,15 @@ def test_without_the_library_proc_tells_the_same(recorded: Recorded) -> None:
 
 @pytest.mark.parametrize(
     ("code", "fix"),
-    [(4, "root"), (9, "modprobe nvidia"), (15, "reboot"), (18, "reboot"), (999, "nvidia-modprobe -u -c0"), (2, "NVRM")],
+    [
+        (4, "root"),
+        (9, "modprobe nvidia"),
+        (10, "keeps hanging: reboot"),
+        (15, "reboot"),
+        (18, "reboot"),
+        (999, "nvidia-modprobe -u -c0"),
+        (2, "NVRM"),
+    ],
 )
 @pytest.mark.parametrize("mode", ["auto", "real"])
 def test_a_driver_with_a_broken_nvml_is_never_simulated(recorded: Recorded, mode: GpuMode, code: int, fix: str) -> None:

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 GATEWAY = "10.0.3.1"
 NOTHING = {"wrong": [], "right": "", "fix": ""}
 
+RUNNING = {"LoadState": "loaded", "UnitFileState": "enabled", "ActiveState": "active", "NRestarts": "0"}
+SERVICES: dict[str, Any] = {
+    "units": {"nvidia-fabricmanager": RUNNING, "nvidia-persistenced": RUNNING},
+    "processes": ["nvidia-fabricmanager", "nvidia-persistenced"],
+    "versions": {"nvidia-fabricmanager": "580.95.05", "nvidia-persistenced": "580.95.05"},
+    "problem": "",
+}
+
 
 def simulated_nvml(document: Mapping[str, Any] | None) -> Any:
     """As `host_probe_argv` has it asked, in this process."""
@@ -40,11 +48,14 @@ def see_host(simulation: Mapping[str, Any] | None, **changes: Any) -> Observatio
     """A healthy host; its GPUs are simulated where nodes hold simulated ones."""
     facts = {
         "kernel": "6.1.0",
-        "driver": {"version": None, "gpus": [], "pci": {}, "cards": {}, "excluded": [], "problem": "", "fix": ""},
+        "driver": {"version": None, "gpus": [], "pci": {}, "cards": {}, "excluded": [], "switches": []}
+        | {"problem": "", "fix": ""},
         "libraries": NOTHING,
         "devices": NOTHING,
         "uvm": NOTHING,
         "nvml": simulated_nvml(simulation) if simulation else None,
+        "stuck": None,
+        "services": None,
         "log": asdict(KernelLog(source="/dev/kmsg")),
         "addresses": {GATEWAY: "gpbr0"},
         **changes,
@@ -60,6 +71,7 @@ def see_real_host(**changes: Any) -> Observation:
         "version": "580.95.05",
         "pci": {nvml["gpus"][0]["uuid"]: "0000:51:00.0"},
         "excluded": [],
+        "switches": ["0000:05:00.0"],
         "gpus": [gpu["uuid"] for gpu in nvml["gpus"]],
         "cards": {"0000:51:00.0": "nvidia"},
     }
@@ -72,6 +84,8 @@ def see_real_host(**changes: Any) -> Observation:
             "devices": fine,
             "uvm": fine,
             "nvml": nvml,
+            "stuck": {"waiting": [], "hidden": 0, "watched_s": 0.0},
+            "services": SERVICES,
             **changes,
         },
     )

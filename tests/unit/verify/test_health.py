@@ -71,6 +71,8 @@ def test_what_may_not_be_asked_is_unknown_and_the_node_does_not_pass(build_case:
         ("nvml-ecc-mode", "ecc_mode", [0, 0]),
         ("nvml-compute-mode", "compute_mode", 3),
         ("nvml-processes", "processes", [{"pid": 7, "here": True}]),
+        ("nvml-fabric", "fabric", {"state": 3, "status": 0, "health": 0}),  # nothing is supported
+        ("nvml-fabric", "fabric", {"state": 3, "status": 0, "health": 0x1AA}),  # nothing is wrong
     ],
 )
 def test_a_check_that_does_not_fire(build_case: Build, check_id: str, name: str, value: object) -> None:

@@ -14,7 +14,7 @@ from gpuprov.verify.models import Expectation, Report
 from gpuprov.verify.report import problem_lines, summary, table_rows
 from tests.fakes.chain import CHAIN, judge_node
 from tests.fakes.places import NOWHERE
-from tests.unit.host.hosts import GATEWAY, NOTHING, see_host, see_real_host
+from tests.unit.host.hosts import GATEWAY, NOTHING, RUNNING, SERVICES, see_host, see_real_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,14 +27,36 @@ REAL = Expectation(node="host", status="running", access="raw", gateway=GATEWAY)
 NO_DRIVER: dict[str, Any] = {"version": None, "gpus": [], "cards": {"0000:51:00.0": None}, "problem": "", "fix": ""}
 DRIVER = see_real_host().facts["driver"]  # type: ignore[index]
 TWO_CARDS = {"0000:51:00.0": "nvidia", "0000:52:00.0": "nvidia"}
+BOTH = {"0000:51:00.0": "nvidia", "0000:53:00.0": "nvidia"}
+BOTH_KNOWN = {**DRIVER["pci"], "GPU-lost": "0000:53:00.0"}
 MISMATCH = {"failed": {"call": "nvmlInit", "text": "mismatch", "code": 18}}
 BROKEN = {"wrong": ["/dev/nvidia-uvm is missing"], "right": "", "fix": ""}
 
 
+def services(name: str, *, version: str | None = None, **unit: str) -> dict[str, Any]:
+    """A host on which one service is not as it must be."""
+    versions = {**SERVICES["versions"], **({name: version} if version else {})}
+    running = [other for other in SERVICES["processes"] if other != name]
+    return {**SERVICES, "units": {**SERVICES["units"], name: {**RUNNING, **unit}}, "processes": running} | {
+        "versions": versions
+    }
+
+
+def stuck(*waiting: str, hidden: int = 0) -> dict[str, Any]:
+    return {"waiting": list(waiting), "hidden": hidden, "watched_s": 30.0}
+
+
+def without_manager(problem: str) -> dict[str, Any]:
+    units = {"nvidia-persistenced": RUNNING}
+    return {"units": units, "processes": [], "versions": {}, "problem": problem}
+
+
+MANAGER, PERSISTENCED = "nvidia-fabricmanager", "nvidia-persistenced"
 QUIET: dict[str, Any] = {
     "switches": [],
     "lost": [],
     "loaded_s": 5.0,
+    "returned": [],
     "source": "the journal",
     "problem": "",
     "xids": [],
@@ -69,11 +91,39 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-uvm", "fail", "missing", {"uvm": BROKEN}),
     ("host-nvml", "fail", "code 18", {"nvml": MISMATCH}),
     ("host-nvml", "fail", "/proc/driver/nvidia/gpus", {"driver": {**DRIVER, "gpus": DRIVER["gpus"][:3]}}),
+    (
+        "host-nvml",
+        "fail",
+        "NVML lacks GPU-lost at 0000:53:00.0",
+        {"driver": {**DRIVER, "gpus": [*DRIVER["gpus"], "GPU-lost"], "cards": BOTH, "pci": BOTH_KNOWN}},
+    ),
     ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
     ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not respond within 45 s"}}),
+    (
+        "host-stuck",
+        "fail",
+        "python3 (4711) in os_acquire_mutex",
+        {"stuck": stuck("python3 (4711) in os_acquire_mutex")},
+    ),
+    ("host-stuck", "unknown", "only root", {"stuck": stuck(hidden=2)}),
+    ("host-fabric-manager", "fail", "is failed; 1 NVSwitches", {"services": services(MANAGER, ActiveState="failed")}),
+    ("host-fabric-manager", "fail", "is inactive", {"services": services(MANAGER, ActiveState="inactive")}),
+    ("host-fabric-manager", "fail", "not installed", {"services": without_manager("")}),
+    (
+        "host-fabric-manager",
+        "unknown",
+        "systemd is not running",
+        {"services": without_manager("systemd is not running")},
+    ),
+    ("host-fabric-manager", "fail", "version 570.1.2", {"services": services(MANAGER, version="570.1.2")}),
+    ("host-fabric-manager", "warn", "restart it 7 times", {"services": services(MANAGER, NRestarts="7")}),
+    ("host-services", "warn", "persistenced is failed", {"services": services(PERSISTENCED, ActiveState="failed")}),
+    ("host-services", "warn", "persistenced has version 570", {"services": services(PERSISTENCED, version="570.1.2")}),
+    ("host-services", "warn", "imex is inactive", {"services": services("nvidia-imex", ActiveState="inactive")}),
     ("host-xid", "fail", "): 79,", {"log": xid(79)}),
     ("host-xid", "fail", "reset the GPU: NVRM: Xid (PCI:0000:52:00): 48,", {"log": xid(48)}),
     ("host-xid", "fail", "inspect the GPU", {"log": xid(54)}),
+    ("host-xid", "fail", "two boots before", {"log": {**xid(79), "returned": [[79, "0000:52:00"]]}}),
     ("host-bus", "fail", OFF, {"log": {**QUIET, "lost": [OFF]}}),
     ("host-switch", "fail", SWITCH, {"log": {**QUIET, "switches": [SWITCH]}}),
     (
@@ -124,6 +174,31 @@ def test_what_asks_for_nothing_or_was_cured_is_no_failure() -> None:
         assert judge_host(REAL, see_real_host(log=log)).verdict == "pass"
 
 
+def without_switches(services: dict[str, Any], *, state: int) -> Observation:
+    """A host with no NVSwitch on the PCI bus; NVML tells the state of its GPUs in a fabric."""
+    seen = see_real_host(driver={**DRIVER, "switches": []}, services=services)
+    for gpu in seen.facts["nvml"]["gpus"]:  # type: ignore[index]
+        gpu["readings"]["fabric"] = {"value": {"state": state, "status": 0, "health": 0}}
+    return seen
+
+
+def test_services_that_nothing_needs_may_be_down() -> None:
+    no_systemd = {"units": {}, "processes": [], "versions": {}, "problem": "systemd is not running"}
+    for name, changes in (
+        ("host-fabric-manager", services(MANAGER, ActiveState="failed")),  # of an image for all kinds of machines
+        ("host-fabric-manager", without_manager("")),
+        ("host-services", services("nvidia-dcgm", ActiveState="inactive", UnitFileState="disabled")),
+        ("host-services", services("nvidia-imex", ActiveState="activating")),
+        ("host-services", no_systemd),
+    ):
+        assert found(judge_host(REAL, without_switches(changes, state=0)))[name].status in ("pass", "skip"), name
+
+
+def test_without_switches_on_the_bus_a_fabric_tells_that_its_manager_is_missed() -> None:
+    seen = without_switches(services(MANAGER, ActiveState="failed"), state=3)
+    assert found(judge_host(REAL, seen))["host-fabric-manager"].status == "warn"
+
+
 def test_a_gpu_that_was_left_out_on_purpose_or_given_to_a_guest_is_not_missed() -> None:
     for changes in ({"excluded": ["0000:52:00.0"]}, {"cards": {**TWO_CARDS, "0000:52:00.0": "vfio-pci"}}):
         seen = see_real_host(driver={**DRIVER, "cards": TWO_CARDS, **changes})
@@ -144,6 +219,15 @@ def test_the_fix_follows_what_the_error_asks_for() -> None:
     assert fixes[95].startswith("sudo nvidia-smi --gpu-reset -i 0000:52:00")
     assert fixes[79].startswith("sudo reboot")
     assert fixes[54].startswith("gpuprov explain xid-54")
+
+
+def test_an_error_that_reboots_did_not_cure_asks_for_a_person() -> None:
+    log = {**xid(79), "returned": [(79, "0000:52:00")]}
+    check = found(judge_host(REAL, see_real_host(log=log)))["host-xid"]
+    assert check.evidence.startswith("inspect the GPU: ")
+    assert check.fix.startswith("gpuprov explain xid-79")
+    other = {**xid(79), "returned": [(79, "0000:51:00"), (95, "0000:52:00")]}
+    assert found(judge_host(REAL, see_real_host(log=other)))["host-xid"].fix.startswith("sudo reboot")
 
 
 def test_a_simulated_host_never_reads_like_real_hardware() -> None:
@@ -232,7 +316,9 @@ def test_a_node_without_a_real_gpu_does_not_lean_on_the_driver(access: str, buil
     assert judge_node(expected, seen, host=host).verdict == "pass"
 
 
-@pytest.mark.parametrize("part", ["driver", "libraries", "devices", "uvm", "nvml", "log", "addresses"])
+@pytest.mark.parametrize(
+    "part", ["driver", "libraries", "devices", "uvm", "nvml", "stuck", "services", "log", "addresses"]
+)
 @pytest.mark.parametrize("nonsense", [3, "x", [1], {"a": 1}])
 def test_a_look_that_makes_no_sense_never_passes(part: str, nonsense: object) -> None:
     assert judge_host(REAL, see_real_host(**{part: nonsense})).verdict in ("fail", "unknown")

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.host import look as host_look
+from gpuprov.verify.chain import judge_host
+from gpuprov.verify.models import Expectation
 from tests.fakes.chain import judge_node
+from tests.unit.gpu.conftest import RecordedHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.verify.models import Check, Expectation, Observation
+    from gpuprov.verify.models import Check, Observation
 
     Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
 
@@ -124,6 +128,14 @@ def test_a_missing_library_is_a_failure(tmp_path: Path, build_case: Build) -> No
         ({"STUB_RECOVERY": "2"}, {"nvml-recovery": "fail"}, "reboot the host"),
         ({"STUB_INFOROM": "14"}, {"nvml-inforom": "fail"}, "(code 14)"),
         ({"STUB_WIDTH": "4"}, {"nvml-pcie-width": "fail"}, "GPU 0: PCIe x4 of x16"),
+        ({"STUB_NVLINKS": "18", "STUB_NVLINKS_DOWN": "2"}, {"nvml-nvlink": "fail"}, "GPU 0: NVLink 0, 1 of 18 down"),
+        ({"STUB_NVLINKS": "36", "STUB_NVLINKS_DOWN": "1"}, {"nvml-nvlink": "fail"}, "GPU 0: NVLink 0 of 36 down"),
+        ({"STUB_FABRIC": "2"}, {"nvml-fabric": "fail"}, "GPU 0, 1: fabric in progress"),
+        (
+            {"STUB_FABRIC": "3", "STUB_FABRIC_HEALTH": "425"},
+            {"nvml-fabric": "fail"},
+            "bandwidth degraded",
+        ),
         ({"STUB_XID": "79"}, {"load-xid": "fail"}, f"Xid 79 of {GPUS[0]}"),
         ({"STUB_XID": "31"}, {"load-xid-program": "warn"}, f"Xid 31 of {GPUS[0]}"),
     ],
@@ -134,6 +146,12 @@ def test_a_fault_is_found_and_nothing_else(
     checks = judge(build_case, ask(library, **faults))
     assert problems(checks) == found
     assert says in checks[next(iter(found))].evidence
+
+
+def test_links_that_are_up_and_a_fabric_that_was_joined_are_no_problem(library: Path, build_case: Build) -> None:
+    checks = judge(build_case, ask(library, STUB_NVLINKS="18", STUB_FABRIC="3"))
+    assert problems(checks) == {}
+    assert (checks["nvml-nvlink"].status, checks["nvml-fabric"].status) == ("pass", "pass")
 
 
 @pytest.mark.parametrize("folder", ["library", "older_library"])
@@ -163,3 +181,18 @@ def test_a_question_that_shows_that_the_gpu_is_gone(library: Path, build_case: B
     assert problems(checks) == {"nvml-responds": "fail"}
     assert "GPU 1: persistence" in checks["nvml-responds"].evidence
     assert checks["nvml-persistence"].cause == "nvml-responds"
+
+
+@pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetRemappedRows"])
+def test_a_driver_that_hangs_is_unknown_on_the_host_and_the_rest_is_judged(
+    library: Path, monkeypatch: pytest.MonkeyPatch, function: str
+) -> None:
+    monkeypatch.setattr(host_look, "NVML_TIMEOUT_S", 0.5)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    monkeypatch.setenv("STUB_HANG", function)
+    seen = host_look.look_at_host(None, root=RecordedHost("one-gpu").root, links=lambda: ())
+    report = judge_host(Expectation(node="host", status="running", access="raw"), seen)
+    checks = {check.id: check for check in report.checks}
+    assert checks["host-nvml"].status == "unknown"
+    assert "did not respond within 0.5 s" in checks["host-nvml"].evidence
+    assert checks["host-module"].status == checks["host-libraries"].status == "pass"

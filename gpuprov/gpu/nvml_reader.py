@@ -1,0 +1,161 @@
+"""The questions to NVML, and the only module that imports pynvml; nvml.py makes facts of the answers.
+
+A child process runs it (nvml.py), which is to start fast: it imports next to nothing, and its answers are plain.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIBRARY_NOT_FOUND = 12
+_NOT_SUPPORTED = 3
+_NOT_FOUND = 6
+_FUNCTION_NOT_FOUND = 13
+_INVALID_ARGUMENT = 2
+
+Facts = dict[str, Any]
+
+
+class NvmlFailed(Exception):  # not a GpuprovError: `inventory` knows what it means for the host and says so
+    """A call of NVML failed.
+
+    Attributes:
+        code: NVML's return code; LIBRARY_NOT_FOUND also where pynvml itself is absent.
+        call: What was asked.
+        text: What NVML calls the code.
+    """
+
+    def __init__(self, *, code: int, call: str, text: str) -> None:
+        super().__init__(f"{call}: {text} (NVML code {code})")
+        self.code = code
+        self.call = call
+        self.text = text
+
+
+def ask_nvml(library: object | None = None) -> Facts:
+    """Ask NVML for every GPU.
+
+    Args:
+        library: Stands in for libnvidia-ml.so.1, such as a SimulatedNvml; None loads the real one.
+
+    Raises:
+        NvmlFailed: A call failed that works on every healthy GPU.
+    """
+    try:
+        import pynvml
+    except ImportError as exc:
+        raise NvmlFailed(code=LIBRARY_NOT_FOUND, call="import pynvml", text=str(exc)) from exc
+    if library is not None:
+        _use(pynvml, library)
+    try:
+        return _Reader(pynvml).read()
+    finally:
+        if library is not None:
+            _use(pynvml, None)
+
+
+def _use(pynvml: Any, library: object | None) -> None:  # noqa: ANN401 - pynvml has no types
+    pynvml.nvmlLib = library
+    # pynvml keeps every function it has looked up, of whichever library was there then
+    pynvml._nvmlGetFunctionPointer_cache.clear()  # noqa: SLF001
+
+
+class _Reader:
+    """One conversation with NVML: each failed call is translated here and nowhere else."""
+
+    def __init__(self, pynvml: Any) -> None:  # noqa: ANN401 - pynvml has no types
+        self._nvml = pynvml
+
+    def read(self) -> Facts:
+        self._ask("nvmlInit", self._nvml.nvmlInit)
+        try:
+            count = self._ask("nvmlDeviceGetCount", self._nvml.nvmlDeviceGetCount)
+            cuda = self._ask("nvmlSystemGetCudaDriverVersion", self._nvml.nvmlSystemGetCudaDriverVersion)
+            return {
+                "driver_version": self._ask("nvmlSystemGetDriverVersion", self._nvml.nvmlSystemGetDriverVersion),
+                "cuda_driver_version": cuda,
+                "gpus": [self._gpu(index) for index in range(count)],
+            }
+        finally:
+            self._ask("nvmlShutdown", self._nvml.nvmlShutdown)
+
+    def _gpu(self, index: int) -> Facts:
+        nvml = self._nvml
+        who = f"of GPU {index}"
+        handle = self._ask(f"the handle {who}", lambda: nvml.nvmlDeviceGetHandleByIndex(index))
+        memory = self._ask_optional(f"the memory {who}", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+        mig_mode = self._ask_optional(f"the MIG mode {who}", lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
+        return {
+            "index": index,
+            "uuid": self._ask(f"the UUID {who}", lambda: nvml.nvmlDeviceGetUUID(handle)),
+            "minor": self._ask(f"the minor number {who}", lambda: nvml.nvmlDeviceGetMinorNumber(handle)),
+            "pci": _text(self._ask(f"the PCI address {who}", lambda: nvml.nvmlDeviceGetPciInfo(handle).busId)),
+            "model": self._ask(f"the name {who}", lambda: nvml.nvmlDeviceGetName(handle)),
+            "memory_bytes": memory,
+            "compute_capability": self._ask_optional(
+                f"the compute capability {who}", lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle)
+            ),
+            "mig_enabled": bool(mig_mode),
+            "mig": self._mig_instances(handle, who) if mig_mode else [],
+        }
+
+    def _mig_instances(self, gpu: object, who: str) -> list[Facts]:
+        nvml = self._nvml
+        count = self._ask(f"the number of MIG devices {who}", lambda: nvml.nvmlDeviceGetMaxMigDeviceCount(gpu))
+        found = []
+        for index in range(count):
+            part = f"MIG device {index} {who}"
+            try:
+                handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, index)
+            except nvml.NVMLError as exc:
+                if exc.value in (_NOT_FOUND, _INVALID_ARGUMENT):  # a place with no instance in it
+                    continue
+                raise NvmlFailed(code=exc.value, call=f"the handle of {part}", text=str(exc)) from exc
+            found.append(self._mig_instance(handle, index, part))
+        return found
+
+    def _mig_instance(self, handle: object, index: int, part: str) -> Facts:
+        nvml = self._nvml
+        memory = self._ask_optional(f"the memory of {part}", lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total)
+        return {
+            "index": index,
+            "uuid": self._ask(f"the UUID of {part}", lambda: nvml.nvmlDeviceGetUUID(handle)),
+            "gpu_instance": self._ask(f"the GPU instance of {part}", lambda: nvml.nvmlDeviceGetGpuInstanceId(handle)),
+            "compute_instance": self._ask(
+                f"the compute instance of {part}", lambda: nvml.nvmlDeviceGetComputeInstanceId(handle)
+            ),
+            "memory_bytes": memory,
+        }
+
+    def _ask(self, call: str, function: Callable[[], Any]) -> Any:  # noqa: ANN401 - as NVML answers
+        try:
+            return function()
+        except self._nvml.NVMLError as exc:
+            raise NvmlFailed(code=exc.value, call=call, text=str(exc)) from exc
+
+    def _ask_optional(self, call: str, function: Callable[[], Any]) -> Any:  # noqa: ANN401 - as NVML answers
+        """None where this GPU or this library does not know the question."""
+        try:
+            return self._ask(call, function)
+        except NvmlFailed as exc:
+            if exc.code in (_NOT_SUPPORTED, _FUNCTION_NOT_FOUND):
+                return None
+            raise
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def main() -> None:
+    """In the child: ask, and print the answer as JSON."""
+    try:
+        answer = ask_nvml()
+    except NvmlFailed as failure:
+        answer = {"failed": {"code": failure.code, "call": failure.call, "text": failure.text}}
+    sys.stdout.write(json.dumps(answer))

@@ -1,0 +1,117 @@
+"""Whether what the driver needs beside it runs on the host, and nothing hangs in the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.verify.checks.driver import facts_of, no_driver
+from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
+from gpuprov.verify.models import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.verify.models import Expectation, Finding, Observation
+
+_FABRIC_MANAGER: Final = "nvidia-fabricmanager"
+_PERSISTENCED: Final = "nvidia-persistenced"
+_ENABLED: Final = "enabled"
+_DOWN: Final = ("failed", "inactive", "deactivating")
+_FLAPPING: Final = 3  # restarts by systemd
+_MOST_NAMED: Final = 4
+
+
+def judge_stuck(expected: Expectation, seen: Observation) -> Finding:
+    """No process waits in the driver for good."""
+    if facts_of(seen, "driver")["version"] is None:
+        return not_asked(no_driver(expected))
+    stuck = facts_of(seen, "stuck")
+    waiting, watched = list(stuck["waiting"]), f"{stuck['watched_s']:.0f} s"
+    if waiting:
+        more = f" and {len(waiting) - _MOST_NAMED} more" if waiting[_MOST_NAMED:] else ""
+        return failed(f"{', '.join(waiting[:_MOST_NAMED])}{more}: no progress for {watched}")
+    if stuck["hidden"]:
+        return unknown(
+            f"{stuck['hidden']} processes have waited in the kernel for {watched}; only root sees where", "unread"
+        )
+    return passed("no process waits in the driver")
+
+
+def judge_fabric_manager(expected: Expectation, seen: Observation) -> Finding:
+    """Where there are NVSwitches, their manager runs, in the driver's version."""
+    driver, services = facts_of(seen, "driver"), facts_of(seen, "services")
+    if driver["version"] is None:
+        return not_asked(no_driver(expected))
+    unit: Mapping[str, str] = services["units"].get(_FABRIC_MANAGER, {})
+    state = "active" if _FABRIC_MANAGER in services["processes"] else unit.get("ActiveState", "")
+    if state == "active":
+        return _judge_active(unit, services["versions"].get(_FABRIC_MANAGER), driver["version"])
+    if driver["switches"]:
+        return _judge_missing(len(driver["switches"]), state, services["problem"])
+    if unit.get("UnitFileState") == _ENABLED and _on_fabric(seen):
+        return warned(f"{_FABRIC_MANAGER} is {state}, but the GPUs are part of an NVSwitch fabric")
+    return not_asked("no NVSwitch")
+
+
+def _judge_missing(switches: int, state: str, problem: str) -> Finding:
+    need = f"{switches} NVSwitches need it"
+    if state:
+        return failed(f"{_FABRIC_MANAGER} is {state}; {need}")
+    if problem:
+        return unknown(f"{_FABRIC_MANAGER} is not seen: {problem}; {need}", "unseen")
+    return failed(f"{_FABRIC_MANAGER} is not installed; {need}", "absent")
+
+
+def _judge_active(unit: Mapping[str, str], version: str | None, driver: str) -> Finding:
+    if version is not None and version != driver:
+        return failed(f"{_FABRIC_MANAGER} has version {version}, the driver {driver}", "version")
+    restarts = int(unit.get("NRestarts") or 0)
+    if restarts >= _FLAPPING:
+        return warned(f"{_FABRIC_MANAGER} is active, but systemd had to restart it {restarts} times", "restarts")
+    return passed(f"{_FABRIC_MANAGER} is active, version {version or 'unknown'}")
+
+
+def _on_fabric(seen: Observation) -> bool:
+    """Whether NVML says of any GPU that it joins, or has joined, a fabric."""
+    nvml: Mapping[str, Any] = (seen.facts or {})["nvml"] or {}
+    fabrics = (gpu["readings"]["fabric"].get("value") for gpu in nvml.get("gpus", ()))
+    return any(fabric and fabric["state"] for fabric in fabrics)
+
+
+def judge_services(expected: Expectation, seen: Observation) -> Finding:
+    """The driver's other services that are switched on do run, in its version."""
+    driver, services = facts_of(seen, "driver"), facts_of(seen, "services")
+    if driver["version"] is None:
+        return not_asked(no_driver(expected))
+    units: Mapping[str, Mapping[str, str]] = services["units"]
+    enabled = [name for name, unit in units.items() if unit["UnitFileState"] == _ENABLED and name != _FABRIC_MANAGER]
+    down = [name for name in enabled if units[name]["ActiveState"] in _DOWN]
+    if down:
+        named = ", ".join(f"{name} is {units[name]['ActiveState']}" for name in down)
+        return failed(f"{named}, but enabled", unit=down[0])
+    version = services["versions"].get(_PERSISTENCED)
+    if version is not None and version != driver["version"]:
+        return failed(f"{_PERSISTENCED} has version {version}, the driver {driver['version']}", unit=_PERSISTENCED)
+    if not enabled:
+        return not_asked(services["problem"] or "none of the driver's services is enabled")
+    return passed(f"{', '.join(enabled)}: active")
+
+
+RULES = (
+    Rule(id="host-stuck", layer="nvml", needs=("host-module",), judge=judge_stuck, fact="stuck"),
+    Rule(
+        id="host-fabric-manager",
+        layer="nvml",
+        needs=("host-module",),
+        judge=judge_fabric_manager,
+        fact="services",
+    ),
+    Rule(
+        id="host-services",
+        layer="nvml",
+        needs=("host-module",),
+        judge=judge_services,
+        fact="services",
+        severity="warning",
+    ),
+)
