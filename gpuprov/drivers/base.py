@@ -33,6 +33,7 @@ LABEL_IMAGE = "gpuprov.image"
 LABEL_ADDRESS = "gpuprov.address"
 LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"
+LABEL_BEGUN = "gpuprov.begun"  # on a network: the spec for which it was made, before that of the cluster is recorded
 LABEL_VERSION = "gpuprov.version"
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
 LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and another name; drivers write and read it
@@ -238,6 +239,7 @@ class NetworkState:
 
     Attributes:
         settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
+        subnets: Further subnets that are its own, where the engine knows of any.
         isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
             has no bridge of its own, or where this user cannot tell.
         copy_of: Set where it is foreign because it has the labels of another one.
@@ -248,6 +250,7 @@ class NetworkState:
     address: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
+    subnets: tuple[str, ...] = ()
     isolated: bool | None = None
     copy_of: Origin | None = None
 
