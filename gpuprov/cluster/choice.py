@@ -126,11 +126,13 @@ def _usual_subnets(links: Iterable[Link]) -> Iterator[Pair]:
 
 
 def _untouched(subnet: str, links: Iterable[Link]) -> bool:
-    return not any(link.network.overlaps(IPv4Network(subnet)) for link in links)
+    wanted = IPv4Network(subnet)
+    return not any(link.network.overlaps(wanted) for link in links)
 
 
 def _users(subnet: str, links: Iterable[Link]) -> list[Link]:
-    return [link for link in links if takes(link, IPv4Network(subnet))]
+    wanted = IPv4Network(subnet)
+    return [link for link in links if takes(link, wanted)]
 
 
 def _choose_prefix(spec: ClusterSpec, taken: Taken) -> str:
@@ -144,7 +146,7 @@ def _choose_prefix(spec: ClusterSpec, taken: Taken) -> str:
     )
 
 
-def refuse_taken(spec: ClusterSpec, requests: Collection[NetworkRequest], taken: Taken) -> None:
+def refuse_taken_networks(spec: ClusterSpec, requests: Collection[NetworkRequest], taken: Taken) -> None:
     """Refuse to make networks whose names or subnets something else has.
 
     Args:
@@ -162,14 +164,14 @@ def refuse_taken(spec: ClusterSpec, requests: Collection[NetworkRequest], taken:
             raise NotOurs(
                 f"the network {request.name} exists and was not made by gpuprov",
                 evidence=holder.evidence,
-                fix="choose other bridges (network.bridge and network.private_bridge in the spec), or none: "
-                "gpuprov then takes free ones",
+                fix="choose other bridges: network.bridge and network.private_bridge in the spec; without these, free "
+                "ones are taken",
             )
         if holder is not None:
             raise UsageError(
                 f"the network {request.name} belongs to cluster {holder.cluster}",
                 evidence=holder.evidence,
-                fix=f"choose no bridges and subnets for cluster {spec.name} (gpuprov then takes free ones) or others; "
+                fix=f"choose other bridges for cluster {spec.name}, or none, and free ones are taken; "
                 f"or: gpuprov cluster down {holder.cluster}",
             )
     for subnet in (spec.network.subnet, spec.network.private_subnet) if requests else ():
@@ -178,8 +180,8 @@ def refuse_taken(spec: ClusterSpec, requests: Collection[NetworkRequest], taken:
             raise UsageError(
                 f"the subnet {subnet} is in use on this host",
                 evidence=f"{users[0].address or users[0].network} on {users[0].interface}",
-                fix="choose another one (--subnet; network.subnet and network.private_subnet in the spec), or none: "
-                "gpuprov then takes a free one",
+                fix="choose other subnets: --subnet, or network.subnet and network.private_subnet in the spec; without "
+                "these, free ones are taken",
             )
 
 

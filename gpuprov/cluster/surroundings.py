@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.choice import Holder, Taken, choose, refuse_taken
+from gpuprov.cluster.choice import Holder, Taken, choose, refuse_taken_networks
 from gpuprov.cluster.networks import network_requests
 from gpuprov.core.errors import SpecError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
@@ -78,7 +78,7 @@ class Surroundings:
             return draft.filled(known)
         return choose(draft, self.taken) if draft.left and not self._state.own_networks else draft.spec
 
-    def refuse_taken(self, spec: ClusterSpec, *, private: bool = True) -> None:
+    def refuse_taken_by_others(self, spec: ClusterSpec, *, private: bool = True) -> None:
         """Refuse networks that are to be made and that something else has; `private` where both are needed.
 
         Raises:
@@ -89,7 +89,7 @@ class Surroundings:
         requests = network_requests(spec, version=__version__)[: 2 if private else 1]
         missing = [request for request in requests if request.name not in own]
         if missing:
-            refuse_taken(spec, missing, self.taken)
+            refuse_taken_networks(spec, missing, self.taken)
 
     @cached_property
     def taken(self) -> Taken:

@@ -10,7 +10,7 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
-from gpuprov.planes.registry import load_draft, load_spec
+from gpuprov.planes.registry import load_draft
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec
 
@@ -69,7 +69,7 @@ def resolve_engine(
     if engine is not None:
         return host.open(engine)
     if order.file is not None:
-        return host.open(load_spec(order.file).engine)
+        return host.open(load_draft(order.file).spec.engine)
     return engine_of_cluster(resolve_name(order), host.engines, creates=creates, reporter=reporter)
 
 
@@ -82,7 +82,7 @@ def resolve_name(order: ClusterOrder) -> str:
     """
     if order.name is not None:
         return check_cluster_name(order.name)
-    return DEFAULT_CLUSTER if order.file is None else load_spec(order.file).name
+    return DEFAULT_CLUSTER if order.file is None else load_draft(order.file).spec.name
 
 
 def resolve_spec(driver: Driver, order: ClusterOrder) -> Draft:
@@ -99,7 +99,7 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> Draft:
     else:
         recorded = observe_cluster(driver, name).spec
         draft = Draft(spec=recorded) if recorded else Draft(spec=ClusterSpec(name=name), left=CHOOSABLE)
-    asked = {key: said for key, said in (("bridge", order.bridge), ("subnet", order.subnet)) if said is not None}
+    asked = {key: said for key, said in {"bridge": order.bridge, "subnet": order.subnet}.items() if said is not None}
     if asked:
         _refuse_other_networks(driver, name, asked)
     spec = draft.spec

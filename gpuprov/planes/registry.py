@@ -53,15 +53,6 @@ def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None
     validate.check_spec(spec, roles=ROLES, left=left)
 
 
-def load_spec(path: Path) -> ClusterSpec:
-    """Read a spec file.
-
-    Raises:
-        SpecError: Listing every problem.
-    """
-    return load.load_spec(path, roles=ROLES)
-
-
 def load_draft(path: Path) -> Draft:
     """Read a spec file, which may leave values open.
 

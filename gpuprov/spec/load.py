@@ -18,11 +18,6 @@ if TYPE_CHECKING:
 API_VERSION = "gpuprov/v1"
 
 
-def load_spec(path: Path | str, *, roles: Collection[str], root: Path = Path("/")) -> ClusterSpec:
-    """Read a `gpuprov/v1` file for what it says, and not for what it leaves open: `load_draft`."""
-    return load_draft(path, roles=roles, root=root).spec
-
-
 def load_draft(path: Path | str, *, roles: Collection[str], root: Path = Path("/")) -> Draft:
     """Read a `gpuprov/v1` file (docs/spec.md).
 
@@ -44,11 +39,6 @@ def load_draft(path: Path | str, *, roles: Collection[str], root: Path = Path("/
             f"cannot read the spec {name}", problems=(unreadable,), fix=f"ls -l {name}; start from examples/lab.yaml"
         ) from error
     return parse_draft(text, name=name, roles=roles, root=root)
-
-
-def parse_spec(text: str, *, name: str, roles: Collection[str], root: Path = Path("/")) -> ClusterSpec:
-    """Read the text of a spec as `load_spec` does."""
-    return parse_draft(text, name=name, roles=roles, root=root).spec
 
 
 def parse_draft(text: str, *, name: str, roles: Collection[str], root: Path = Path("/")) -> Draft:

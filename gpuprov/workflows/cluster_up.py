@@ -197,7 +197,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> _Aim:
     around = Surroundings(driver, host, state)
     spec = around.settle(order.draft)
     check_spec(spec)
-    around.refuse_taken(spec)
+    around.refuse_taken_by_others(spec)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
     plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)

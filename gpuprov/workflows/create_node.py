@@ -185,7 +185,7 @@ def _plan(
     around = Surroundings(driver, host, state)
     spec = _spec_for(order, state, state.spec or around.settle(_first_draft(order)))
     check_spec(spec)
-    around.refuse_taken(spec)
+    around.refuse_taken_by_others(spec)
     plane = plane_of(spec.nodes.role)
     if plane.first_network and order.network == "private":
         raise UsageError(

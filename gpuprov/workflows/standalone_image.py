@@ -56,7 +56,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
             return EnsuredImage(image=found, built=False)
         around = Surroundings(driver, host, state)
         spec = around.settle(Draft(spec=spec, left=NETWORK_VALUES))
-        around.refuse_taken(spec, private=False)
+        around.refuse_taken_by_others(spec, private=False)
         missing = tuple(
             replace(request, labels={**request.labels, LABEL_PURPOSE: PURPOSE})
             for request in plan_networks(spec, state, version=__version__)

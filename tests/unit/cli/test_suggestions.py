@@ -186,6 +186,11 @@ def other_subnet(stage: Stage) -> None:
         file.write("network: {subnet: 10.9.0.0/24}\n")
 
 
+def usual_bridge(stage: Stage) -> None:
+    with open(stage._file, "a") as file:  # noqa: PTH123
+        file.write("network: {bridge: gpbr0}\n")
+
+
 def foreign(name: str) -> Callable[[Stage], object]:
     return lambda stage: stage.world.engine.add_foreign_node(name)
 
@@ -304,8 +309,9 @@ CASES = (
     ),
     Case(site="cluster/images.py: gpuprov image list", argv=("create-node", "x", *PLAIN, "--image", "none")),
     Case(
-        site="cluster/networks.py: choose other bridges and subnets",
-        argv=("create-node", "x", *PLAIN, "--cluster", "other"),
+        site="cluster/choice.py: choose other bridges for cluster",
+        before=(*LAB, usual_bridge),
+        argv=("cluster", "up", "-f", "{file}", "--name", "other", "--no-verify"),
         cures=True,
     ),
     Case(
@@ -322,8 +328,8 @@ CASES = (
     ),
     Case(
         site="cluster/plan.py: set another nodes.prefix",
-        before=(foreign("c001"),),
-        argv=("cluster", "up", "-f", "{file}", "--no-verify"),
+        before=(*LAB, foreign("c002")),
+        argv=("cluster", "up", "-n", "3", "--no-verify"),
     ),
     Case(
         site="cluster/plan.py: stop or change that instance",
@@ -406,6 +412,12 @@ CASES = (
         site="planes/slurm/plane.py: gpuprov start",
         before=(*LAB, stop("c000")),
         argv=("create-node", "c009", "--gpu-mode", "simulated"),
+        cures=True,
+    ),
+    Case(
+        site="planes/cluster_order.py: omit {' and '.join",
+        before=LAB,
+        argv=("cluster", "up", "--subnet", "10.9.3.0/24", "--no-verify"),
         cures=True,
     ),
     Case(site="planes/slurm/plane.py: remove the whole cluster", argv=("rm", "c000"), cures=True),
