@@ -122,7 +122,7 @@ def describe_taken(engines: Sequence[Holdings], *, interfaces: Sequence[str], li
     numbered = filter(None, (_NUMBERED.fullmatch(node.name) for node in nodes))
     return Taken(
         names=names,
-        links=(*links, *chain.from_iterable(map(_links_of, engines)), *chain.from_iterable(map(_subnets_of, specs))),
+        links=(*links, *chain.from_iterable(map(_subnets_of, specs)), *chain.from_iterable(map(_links_of, engines))),
         nodes=frozenset(node.name for seen in engines for node in seen.nodes),
         prefixes=frozenset((*(spec.nodes.prefix for spec in specs), *(match[1] for match in numbered))),
     )
