@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
 from gpuprov.core.units import GIB
+from gpuprov.drivers.passage import DOCKERS, is_dropped
 from gpuprov.drivers.registry import INSTALLABLE
 from gpuprov.host.finding import HostFinding
 from gpuprov.host.gpu_findings import judge_host_gpus
@@ -162,11 +163,11 @@ def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> HostFinding:
         return HostFinding(id="forward", status="info", evidence=evidence, fix=find_fix("not-root", "forward"))
     if not any(rule.split() == ["-P", "FORWARD", "DROP"] for rule in rules):
         return HostFinding(id="forward", status="ok", evidence="the FORWARD policy allows traffic from nodes")
-    if all(any(f"{way} {bridge}" in rule and "-j ACCEPT" in rule for rule in rules) for way in ("-i", "-o")):
+    if not is_dropped(rules, bridge):
         return HostFinding(
             id="forward", status="ok", evidence=f"the FORWARD policy is DROP, with rules that accept {bridge}"
         )
-    chain = "DOCKER-USER" if any("DOCKER-USER" in rule for rule in rules) else "FORWARD"
+    chain = DOCKERS if any(DOCKERS in rule for rule in rules) else "FORWARD"
     evidence = "the FORWARD policy is DROP (Docker sets it): nodes cannot reach the outside"
     fix = find_fix("", "forward", chain=chain, bridge=bridge)
     return HostFinding(id="forward", status="warn", evidence=evidence, fix=fix)

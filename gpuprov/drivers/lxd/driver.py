@@ -40,6 +40,7 @@ from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import find_lost, read_rules, unplugged
 from gpuprov.drivers.lxd.remnants import remove_links
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
+from gpuprov.drivers.passage import end_passage, let_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -387,10 +388,13 @@ class LxdDriver:
     def create_network(self, request: NetworkRequest) -> None:
         """Make a bridge."""
         self._api.send("post", "networks", body=documents.render_network(request))
+        if request.address:
+            let_through(request.name)
 
     def isolate_network(self, name: str) -> str:
         """Have the host refuse connections to its nodes from elsewhere."""
-        self._get_our_network(name)
+        if self._get_our_network(name).address:
+            let_through(name)
         return isolate(name)
 
     def delete_network(self, name: str) -> None:
@@ -406,6 +410,7 @@ class LxdDriver:
                 except EngineError as error:
                     users = documents.users_of_network(self._api.get("networks", name))
                     raise (NetworkInUse(name, users) if users else error) from error
+            end_passage(name)
 
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a network of ours."""
@@ -428,26 +433,28 @@ class LxdDriver:
             self._api.send("put", "networks", request.name, body={"config": shaken})
         self._api.send("put", "networks", request.name, body={"config": wanted})
 
-    def _get_our_network(self, name: str) -> None:
-        if not self._our_network(name):
+    def _get_our_network(self, name: str) -> NetworkState:
+        state = self._our_network(name)
+        if state is None:
             raise NotFound(
                 f"there is no network {name}",
                 evidence=f"{self.name} has no network of that name",
                 fix="gpuprov cluster up",
             )
+        return state
 
-    def _our_network(self, name: str) -> bool:
+    def _our_network(self, name: str) -> NetworkState | None:
         try:
             state = documents.parse_network(self._api.get("networks", name))
         except NotFound:
-            return False
+            return None
         if not state.ours:
             raise NotOurs(
                 f"the network {name} was not made by gpuprov and is left alone",
                 evidence=json.dumps((state.address and {"address": state.address}) or {"managed": state.managed}),
                 fix="choose another bridge name in the spec (network.bridge)",
             )
-        return True
+        return state
 
     # --- images
 

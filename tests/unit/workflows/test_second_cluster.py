@@ -23,7 +23,7 @@ from tests.fakes.world import World, make_world
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NetworkRequest
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
 
@@ -187,7 +187,12 @@ def test_an_image_is_built_beside_another_engine_s_cluster(machine: Machine) -> 
     made: list[str] = []
     driver = machine.driver("docker")
     create = driver.create_network
-    driver.create_network = lambda request: (made.append(request.name), create(request))[1]  # type: ignore[method-assign]
+
+    def note(request: NetworkRequest) -> None:
+        made.append(request.name)
+        create(request)
+
+    driver.create_network = note  # type: ignore[method-assign]
     with pytest.raises(GpuprovError):  # the fake engine has no base to build from
         build_image(driver, world.spec(1), machine.host, world.gpus, reporter=machine.reporter)
     assert made == ["gpbr2"]
