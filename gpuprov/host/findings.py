@@ -134,7 +134,7 @@ def judge_limit(facts: HostFacts, check: str) -> HostFinding:
 
 
 def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> HostFinding:
-    """Nothing else on the host may use the subnet, nor the bridge's name."""
+    """Nothing else on the host may use the subnet of a cluster; one that is made takes another where somebody does."""
     wanted = IPv4Network(subnet)
     if facts.links is None:
         fix = find_fix("no-ip", check)
@@ -148,12 +148,11 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Host
         state = f"{subnet} is {bridge}'s" if ours else f"{subnet} is free"
         return HostFinding(id=check, status="ok", evidence=state)
     worst = min(clashes, key=lambda link: not takes(link, wanted))
-    return HostFinding(
-        id=check,
-        status="fail" if takes(worst, wanted) else "warn",
-        evidence=f"{subnet} overlaps {worst.address or worst.network} on {worst.interface}",
-        fix=find_fix("", check),
-    )
+    evidence = f"{subnet} overlaps {worst.address or worst.network} on {worst.interface}"
+    if not ours:
+        return HostFinding(id=check, status="info", evidence=f"{evidence}; a new cluster gets a free subnet")
+    status: Status = "fail" if takes(worst, wanted) else "warn"
+    return HostFinding(id=check, status=status, evidence=evidence, fix=find_fix("", check))
 
 
 def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> HostFinding:
