@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LINK := /usr/local/bin/gpuprov
 HERE := $(CURDIR)
+unexport PYTHONDONTWRITEBYTECODE  # compiling every test again takes longer than to run most of them
 
 NEED_ROOT := test "$$(id -u)" = 0 || { echo "error: this needs root: sudo make $@" >&2; exit 3; }
 APT := apt-get --quiet=2 --option Dpkg::Use-Pty=0

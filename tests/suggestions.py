@@ -44,6 +44,7 @@ _SAMPLES = {
     "'' if recorded else ' -n 4'": " -n 4",
     "f'gpuprov rm {controller}; ' if role else ''": "gpuprov rm c001; ",
 }
+_NAMED = re.compile(r"""gpuprov["' ]""")  # also at the end of a literal that the next one goes on
 _EXPRESSION = re.compile(r"\{((?:[^{}]|\{[^{}]*\})*)\}")
 
 
@@ -108,10 +109,13 @@ def find_sites() -> tuple[Site, ...]:
 def _find_sites() -> Iterator[Site]:
     """Every text outside of comments and docstrings in which the program is named, and the catalogue's fixes."""
     for path in sorted(SOURCE.rglob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
-        inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-        for node in ast.walk(tree):
+        source = path.read_text(encoding="utf-8")
+        if not _NAMED.search(source):
+            continue
+        nodes = list(ast.walk(ast.parse(source)))
+        said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings
+        inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        for node in nodes:
             if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in said | inner:
                 text = _text(node)
                 if "gpuprov " in text:

@@ -36,8 +36,9 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cluster.settled import act_on
+    from gpuprov.cluster.state import observe_cluster
     from gpuprov.documents.outcome import cluster_up_document
-    from gpuprov.planes.rows import cluster_rows
+    from gpuprov.planes.rows import state_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
     flags = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
@@ -47,7 +48,7 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
         spec = draft.spec
         order = UpOrder(spec=spec, left=draft.left, policy=policy, **flags)
         result = cluster_up(driver, order, host, reporter=session.reporter)
-        return result, spec, cluster_rows(driver, spec.name)
+        return result, spec, state_rows(driver, result.state or observe_cluster(driver, spec.name))
 
     result, spec, rows = act_on(
         session.host,

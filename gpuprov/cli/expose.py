@@ -29,7 +29,7 @@ def command(
 
     The port can be reached from the host itself, and with `--listen 0.0.0.0` from every machine that reaches the host.
     """
-    from gpuprov.drivers.base import LOCALLY, Exposure
+    from gpuprov.drivers.networks import LOCALLY, Exposure
     from gpuprov.workflows.expose import expose
 
     exposure = Exposure(

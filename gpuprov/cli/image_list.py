@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, engine: str | None) -> None:
     """List the node images on all engines."""
-    from gpuprov.cluster.build_image import describe_builder, find_builder, list_built
+    from gpuprov.cluster.built_images import describe_builder, find_builder, list_built
     from gpuprov.documents.images import images_document
     from gpuprov.drivers.base import LABEL_IMAGE, LABEL_VERSION
 

@@ -16,7 +16,7 @@ from gpuprov.spec.models import NetworkSpec
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from gpuprov.drivers.base import NetworkRequest
+    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.host.links import Link
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec

@@ -19,7 +19,6 @@ from gpuprov.drivers.base import (
     LABEL_ROLE,
     LABEL_SHARING,
     LABEL_VERSION,
-    Attachment,
     EngineGpus,
     File,
     NodeRequest,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.placement import Place
+    from gpuprov.drivers.networks import Attachment
     from gpuprov.gpu.access import AccessKind
     from gpuprov.gpu.models import Gpu
     from gpuprov.spec.models import ClusterSpec, Role, Sharing

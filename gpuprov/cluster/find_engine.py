@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.cluster.build_image import match_images
+from gpuprov.cluster.built_images import match_images
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.survey import survey

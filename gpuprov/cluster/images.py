@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
-from gpuprov.cluster.build_image import BUILDER, BuildSite, ensure_image
+from gpuprov.cluster.build_image import BuildSite, ensure_image
+from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.base import Attachment, File
+from gpuprov.drivers.base import File
+from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.wheels import image_wheels
 from gpuprov.provision.recipe import Init, Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address

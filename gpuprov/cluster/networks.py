@@ -9,7 +9,8 @@ from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.outcome import Outcome
-from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION, Attachment, NetworkRequest
+from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION
+from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.serialize import dump_spec
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
-    from gpuprov.drivers.base import Driver, NetworkState, Settings
+    from gpuprov.drivers.base import Driver, Settings
+    from gpuprov.drivers.networks import NetworkState
 
 
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:

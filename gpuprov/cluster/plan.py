@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Capability, NetworkRequest, NodeRequest, NodeState, Settings
+    from gpuprov.drivers.base import NodeRequest, NodeState, Settings
+    from gpuprov.drivers.capabilities import Capability
+    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.gpu.models import Gpu
     from gpuprov.spec.models import ClusterSpec
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import SpecError, UsageError
 from gpuprov.core.names import fold, name_cluster
+from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.serialize import load_spec_json
@@ -14,7 +15,8 @@ from gpuprov.spec.serialize import load_spec_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.gpu.models import HostGpus
 
 
@@ -90,16 +92,19 @@ class ClusterState:
 
 
 def observe_cluster(driver: Driver, name: str) -> ClusterState:
-    """Read a cluster's state: two calls to the engine."""
-    found = sorted(driver.list_nodes(), key=lambda node: node.name)
-    networks = tuple(driver.list_networks())
+    """Read a cluster's state: two calls to the engine, side by side."""
+    nodes: list[NodeState] = []
+    networks: list[NetworkState] = []
+    questions = (lambda: nodes.extend(driver.list_nodes()), lambda: networks.extend(driver.list_networks()))
+    ask_side_by_side(questions, workers=len(questions))
+    found = sorted(nodes, key=lambda node: node.name)
     texts = [network.labels.get(LABEL_SPEC) for network in networks if network.labels.get(LABEL_CLUSTER) == name]
     return ClusterState(
         name=name,
         recorded=_read_spec(next(filter(None, texts), None), name),
         nodes=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) == name),
         others=tuple(node for node in found if node.labels.get(LABEL_CLUSTER) != name),
-        networks=networks,
+        networks=tuple(networks),
     )
 
 

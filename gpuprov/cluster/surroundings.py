@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec

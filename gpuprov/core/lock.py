@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LOCK_NAME = "lock"
 TIMEOUT_S = 900.0
 AGAIN_S = 30.0  # how often it is said for whom one waits
+_LOOK_S = 0.1  # how often one looks whether it is one's turn
 _DAY_S = 86400
 
 
@@ -67,6 +68,7 @@ def _wait(place: QueuePlace, reporter: Reporter, timeout_s: float) -> None:
         what="the lock of this host",
         timeout_s=timeout_s,
         fix="wait for the other run to finish, or stop it, then run this command again",
+        interval_s=_LOOK_S,
     )
     wait.until(look, lambda seen: not seen)
 

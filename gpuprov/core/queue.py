@@ -175,9 +175,10 @@ def _read(descriptor: int, slot: int) -> Ticket:
 
 
 def _read_record(descriptor: int, slot: int) -> tuple[int, float, bytes]:
-    content = os.pread(descriptor, SLOT_BYTES, slot * SLOT_BYTES).ljust(_RECORD.size, b"\0")
-    number, since_s, length = _RECORD.unpack_from(content)
-    return min(number, _LARGEST), since_s, content[_RECORD.size :][:length]
+    at = slot * SLOT_BYTES
+    number, since_s, length = _RECORD.unpack(os.pread(descriptor, _RECORD.size, at).ljust(_RECORD.size, b"\0"))
+    text = os.pread(descriptor, min(length, SLOT_BYTES - _RECORD.size), at + _RECORD.size)
+    return min(number, _LARGEST), since_s, text
 
 
 def _write(descriptor: int, slot: int, ticket: Ticket) -> None:

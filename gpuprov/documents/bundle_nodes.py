@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.planes.base import Plane
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec

@@ -1,4 +1,4 @@
-"""The two protocols every engine obeys: Driver makes and finds things, and runs commands in nodes.
+"""The protocol that every engine obeys: a Driver makes and finds things, and runs commands in nodes.
 
 The contract suite (tests/contract) holds for every implementation. All methods raise EngineError (or a
 subclass) with three parts; none lets an SDK's exception through. Labels are plain `gpuprov.*` keys here; a
@@ -18,7 +18,9 @@ from gpuprov.core.errors import EngineError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.foreign import Origin
+    from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
     from gpuprov.gpu.access import EngineAccess
     from gpuprov.spec.devices import CharDevice, Mount
 
@@ -42,65 +44,15 @@ LABEL_FINGERPRINT = "gpuprov.fingerprint"  # written last: without it the thing 
 
 MOST_FILE_BYTES = 4_000_000
 READ_S = 10.0  # for a file of a node
-LOCALLY, EVERYWHERE = "127.0.0.1", "0.0.0.0"  # noqa: S104 - where a forwarded port of the host may listen
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 ROLE_JOB = "job"  # of a node that a command is, and that goes with it
 
-Capability = Literal["snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs"]
 Status = Literal["running", "stopped", "frozen", "error"]
 Stream = Literal["stdout", "stderr"]
-
-_LACKS: dict[Capability, tuple[str, str]] = {
-    "snapshot": ("does not support snapshots", "copy the node: gpuprov clone NODE NEW"),
-    "privileged": (
-        "does not support privileged nodes",
-        "remove `privileged: true` and --privileged, or use --engine lxd",
-    ),
-    "expose-live": (
-        "cannot forward a port to a running node",
-        "stop the node first: gpuprov stop NODE; then expose the port and start it again",
-    ),
-    "devices-live": ("cannot change the devices of a running node", "stop the node first: gpuprov stop NODE"),
-    "systemd": ("does not run systemd in nodes", "use --engine lxd"),
-    "jobs": ("does not support jobs", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
-}
 
 
 class Unreadable(EngineError):
     """A file of a node is absent, is not a regular file, or could not be read within the limits."""
-
-
-class NotCapable(EngineError):
-    """The engine's driver does not have the required capability."""
-
-
-def require_capability(driver: Driver, capability: Capability, *, fix: str = "") -> None:
-    """Raise NotCapable if the driver lacks it; the fix is the given workaround or the general one."""
-    if capability not in driver.capabilities:
-        lack, way_round = _LACKS[capability]
-        has = ", ".join(sorted(driver.capabilities)) or "none"
-        raise NotCapable(f"{driver.name} {lack}", evidence=f"supported: {has}", fix=fix or way_round)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attachment:
-    """One network interface of a node.
-
-    Attributes:
-        network: Name of the bridge.
-        interface: Name inside the node, `eth0` or `eth1`.
-        kind: `veth` (reaches host and outside) or `macvlan` (reaches other nodes only).
-        address: Static IPv4 address with prefix length, such as `10.0.3.2/24`.
-        mac: Fixed MAC address.
-        gateway: Default route, or None.
-    """
-
-    network: str
-    interface: str
-    kind: Literal["veth", "macvlan"]
-    address: str
-    mac: str
-    gateway: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,60 +156,6 @@ class NodeState:
     def complete(self) -> bool:
         """Whether its creation ran to the end."""
         return LABEL_FINGERPRINT in self.labels
-
-
-@dataclass(frozen=True, kw_only=True)
-class Exposure:
-    """A port of the host that leads to a port of a node."""
-
-    host_port: int
-    node_port: int
-    listen: str = LOCALLY
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkRequest:
-    """A bridge. With an `address` (`10.0.3.1/24`) the host is on it and it has NAT; without, nodes only.
-
-    Attributes:
-        subnet: Where the nodes' addresses are (`10.0.5.0/24`), for engines that must know it of a network without
-            address.
-        beside: The bridge with an address that the same nodes are on, for engines that need something to put a
-            network without address upon.
-    """
-
-    name: str
-    labels: Mapping[str, str]
-    address: str | None = None
-    subnet: str | None = None
-    beside: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkState:
-    """A network as the engine or the host shows it; `managed` says the engine made it.
-
-    Attributes:
-        settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
-        subnets: Further subnets that are its own, where the engine knows of any.
-        isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
-            has no bridge of its own, or where this user cannot tell.
-        copy_of: Set where it is foreign because it has the labels of another one.
-    """
-
-    name: str
-    managed: bool
-    address: str | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
-    settings: Settings = field(default_factory=dict)
-    subnets: tuple[str, ...] = ()
-    isolated: bool | None = None
-    copy_of: Origin | None = None
-
-    @property
-    def ours(self) -> bool:
-        """Whether gpuprov made it."""
-        return LABEL_CLUSTER in self.labels
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -480,14 +378,3 @@ class Driver(Protocol):
 
     def delete_image(self, image_id: str) -> None:
         """Remove an image of ours; no change if it is absent. Raises NotOurs."""
-
-
-class TellsNoNetworkSettings:
-    """The part of a Driver that does not tell what its engine was told of networks: nothing of it counts as changed."""
-
-    def network_settings(self, request: NetworkRequest) -> Settings:  # noqa: ARG002 - the protocol's signature
-        """Nothing to compare with."""
-        return {}
-
-    def set_network_settings(self, request: NetworkRequest) -> None:
-        """Nothing to set."""

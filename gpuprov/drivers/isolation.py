@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from gpuprov.core.execution import Completed
-    from gpuprov.drivers.base import NetworkState
+    from gpuprov.drivers.networks import NetworkState
 
     Rules = list[list[dict[str, Any]]]
 

@@ -87,7 +87,7 @@ def survey(
         answers.put((door.name, _ask(door, question)))
 
     for door in doors:  # daemons, which end with the process, also where an engine hangs
-        Thread(target=work, args=(door,), daemon=True).start()
+        Thread(target=work, args=(door,), name=f"ask {door.name}", daemon=True).start()
     deadline_s = time.monotonic() + limit_s
     with suppress(Empty):
         for _ in doors:

@@ -44,12 +44,12 @@ class Reading:
     """What was read from a cluster's nodes.
 
     Attributes:
-        nodes: Which nodes there were, and how they were.
+        state: The cluster as it was; under the lock, as it is.
         secrets: By plane what it read, or why it could not.
         files: By running node what it said of its files.
     """
 
-    nodes: frozenset[tuple[str, ...]]
+    state: ClusterState
     secrets: Mapping[str, bytes | GpuprovError]
     files: Mapping[str, FilesSaid] = field(default_factory=dict)
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
-from gpuprov.core.interrupts import to_its_end
-from gpuprov.core.names import fold
 from gpuprov.core.waiting import Clock, SystemClock, Wait
-from gpuprov.planes.base import RELEASED
+from gpuprov.planes.hold import Hold, names_of
 from gpuprov.planes.registry import PLANES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from types import TracebackType
 
-    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
-    from gpuprov.planes.base import Departure, Job
+    from gpuprov.planes.base import Job
+    from gpuprov.planes.hold import Leave
 
 SETTLE_S = 5.0  # a job that has ended is Slurm's for a moment longer, while it cleans up
 _LOOK_S = 2.0
@@ -44,22 +40,6 @@ class JobsPolicy:
 
 
 SPARE_JOBS = JobsPolicy()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Leave:
-    """A cluster of which nodes are about to leave."""
-
-    state: ClusterState
-    departure: Departure
-
-    @property
-    def ending(self) -> Departure:
-        """Without the nodes that do not run: nothing ends there."""
-        stopped = {node.name for node in self.state.nodes if node.status == "stopped"}
-        there = {node.name for node in self.state.nodes}
-        nodes = tuple(name for name in self.departure.nodes if name in there - stopped)
-        return replace(self.departure, nodes=nodes)
 
 
 def find_jobs(driver: Driver, leaves: Sequence[Leave]) -> tuple[Job, ...]:
@@ -118,10 +98,10 @@ def drained(
     leaves: Sequence[Leave] = ()
     with suppress(UsageError):
         leaves = look()
-    hold = _Hold(driver, leaves, reporter)
+    hold = Hold(driver, leaves, reporter)
     with hold:
         with reporter.phase("drain"):
-            if hold.take(policy):
+            if _held(hold, policy, reporter=reporter):
                 _wait(driver, hold.leaves, policy, reporter=reporter)
         yield
 
@@ -147,81 +127,21 @@ def leaving(
     Raises:
         UsageError: Somebody works on one of them, or nobody can tell, and the policy does not say to go on.
     """
-    hold = _Hold(driver, leaves, reporter, always=stopping)
+    hold = Hold(driver, leaves, reporter, always=stopping)
     with hold:
-        if hold.take(policy) and any(leave.ending.nodes for leave in leaves):
+        if _held(hold, policy, reporter=reporter) and any(leave.ending.nodes for leave in leaves):
             _settle(driver, leaves, policy, reporter=reporter)
         yield hold.told
 
 
-def find_abandoned(driver: Driver, state: ClusterState) -> tuple[str, ...]:
-    """The nodes that a killed run has left held, as far as one can tell."""
-    with suppress(GpuprovError):
-        return tuple(name for plane in PLANES.values() for name in plane.abandoned(driver, state))
-    return ()
-
-
-class _Hold:
-    """What keeps work from nodes, for as long as its block lasts; with `always`, no longer than that."""
-
-    def __init__(self, driver: Driver, leaves: Sequence[Leave], reporter: Reporter, *, always: bool = True) -> None:
-        self.leaves = leaves
-        self._always = always
-        self.told: list[str] = []
-        self._driver = driver
-        self._reporter = reporter
-        self._abandoned: set[str] = set()
-        self._begun = False
-
-    def take(self, policy: JobsPolicy) -> bool:
-        """Keep work from the nodes; returns whether that was possible.
-
-        Raises:
-            UsageError: It could not be done, and the policy does not say to go on.
-        """
-        for leave in self.leaves:
-            self._abandoned.update(find_abandoned(self._driver, leave.state))
-        self._begun = bool(self._abandoned)
-        try:
-            for leave in self.leaves:
-                if leave.ending.nodes:
-                    self._hold(leave)
-        except GpuprovError as error:
-            _go_on_blindly(error, self.leaves, policy, reporter=self._reporter)
-            return False
-        return True
-
-    def _hold(self, leave: Leave) -> None:
-        for plane in (plane for plane in PLANES.values() if plane.has_services):
-            begun, self._begun = self._begun, True  # before: Ctrl-C may come when the plane has done it
-            try:
-                plane.hold(self._driver, leave.state, leave.ending.nodes)
-            except GpuprovError:
-                self._begun = begun
-                raise
-
-    def __enter__(self) -> _Hold:  # noqa: PYI034 - Self needs Python 3.11
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Let the nodes that are there take work again."""
-        if self._begun and (self._always or kind is not None):
-            try:
-                to_its_end(self._release)
-            except GpuprovError as problem:
-                self._reporter.warn(
-                    f"could not let {_names(self.leaves)} take jobs again: {problem.what}: {problem.evidence}; "
-                    "the next run does it: gpuprov cluster up"
-                )
-
-    def _release(self) -> None:
-        for leave in self.leaves:
-            state = observe_cluster(self._driver, leave.state.name)
-            for plane in PLANES.values():
-                released = plane.release(self._driver, state)
-                self.told += [RELEASED.format(name) for name in released if name in self._abandoned]
+def _held(hold: Hold, policy: JobsPolicy, *, reporter: Reporter) -> bool:
+    """Keep work from the nodes; returns whether that was possible, where the policy says to go on without."""
+    try:
+        hold.take()
+    except GpuprovError as error:
+        _go_on_blindly(error, hold.leaves, policy, reporter=reporter)
+        return False
+    return True
 
 
 def _settle(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, reporter: Reporter) -> None:
@@ -292,7 +212,7 @@ def _wait(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, report
         return words
 
     wait = Wait(
-        what=f"the jobs on {_names(leaves)} to end",
+        what=f"the jobs on {names_of(leaves)} to end",
         timeout_s=policy.drain_s or 0.0,
         fix="repeat the command with a longer time, such as --drain 8h, or with --force to end the jobs",
         interval_s=_LOOK_S,
@@ -309,13 +229,13 @@ def _wait(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, report
 def _go_on_blindly(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPolicy, *, reporter: Reporter) -> None:
     if not policy.force:
         raise _nobody_can_tell(error, leaves) from error
-    reporter.warn(f"jobs on {_names(leaves)} end, if there are any: {error.what}: {error.evidence}")
+    reporter.warn(f"jobs on {names_of(leaves)} end, if there are any: {error.what}: {error.evidence}")
 
 
 def _busy(jobs: Sequence[Job], leaves: Sequence[Leave]) -> UsageError:
     wait = "--drain to wait for them, or with " if any(job.place for job in jobs) else ""
     return UsageError(
-        f"jobs would end with {_names(leaves)}",
+        f"jobs would end with {names_of(leaves)}",
         evidence=_listed(jobs),
         fix=f"repeat the command with {wait}--force to end them",
     )
@@ -323,14 +243,10 @@ def _busy(jobs: Sequence[Job], leaves: Sequence[Leave]) -> UsageError:
 
 def _nobody_can_tell(error: GpuprovError, leaves: Sequence[Leave]) -> UsageError:
     return UsageError(
-        f"cannot tell whether jobs run on {_names(leaves)}",
+        f"cannot tell whether jobs run on {names_of(leaves)}",
         evidence=f"{error.what}: {error.evidence}",
         fix=f"{error.fix}; or repeat the command with --force to go on, whatever runs there",
     )
-
-
-def _names(leaves: Sequence[Leave]) -> str:
-    return fold([name for leave in leaves for name in leave.ending.nodes])
 
 
 def _listed(jobs: Sequence[Job]) -> str:

@@ -5,24 +5,27 @@ Nodes that are started, repaired or restored under the lock are read there, sinc
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
+from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.files import Reading, gather_files, look_at_files, present_crew
 from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.planes.base import Plane
+    from gpuprov.planes.files import FilesSaid
 
     Readings = Mapping[str, Reading]
 
@@ -54,11 +57,11 @@ def read_then_lock(
     for _ in range(_ROUNDS):
         readings = read(_named_so_far(clusters))
         with host.lock(reporter):
-            if set(clusters()) == set(readings) and all(
-                _identities(observe_cluster(driver, name)) == found.nodes for name, found in readings.items()
-            ):
-                yield readings
-                return
+            if set(clusters()) == set(readings):
+                now = {name: observe_cluster(driver, name) for name in readings}
+                if all(_identities(now[name]) == _identities(found.state) for name, found in readings.items()):
+                    yield {name: replace(found, state=now[name]) for name, found in readings.items()}
+                    return
     with host.lock(reporter):
         yield read(clusters())
 
@@ -73,25 +76,34 @@ def _named_so_far(clusters: Callable[[], Iterable[str]]) -> Iterable[str]:
 def read_cluster(driver: Driver, state: ClusterState) -> Reading:
     """Read the planes' secrets, and what running nodes have of their files; a node that does not answer has none."""
     planes = planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
-    secrets = {plane.name: _read_secret(driver, plane, state) for plane in planes}
-    reading = Reading(nodes=_identities(state), secrets=secrets)
-    try:
-        crew = present_crew(state)
-        if not crew.members or not all(plane.can_apply(state) for plane in planes):
-            return reading
-        files = gather_files(driver, crew, state, {}, reading)
-    except GpuprovError:  # whoever needs the files gathers them again, and says why they cannot be
-        return reading
+    found: dict[str, bytes | GpuprovError] = {}
+    files: dict[str, FilesSaid] = {}
+
+    def read_secret(plane: Plane) -> None:
+        try:
+            found[plane.name] = plane.read_secret(driver, state)
+        except GpuprovError as error:  # only a run that needs it must fail, and then it shall
+            found[plane.name] = error
+
+    def read_files() -> None:
+        with suppress(GpuprovError):  # whoever needs the files gathers them again, and says why they cannot be
+            files.update(_read_files(driver, state, planes))
+
+    questions: list[Callable[[], None]] = [*(partial(read_secret, plane) for plane in planes), read_files]
+    ask_side_by_side(questions, workers=len(questions))
+    return Reading(state=state, secrets=found, files=files)
+
+
+def _read_files(driver: Driver, state: ClusterState, planes: Sequence[Plane]) -> Mapping[str, FilesSaid]:
+    """What running nodes say of their files; which these are does not depend on the planes' secrets."""
+    crew = present_crew(state)
+    if not crew.members or not all(plane.can_apply(state) for plane in planes):
+        return {}
+    unread = Reading(state=state, secrets={})
+    files = gather_files(driver, crew, state, {}, unread)
     there = {member.name for member in crew.members}
     running = [node.name for node in state.nodes if node.status == "running" and node.name in there]
-    return replace(reading, files=look_at_files(driver, running, files.of))
-
-
-def _read_secret(driver: Driver, plane: Plane, state: ClusterState) -> bytes | GpuprovError:
-    try:
-        return plane.read_secret(driver, state)
-    except GpuprovError as error:  # only a run that needs it must fail, and then it shall
-        return error
+    return look_at_files(driver, running, files.of)
 
 
 def _identities(state: ClusterState) -> frozenset[tuple[str, ...]]:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.build_image import describe_builder, find_builder
+from gpuprov.cluster.built_images import describe_builder, find_builder
 from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.leases import leased_uuids
 from gpuprov.cluster.state import observe_cluster
@@ -16,6 +16,7 @@ from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL
 from gpuprov.planes.registry import PLANES, planes_of
 
 if TYPE_CHECKING:
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
 
 
@@ -51,7 +52,11 @@ class NodeRow:
 
 def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
     """Every node of a cluster, with the view that its plane has of it."""
-    state = observe_cluster(driver, name)
+    return state_rows(driver, observe_cluster(driver, name))
+
+
+def state_rows(driver: Driver, state: ClusterState) -> tuple[NodeRow, ...]:
+    """The same of a cluster that was observed a moment ago."""
     states: dict[str, str] = {}
     for plane in planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
         with suppress(GpuprovError):  # a plane that does not answer shows as nodes of which it says nothing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import types
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpuprov.spec.document import WHOLE, problem
@@ -36,7 +37,7 @@ class Decoder:
         if not isinstance(value.content, dict):
             self._wrong(path or WHOLE, value, f"is {_describe(value)}", "a mapping of keys")
             return None
-        hints = get_type_hints(cls)
+        hints = _hints(cls)  # type: ignore[arg-type]
         fields: dict[str, Any] = {}
         for key, item in value.content.items():
             at = f"{path}.{key}" if path else key
@@ -91,6 +92,12 @@ class Decoder:
 
 
 _BAD = object()
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    """A class's type hints; to evaluate them takes longer than all the rest of reading a spec."""
+    return get_type_hints(cls)
 
 
 def _fits(hint: object, content: object) -> bool:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, NetworkState, NodeState
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec, Engine
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.build_image import remove_left_builder
+from gpuprov.cluster.built_images import remove_left_builder
 from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.cluster.nodes import delete_nodes, with_forced
 from gpuprov.cluster.secrets import key_folder, remove_keys
@@ -15,12 +15,14 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.planes.base import Departure
-from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving, refuse_busy
+from gpuprov.planes.hold import Leave
+from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, NetworkState
+    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.planes.leaving import JobsPolicy
 

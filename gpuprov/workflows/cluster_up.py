@@ -32,7 +32,8 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
-from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, find_abandoned, leaving, refuse_busy
+from gpuprov.planes.hold import Leave, find_abandoned
+from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.planes.renew import renew_nodes
@@ -101,9 +102,11 @@ class UpResult(Outcome):
 
     Attributes:
         report: What `verify` says; None where it was not asked for, or nothing was changed.
+        state: The cluster as it was found, and is, where nothing was changed.
     """
 
     report: Report | None = None
+    state: ClusterState | None = None
 
     @property
     def passed(self) -> bool:
@@ -154,7 +157,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
     ):
         with reporter.phase("plan"):
-            aim = _aim(driver, order, host, gpus)
+            aim = _aim(driver, order, host, gpus, readings[spec.name].state)
             for line in filter(None, (aim.choice, *aim.plan.beside_lines())):
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
@@ -163,7 +166,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
-    return UpResult(changed=changed, report=report)
+    return UpResult(changed=changed, report=report, state=None if changed else readings[spec.name].state)
 
 
 def plan_up(
@@ -190,10 +193,10 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
     return UpPreview(changes=changes, beside=aim.plan.beside_lines(), choice=aim.choice)
 
 
-def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> _Aim:
-    """Observe, plan, and refuse a plan that clashes with the host; changes nothing."""
+def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: ClusterState | None = None) -> _Aim:
+    """Observe, unless the cluster was `seen` under the lock, plan, and refuse a plan that clashes with the host."""
     gpus = with_offers(driver, gpus)
-    state = with_current_gpus(observe_cluster(driver, order.spec.name), gpus)
+    state = with_current_gpus(seen or observe_cluster(driver, order.spec.name), gpus)
     around = Surroundings(driver, host, state)
     spec = around.settle(order.draft)
     check_spec(spec)

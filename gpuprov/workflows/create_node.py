@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NetworkRequest, NodeState
+    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host

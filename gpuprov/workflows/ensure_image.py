@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.build_image import find_built, match_images
+from gpuprov.cluster.build_image import find_built
+from gpuprov.cluster.built_images import match_images
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.services import init_of
 from gpuprov.planes.registry import check_spec, plane_of

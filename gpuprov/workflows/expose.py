@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.find_node import get_node, get_running
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
-from gpuprov.drivers.base import EVERYWHERE, LOCALLY
+from gpuprov.drivers.networks import EVERYWHERE, LOCALLY
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, Exposure
+    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import Exposure
     from gpuprov.host.base import Host
 
 _PORT_MAX = 65535

@@ -18,14 +18,8 @@ from gpuprov.cluster.services import init_of
 from gpuprov.cluster.waiting_for_gpus import when_free
 from gpuprov.core.process import describe_owner
 from gpuprov.core.side_by_side import ask_side_by_side
-from gpuprov.drivers.base import (
-    LABEL_CLUSTER,
-    LABEL_IMAGE,
-    LABEL_PROCESS,
-    LABEL_ROLE,
-    ROLE_JOB,
-    require_capability,
-)
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_IMAGE, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
+from gpuprov.drivers.capabilities import require_capability
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.order import GpuDefault, GpuOrder, resolve_order
 from gpuprov.gpu.simulator import simulator_environment

@@ -11,7 +11,8 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.planes.base import Departure
-from gpuprov.planes.leaving import SPARE_JOBS, Leave, drained, leaving
+from gpuprov.planes.hold import Leave
+from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving
 from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.renew import renew_clusters
 

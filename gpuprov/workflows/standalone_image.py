@@ -6,13 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
-from gpuprov.cluster.build_image import (
-    EnsuredImage,
-    delete_built,
-    find_built,
-    match_images,
-    remove_left_builder,
-)
+from gpuprov.cluster.build_image import EnsuredImage, find_built
+from gpuprov.cluster.built_images import delete_built, match_images, remove_left_builder
 from gpuprov.cluster.images import ensure_node_image, node_recipe
 from gpuprov.cluster.networks import ensure_networks, plan_networks
 from gpuprov.cluster.services import init_of

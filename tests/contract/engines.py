@@ -23,14 +23,12 @@ from gpuprov.drivers.base import (
     LABEL_ROLE,
     LABEL_VERSION,
     ROLE_BUILDER,
-    Attachment,
-    Capability,
     Driver,
     ExecResult,
-    NetworkRequest,
     NodeRequest,
 )
 from gpuprov.drivers.lxd.ending import remove_instance
+from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.drivers.registry import open_driver
 from gpuprov.provision.recipe import ROOTFS_PACKAGES
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.errors import GpuprovError
+    from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.docker.driver import DockerDriver
     from gpuprov.drivers.lxd.driver import LxdDriver
 

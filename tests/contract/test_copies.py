@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.base import LABEL_FINGERPRINT, Exposure, File
+from gpuprov.drivers.base import LABEL_FINGERPRINT, File
+from gpuprov.drivers.networks import Exposure
 from gpuprov.spec.devices import CharDevice, Mount
 from tests.contract.engines import Bench, refused
 

@@ -64,6 +64,31 @@ def test_only_regular_files_within_the_limit_are_read(bench: Bench, hostile: str
                 bench.driver.pull(hostile, f"/opt/{number}/odd", most_bytes=4000)
 
 
+SPARSE = "truncate -s 1T /opt/sparse"
+# A path that is too long to look at by name; tools that measure the files fail.
+DEEP = f"""mkdir /opt/deep; cd /opt/deep; python3 -c 'import os
+for n in range(2500):
+    os.mkdir("dd"); os.chdir("dd")'; {SPARSE}"""
+
+
+@pytest.mark.parametrize("lines", [SPARSE, DEEP], ids=["sparse", "deep"])
+@pytest.mark.parametrize("running", [True, False])
+def test_holes_of_a_sparse_file_do_not_fill_the_disk_of_the_host(
+    bench: Bench, hostile: str, running: bool, lines: str
+) -> None:
+    bench.need("snapshot")
+    bench.sh(hostile, lines)
+    if not running:
+        bench.driver.stop_node(hostile)
+    try:
+        bench.driver.snapshot_node(hostile, "sparse")
+    except EngineError as error:
+        assert "sparse" in error.evidence or "unknown" in error.evidence  # noqa: PT017 - an engine may keep holes as holes
+        with refused(EngineError):
+            bench.driver.clone_node(hostile, bench.request())
+    assert bench.status(hostile) == ("running" if running else "stopped")
+
+
 def test_whatever_stands_in_the_way_of_a_file_is_replaced_unless_it_is_a_folder(bench: Bench, hostile: str) -> None:
     for number, line in enumerate(ODD.values()):
         bench.sh(hostile, f"mkdir -p /opt/{number} /srv/{number}; cd /opt/{number}; {line}; cd /srv/{number}; {line}")

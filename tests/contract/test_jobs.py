@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.base import File, NotCapable
+from gpuprov.drivers.base import File
+from gpuprov.drivers.capabilities import NotCapable
 from tests.contract.engines import Bench, refused
 
 if TYPE_CHECKING:

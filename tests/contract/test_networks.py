@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import LABEL_CLUSTER, Attachment, Exposure, NetworkRequest, NetworkState
+from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
 from tests.contract.engines import CLUSTER, NAT, PRIVATE, Bench, refused
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.base import Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files
-from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, Leave, refuse_busy
+from gpuprov.planes.hold import Leave
+from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
 from gpuprov.planes.registry import CHECKS, PLANES, ROLES, load_draft, plane_of
 from gpuprov.provision.recipe import COMMON_ROLES, Init
 from gpuprov.spec.devices import CharDevice

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.drivers.base import LABEL_CLUSTER, File, NetworkRequest
+from gpuprov.drivers.base import LABEL_CLUSTER, File
+from gpuprov.drivers.networks import NetworkRequest
 from tests.contract.engines import CLUSTER, Bench
 
 if TYPE_CHECKING:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from gpuprov.provision.folder import abandoned_folders
 from tests.e2e.killing import DUMPS, Blow, Dump, leave_alone, loose_links, state_images, strike
-from tests.e2e.places import EVERY_GPU
+from tests.e2e.places import EVERY_GPU, sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +61,28 @@ def begin_life(gpuprov: Gpuprov, ledger: Ledger, place: Place, folder: Path, *, 
     life = Life(gpuprov=gpuprov, ledger=ledger, place=place, engine=engine, role=role, verbs=verbs)
     life.live()
     return life
+
+
+def life_of(*, engine: str, role: str) -> Any:
+    """A fixture: the life of a module's cluster; nodes without Slurm are there much sooner."""
+
+    @pytest.fixture(scope="module")
+    def life(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
+        return begin_life(gpuprov, ledger, place, tmp_path_factory.mktemp("kills"), engine=engine, role=role)
+
+    return life
+
+
+def sweeping(engine: str) -> Any:
+    """A fixture that every test of a module has: a round that fails does not spoil the next."""
+
+    @pytest.fixture(autouse=True)
+    def nothing_is_left(gpuprov: Gpuprov, place: Place) -> Iterator[None]:
+        yield
+        gpuprov("cluster", "down", place.cluster, "--engine", engine)
+        sweep(place)
+
+    return nothing_is_left
 
 
 def verbs_of(place: Place, spec: Path, engine: str) -> dict[str, tuple[str, ...]]:

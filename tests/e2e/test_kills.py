@@ -15,37 +15,17 @@ import pytest
 from gpuprov.provision.folder import abandoned_folders
 from tests.e2e import killing
 from tests.e2e.killing import SIGNALS, Blow, strike, watch_steps
-from tests.e2e.lives import LIVES, QUARTERS, Life, begin_life, counted
-from tests.e2e.places import sweep
+from tests.e2e.lives import LIVES, QUARTERS, Life, counted, life_of, sweeping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
     from tests.e2e.killing import How
-    from tests.e2e.places import Place
 
 ROUNDS = 28  # the longest verb has 24 steps, and more on a slow machine, on which Slurm tells more states
 
-
-@pytest.fixture(scope="module")
-def life(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
-    return begin_life(gpuprov, ledger, place, tmp_path_factory.mktemp("kills"), engine="lxd", role="slurm")
-
-
-@pytest.fixture(scope="module")
-def plain(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
-    """The same life without Slurm, whose nodes are there much sooner."""
-    return begin_life(gpuprov, ledger, place, tmp_path_factory.mktemp("kills"), engine="lxd", role="plain")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(gpuprov: Gpuprov, place: Place) -> Iterator[None]:
-    """A round that fails does not spoil the next."""
-    yield
-    gpuprov("cluster", "down", place.cluster)
-    sweep(place)
+life = life_of(engine="lxd", role="slurm")
+plain = life_of(engine="lxd", role="plain")
+nothing_is_left = sweeping("lxd")
 
 
 def test_a_round_of_kills(life: Life) -> None:

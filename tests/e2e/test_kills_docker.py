@@ -7,35 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.killing import SIGNALS
-from tests.e2e.lives import LIVES, QUARTERS, Life, begin_life
-from tests.e2e.places import sweep
+from tests.e2e.lives import LIVES, QUARTERS, Life, life_of, sweeping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.conftest import Ledger
-    from tests.e2e.conftest import Gpuprov
     from tests.e2e.killing import How
-    from tests.e2e.places import Place
 
 
-@pytest.fixture(scope="module")
-def life(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
-    return begin_life(gpuprov, ledger, place, tmp_path_factory.mktemp("kills"), engine="docker", role="slurm")
-
-
-@pytest.fixture(scope="module")
-def plain(gpuprov: Gpuprov, ledger: Ledger, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Life:
-    """The same life without Slurm, whose nodes are there much sooner."""
-    return begin_life(gpuprov, ledger, place, tmp_path_factory.mktemp("kills"), engine="docker", role="plain")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(gpuprov: Gpuprov, place: Place) -> Iterator[None]:
-    """A round that fails does not spoil the next."""
-    yield
-    gpuprov("cluster", "down", place.cluster, "--engine", "docker")
-    sweep(place)
+life = life_of(engine="docker", role="slurm")
+plain = life_of(engine="docker", role="plain")
+nothing_is_left = sweeping("docker")
 
 
 def test_a_round_of_kills(life: Life) -> None:

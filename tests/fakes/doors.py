@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from queue import Empty, SimpleQueue
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.host.survey import EngineDoor
@@ -26,6 +28,27 @@ def door_without(name: str, *, installed: bool) -> EngineDoor:
         raise HostNotReady(f"{name} is not running on this machine", evidence="no socket", fix="gpuprov host prepare")
 
     return EngineDoor(name=name, open=refuse, installed=lambda: installed)
+
+
+class AnswersOfTheRest(SimpleQueue[Any]):
+    """What a survey waits at: its limit is over once every engine but those in `HUNG` has answered, however slow."""
+
+    HUNG = ("ask docker",)  # names of the survey's threads
+    _LOOK_S = 0.002
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        """The next answer, while there is one to come."""
+        assert block
+        assert timeout is not None
+        while True:
+            asking = any(
+                thread.name.startswith("ask ") and thread.name not in self.HUNG for thread in threading.enumerate()
+            )
+            try:
+                return super().get(timeout=self._LOOK_S)
+            except Empty:
+                if not asking:
+                    raise
 
 
 class HungEngine:

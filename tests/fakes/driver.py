@@ -10,17 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import (
-    LABEL_CLUSTER,
-    LABEL_FINGERPRINT,
-    MOST_FILE_BYTES,
-    READ_S,
-    EngineFacts,
-    NetworkState,
-    Setting,
-)
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, MOST_FILE_BYTES, READ_S, EngineFacts, Setting
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import NetworkInUse, not_ours
+from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import absent, within
 from tests.fakes.engine import Command, FakeImage, FakeNode, describe_settings
 from tests.fakes.faults import Killed
@@ -28,18 +21,9 @@ from tests.fakes.faults import Killed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpuprov.drivers.base import (
-        Capability,
-        ExecResult,
-        Exposure,
-        File,
-        ImageState,
-        NetworkRequest,
-        NodeRequest,
-        NodeState,
-        Settings,
-        Stream,
-    )
+    from gpuprov.drivers.base import ExecResult, File, ImageState, NodeRequest, NodeState, Settings, Stream
+    from gpuprov.drivers.capabilities import Capability
+    from gpuprov.drivers.networks import Exposure, NetworkRequest
     from gpuprov.spec.devices import CharDevice, Mount
     from tests.fakes.engine import FakeEngine
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import threading
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.drivers.base import (
-    LABEL_CLUSTER,
-    LABEL_ROLE,
-    ROLE_BUILDER,
-    ExecResult,
-    ImageState,
-    NetworkState,
-    NodeState,
-    Setting,
-)
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER, ExecResult, ImageState, NodeState, Setting
 from gpuprov.drivers.foreign import Origin
+from gpuprov.drivers.networks import NetworkState
 from tests.fakes.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.drivers.base import Attachment, Exposure, File, Settings, Status
+    from gpuprov.drivers.base import File, Settings, Status
+    from gpuprov.drivers.networks import Attachment, Exposure
     from gpuprov.spec.devices import CharDevice, Mount
 
 _GIB = 1024**3
@@ -161,13 +153,11 @@ class FakeEngine:
     def dump(self) -> dict[str, Any]:
         """A copy of all state, to compare before with after."""
         with self.lock:
-            return copy.deepcopy(
-                {
-                    "nodes": {name: asdict(node) for name, node in sorted(self.nodes.items())},
-                    "networks": {name: asdict(network) for name, network in sorted(self.networks.items())},
-                    "images": {key: asdict(image) for key, image in sorted(self.images.items())},
-                }
-            )
+            return {
+                "nodes": {name: asdict(node) for name, node in sorted(self.nodes.items())},
+                "networks": {name: asdict(network) for name, network in sorted(self.networks.items())},
+                "images": {key: asdict(image) for key, image in sorted(self.images.items())},
+            }
 
     def end_jobs(self) -> None:
         """Let the commands end whose callers were killed, and their nodes go."""

@@ -38,6 +38,14 @@ def lock_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuprov.core.gates.LOCK_FOLDER", tmp_path)
 
 
+@pytest.fixture(autouse=True)
+def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that wait for each other are this process's own: they look often, and are soon done."""
+    monkeypatch.setattr("gpuprov.core.lock._LOOK_S", 0.02)
+    monkeypatch.setattr("gpuprov.cluster.waiting_for_gpus._LOOK_S", 0.03)
+    monkeypatch.setattr("gpuprov.cluster.steady._SETTLE_S", 0.1)
+
+
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording) -> World:
     return make_world(tmp_path, monkeypatch, recording)

@@ -10,8 +10,9 @@ import json
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from gpuprov.drivers.base import Attachment, EngineGpus, Exposure, Setting
+from gpuprov.drivers.base import EngineGpus, Setting
 from gpuprov.drivers.label_text import only_texts, read_object
+from gpuprov.drivers.networks import Attachment, Exposure
 from gpuprov.spec.devices import CharDevice, Mount
 from gpuprov.spec.document import from_plain
 from gpuprov.spec.schema import Decoder

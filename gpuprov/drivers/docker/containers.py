@@ -18,6 +18,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.docker import documents, images, networks
 from gpuprov.drivers.docker.api import Conflict, NotFound
+from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.devices import ensure_host_devices
 from gpuprov.drivers.docker.files import has_folder, kept_folder, put_files
 from gpuprov.drivers.foreign import name_taken, not_ours
@@ -252,7 +253,7 @@ def rebuild(
             image = f"{documents.KEPT}:{blueprint.uid}"
             with contextlib.suppress(Conflict):  # left by a killed run, and nothing stands on it
                 images.delete_tag(api, image)
-            images.commit(api, container.id, image, hide=container.blueprint.own_labels)
+            commit(api, container.id, image, hide=container.blueprint.own_labels)
         labels = dict(read_state(api, container).labels)
         blueprint = replace(blueprint, own_labels=tuple(sorted(labels)))
         made = _make(api, blueprint, labels, image=image, command=command, suffix=documents.MADE)

@@ -14,20 +14,19 @@ from gpuprov.drivers.base import (
     LABEL_SELF,
     EngineFacts,
     ImageState,
-    NetworkRequest,
-    NetworkState,
     NodeState,
     Status,
 )
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
 from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
+from gpuprov.drivers.networks import NetworkRequest, NetworkState
 from gpuprov.gpu.cdi_files import CDI_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from gpuprov.drivers.base import Attachment
+    from gpuprov.drivers.networks import Attachment
     from gpuprov.gpu.access import EngineAccess
     from gpuprov.spec.devices import CharDevice
 

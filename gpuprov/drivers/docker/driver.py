@@ -16,31 +16,27 @@ from gpuprov.core.errors import EngineError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.drivers.base import (
     LABEL_ROLE,
-    LOCALLY,
     MOST_FILE_BYTES,
     READ_S,
     ROLE_BUILDER,
-    Capability,
     EngineFacts,
     ExecResult,
-    Exposure,
     ImageState,
-    NetworkRequest,
-    NetworkState,
     NodeRequest,
     NodeState,
     Stream,
-    TellsNoNetworkSettings,
-    require_capability,
 )
 from gpuprov.drivers.calls import Call, Tail
+from gpuprov.drivers.capabilities import Capability, require_capability
 from gpuprov.drivers.docker import containers, documents, images, jobs, networks
 from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
+from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
 from gpuprov.drivers.docker.frames import read_frames
 from gpuprov.drivers.endings import killed_words
+from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
 from gpuprov.gpu.cdi_files import read_cdi_files
 
 if TYPE_CHECKING:
@@ -116,7 +112,7 @@ class DockerDriver(TellsNoNetworkSettings):
         self._refuse(request)
         blueprint = plan_blueprint(request, uid=containers.new_uid())
         image = f"{documents.KEPT}:{blueprint.uid}"
-        images.commit(self._api, origin.id, image, hide=origin.blueprint.own_labels)
+        commit(self._api, origin.id, image, hide=origin.blueprint.own_labels)
         # Docker lets a copy inherit variables too; those it must not have are emptied.
         hidden = dict.fromkeys(origin.blueprint.environment, "")
         made = replace(blueprint, environment={**hidden, **blueprint.environment})

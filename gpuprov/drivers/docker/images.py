@@ -14,7 +14,7 @@ from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import LABEL_SELF, ImageState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import Conflict, NotFound
-from gpuprov.drivers.docker.blueprint import NODE_LABEL
+from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.label_text import read_texts
 
 if TYPE_CHECKING:
@@ -80,23 +80,6 @@ def _tag(name: str) -> str:
     if _TAG.fullmatch(name):
         return name
     return hashlib.sha256(name.encode()).hexdigest()
-
-
-def commit(
-    api: DockerApi, container: str, tag: str, *, hide: Iterable[str], labels: Mapping[str, str] | None = None
-) -> None:
-    """Make an image of a container's file system.
-
-    Args:
-        api: The engine.
-        container: Running or not.
-        tag: The image's, with its repository.
-        hide: Keys of container labels that the image must not have.
-        labels: Labels of the image.
-    """
-    repository, _, name = tag.partition(":")
-    body = {"Labels": {**documents.blank([*hide, NODE_LABEL]), **(labels or {})}}
-    api.post("/commit", body, container=container, repo=repository, tag=name)
 
 
 def name_holder(api: DockerApi, name: str) -> str | None:

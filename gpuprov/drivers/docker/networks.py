@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import NetworkState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import NotFound
 from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.drivers.isolation import isolate, released, tell_isolated
+from gpuprov.drivers.networks import NetworkState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.drivers.base import NetworkRequest
     from gpuprov.drivers.docker.api import DockerApi
+    from gpuprov.drivers.networks import NetworkRequest
 
 
 def list_networks(api: DockerApi, *, root: Path = Path("/")) -> list[NetworkState]:

@@ -13,17 +13,14 @@ from gpuprov.drivers.base import (
     LABEL_ROLE,
     LABEL_SELF,
     ROLE_BUILDER,
-    Attachment,
-    Exposure,
     ImageState,
-    NetworkRequest,
-    NetworkState,
     NodeRequest,
     NodeState,
     Status,
 )
 from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
+from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
 from gpuprov.spec.addressing import mac
 from gpuprov.spec.devices import CharDevice, Mount
 

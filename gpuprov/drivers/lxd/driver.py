@@ -1,55 +1,50 @@
-"""The Driver for LXD and Incus: instances, networks and commands; images are in images.py."""
+"""The Driver for LXD and Incus: instances and commands; networks.py and images.py have the rest."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.errors import EngineError, HostNotReady, NotOurs
+from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.drivers.base import (
     LABEL_FINGERPRINT,
     LABEL_ROLE,
     MOST_FILE_BYTES,
     READ_S,
     ROLE_BUILDER,
-    Capability,
     EngineFacts,
     ExecResult,
-    Exposure,
     File,
     ImageState,
-    NetworkRequest,
-    NetworkState,
     NodeRequest,
     NodeState,
     Settings,
     Stream,
-    require_capability,
 )
 from gpuprov.drivers.calls import Call, Tail
-from gpuprov.drivers.foreign import NetworkInUse, name_taken, not_ours
-from gpuprov.drivers.isolation import isolate, released, tell_isolated
-from gpuprov.drivers.lxd import documents, images, settings
+from gpuprov.drivers.capabilities import Capability, require_capability
+from gpuprov.drivers.foreign import name_taken, not_ours
+from gpuprov.drivers.lxd import documents, images, networks, settings
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.doubles import explain_double
 from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
 from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
-from gpuprov.drivers.lxd.links import find_lost, read_rules, unplugged
+from gpuprov.drivers.lxd.links import unplugged
 from gpuprov.drivers.lxd.remnants import remove_links
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
-from gpuprov.drivers.passage import end_passage, let_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.drivers.lxd.api import Document, LxdApi
+    from gpuprov.drivers.networks import Exposure, NetworkRequest, NetworkState
     from gpuprov.spec.devices import CharDevice, Mount
 
 _LOG_S = 20.0  # for a console log to arrive
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
+_MADE_BY_ANOTHER = ("already", 'running a "create"')  # of two processes that make one name, the later reads this
 _TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
 
 
@@ -143,7 +138,7 @@ class LxdDriver:
         try:
             self._make(body)
         except EngineError as exc:
-            if "already" in exc.evidence:  # created by another process meanwhile: not ours to remove
+            if any(words in exc.evidence for words in _MADE_BY_ANOTHER):  # not ours to remove
                 raise
             self._remove(request.name)
             raise
@@ -375,47 +370,23 @@ class LxdDriver:
 
     def list_networks(self) -> list[NetworkState]:
         """Every network, the host's own interfaces too."""
-        found = [(document, documents.parse_network(document)) for document in self._api.get("networks", recursion=1)]
-        rules = read_rules(self._firewall()) if any(state.ours for _, state in found) else None
-        return tell_isolated(
-            replace(state, settings=_network_settings(document, rules)) if state.ours else state
-            for document, state in found
-        )
-
-    def _firewall(self) -> str:
-        return str(self._api.client.host_info["environment"].get("firewall"))
+        return networks.list_networks(self._api)
 
     def create_network(self, request: NetworkRequest) -> None:
         """Make a bridge."""
-        self._api.send("post", "networks", body=documents.render_network(request))
-        if request.address:
-            let_through(request.name)
+        networks.create_network(self._api, request)
 
     def isolate_network(self, name: str) -> str:
         """Have the host refuse connections to its nodes from elsewhere."""
-        if self._get_our_network(name).address:
-            let_through(name)
-        return isolate(name)
+        return networks.isolate_network(self._api, name)
 
     def delete_network(self, name: str) -> None:
         """Remove a network of ours; no change if it is absent."""
-        if self._our_network(name):
-            with released(name):
-                if find_lost(name, {}, None):
-                    # LXD takes a network without a link for stopped, and would leave its name server running for ever
-                    shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
-                    self._api.send("patch", "networks", name, body={"config": shaken})
-                try:
-                    self._api.delete("networks", name)
-                except EngineError as error:
-                    users = documents.users_of_network(self._api.get("networks", name))
-                    raise (NetworkInUse(name, users) if users else error) from error
-            end_passage(name)
+        networks.delete_network(self._api, name)
 
     def set_network_labels(self, name: str, labels: Mapping[str, str]) -> None:
         """Add or change labels of a network of ours."""
-        self._get_our_network(name)
-        self._api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
+        networks.set_network_labels(self._api, name, labels)
 
     def network_settings(self, request: NetworkRequest) -> Settings:
         """What a network made from it shows while nobody has changed it."""
@@ -423,38 +394,7 @@ class LxdDriver:
 
     def set_network_settings(self, request: NetworkRequest) -> None:
         """Bring config, link and rules to the request's; labels stay."""
-        self._get_our_network(request.name)
-        document = self._api.get("networks", request.name)
-        labels = {key: value for key, value in document["config"].items() if key.startswith("user.")}
-        wanted = documents.render_network(replace(request, labels={}))["config"] | labels
-        if _network_settings(document, read_rules(self._firewall())) != self.network_settings(request):
-            # LXD sets up a bridge and its rules only where a key changes
-            shaken = {**wanted, settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
-            self._api.send("put", "networks", request.name, body={"config": shaken})
-        self._api.send("put", "networks", request.name, body={"config": wanted})
-
-    def _get_our_network(self, name: str) -> NetworkState:
-        state = self._our_network(name)
-        if state is None:
-            raise NotFound(
-                f"there is no network {name}",
-                evidence=f"{self.name} has no network of that name",
-                fix="gpuprov cluster up",
-            )
-        return state
-
-    def _our_network(self, name: str) -> NetworkState | None:
-        try:
-            state = documents.parse_network(self._api.get("networks", name))
-        except NotFound:
-            return None
-        if not state.ours:
-            raise NotOurs(
-                f"the network {name} was not made by gpuprov and is left alone",
-                evidence=json.dumps((state.address and {"address": state.address}) or {"managed": state.managed}),
-                fix="choose another bridge name in the spec (network.bridge)",
-            )
-        return state
+        networks.set_network_settings(self._api, request)
 
     # --- images
 
@@ -492,11 +432,6 @@ class LxdDriver:
 def _observed(document: Mapping[str, Any]) -> NodeState:
     shown = settings.instance_settings(document, unplugged=unplugged(document))
     return replace(documents.parse_instance(document), settings=shown)
-
-
-def _network_settings(document: Mapping[str, Any], rules: str | None) -> Settings:
-    config = document["config"]
-    return settings.network_settings(config, lost=find_lost(document["name"], config, rules))
 
 
 def _real(name: str) -> str:

@@ -11,7 +11,7 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.drivers.calls import Intake
@@ -38,8 +38,6 @@ _GRACE_S = 5.0  # for a command to end by its own limit, or once it was killed
 _END = ""
 _PIECE_BYTES = 131072
 _SIGKILL = 9
-# LXD does not read where it only writes, so it answers no ping there; and nobody waits for its goodbye.
-_OPTIONS: Final[dict[str, Any]] = {"compression": None, "max_size": None, "ping_interval": None, "close_timeout": 0.5}
 
 
 def execute(api: LxdApi, name: str, call: Call) -> Output:
@@ -50,7 +48,8 @@ def execute(api: LxdApi, name: str, call: Call) -> Output:
         EngineError: It printed more than it may, or a stream broke before its end.
     """
     from websockets.exceptions import WebSocketException
-    from websockets.sync.client import unix_connect
+
+    from gpuprov.drivers.lxd.streams import open_stream
 
     started_s = time.monotonic()
     end_s = started_s + (call.timeout_s or _DAY_S) + _GRACE_S
@@ -63,9 +62,7 @@ def execute(api: LxdApi, name: str, call: Call) -> Output:
         with ExitStack() as stack:
 
             def connect(stream: str) -> Connection:
-                made: Connection = unix_connect(str(api.socket), address + streams[stream], **_OPTIONS)
-                stack.enter_context(made)
-                return made
+                return stack.enter_context(open_stream(api.socket, address + streams[stream]))
 
             if not _pass_on(connect, call.stdin, intake, end_s):
                 _kill(connect)

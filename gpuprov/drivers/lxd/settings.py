@@ -10,7 +10,8 @@ from gpuprov.drivers.lxd import documents
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from gpuprov.drivers.base import NetworkRequest, NodeRequest, Settings
+    from gpuprov.drivers.base import NodeRequest, Settings
+    from gpuprov.drivers.networks import NetworkRequest
 
 _OWN_KEYS = ("user.", "volatile.", "image.")  # labels, and what LXD itself keeps
 _LIVE_KEYS = ("limits.", "boot.", "snapshots.")  # every other key is read when the instance starts

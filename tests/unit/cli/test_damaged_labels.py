@@ -141,7 +141,14 @@ def test_a_job_on_a_node_is_still_seen(lab: Typed, capsys: pytest.CaptureFixture
     assert "idle" in lab(("cluster", "status", "lab"), capsys)
 
 
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 40))])
+@pytest.mark.parametrize(
+    "seed",
+    [
+        *range(4),
+        *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 12)),
+        *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 40)),
+    ],
+)
 def test_random_labels_break_no_way_out(
     lab: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -174,10 +181,14 @@ def test_random_labels_break_no_way_out(
     assert lab.world.names == []
 
 
-def test_a_damaged_cluster_label_hides_no_other_cluster(lab: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("commands", [1, pytest.param(len(READING), marks=pytest.mark.slow)])
+def test_a_damaged_cluster_label_hides_no_other_cluster(
+    lab: Typed, capsys: pytest.CaptureFixture[str], commands: int
+) -> None:
+    chance = random.Random(0)
     for value in VALUES:
         lab.world.engine.nodes["web"].labels[LABEL_CLUSTER] = value or "x"
-        for argv in READING:
+        for argv in chance.sample(READING, commands):
             lab(argv, capsys)
     lab(("rm", "web"), capsys)
     lab(("cluster", "down", "lab"), capsys)

@@ -17,7 +17,7 @@ from gpuprov.documents.inventory import read_inventory
 from gpuprov.host import survey as module
 from gpuprov.host.local import LocalHost
 from tests.conftest import Recording
-from tests.fakes.doors import HungEngine, door_of, door_without
+from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +43,7 @@ def place(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     place = Place(world)
     world.host.engines = place.doors
     monkeypatch.setattr(LocalHost, "engines", place.doors)  # completion has no session
-    monkeypatch.setattr(module, "ANSWER_S", 0.3)
-    monkeypatch.setattr(parameters, "COMPLETION_S", 0.3)
+    monkeypatch.setattr(module, "SimpleQueue", AnswersOfTheRest)
     yield place
     assert place.docker.hangs  # nobody has waited for it
     place.docker.release()

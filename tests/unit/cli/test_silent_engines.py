@@ -9,7 +9,7 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.host import survey as module
-from tests.fakes.doors import HungEngine, door_of, door_without
+from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ def test_the_table_has_every_verb() -> None:
 @pytest.fixture(params=["dead", "hung"])
 def silent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[EngineDoor]:
     """Docker, which is installed."""
-    monkeypatch.setattr(module, "ANSWER_S", 0.3)
+    monkeypatch.setattr(module, "SimpleQueue", AnswersOfTheRest)
     if request.param == "dead":
         yield door_without("docker", installed=True)
         return

@@ -12,18 +12,18 @@ from unittest.mock import patch
 import pytest
 
 from gpuprov.cluster.build_image import (
-    BUILDER,
     PAYLOAD,
     BuildSite,
     BuildTools,
     EnsuredImage,
-    delete_built,
     ensure_image,
 )
+from gpuprov.cluster.built_images import BUILDER, delete_built
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.base import LABEL_FINGERPRINT, Attachment, ExecResult, File, NodeRequest
+from gpuprov.drivers.base import LABEL_FINGERPRINT, ExecResult, File, NodeRequest
+from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.registry import PLANES
 from gpuprov.provision.playbook import Play, PlayResult
 from gpuprov.provision.recipe import Recipe

@@ -9,7 +9,8 @@ from gpuprov.cluster import find_engine
 from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.base import NetworkRequest, NodeRequest
+from gpuprov.drivers.base import NodeRequest
+from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.spec.models import ENGINES
 from tests.fakes.doors import door_of, door_without
 from tests.fakes.driver import FakeDriver

@@ -12,7 +12,8 @@ from gpuprov.cluster.networks import attach, ensure_networks, plan_networks, rec
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
 from gpuprov.core.rollback import AGAIN, Rollback
-from gpuprov.drivers.base import LABEL_SPEC, Attachment
+from gpuprov.drivers.base import LABEL_SPEC
+from gpuprov.drivers.networks import Attachment
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows.cluster_up import plan_up
 from gpuprov.workflows.start_stop import start_nodes
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.core.outcome import Outcome
-    from gpuprov.drivers.base import NetworkRequest
+    from gpuprov.drivers.networks import NetworkRequest
     from tests.fakes.world import World
 
 

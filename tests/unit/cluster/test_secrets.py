@@ -7,7 +7,7 @@ import pytest
 
 from gpuprov.cluster import secrets
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
-from gpuprov.drivers.base import NetworkRequest
+from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.cluster_down import cluster_down
 from tests.fakes.doors import door_of

@@ -10,7 +10,7 @@ from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage
 
 if TYPE_CHECKING:
-    from gpuprov.drivers.base import Capability
+    from gpuprov.drivers.capabilities import Capability
 
 
 class BareDriver(FakeDriver):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpuprov.cluster.drift import changed_settings
-from gpuprov.drivers.base import Attachment, EngineGpus, Exposure, NetworkRequest, NodeRequest
+from gpuprov.drivers.base import EngineGpus, NodeRequest
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.blueprint import (
     NODE_LABEL,
@@ -17,6 +17,7 @@ from gpuprov.drivers.docker.blueprint import (
     parse_blueprint,
     plan_blueprint,
 )
+from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest
 from gpuprov.spec.devices import CharDevice, Mount
 
 NICS = (

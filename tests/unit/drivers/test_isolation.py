@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.drivers import isolation
-from gpuprov.drivers.base import LABEL_CLUSTER, NetworkState
+from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.isolation import parse_chains, plan_isolation, plan_release, render_rules
+from gpuprov.drivers.networks import NetworkState
 
 if TYPE_CHECKING:
     from pathlib import Path

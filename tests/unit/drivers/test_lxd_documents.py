@@ -8,14 +8,10 @@ from typing import Any
 import pytest
 
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.base import (
-    Attachment,
-    Exposure,
-    NetworkRequest,
-    NodeRequest,
-)
+from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.lxd import documents
 from gpuprov.drivers.lxd.doubles import explain_double
+from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest
 from gpuprov.gpu.libraries import SONAMES, plan_library_mounts
 from gpuprov.gpu.models import DriverFiles
 from gpuprov.spec.addressing import mac

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import subprocess
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -13,13 +15,14 @@ from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 @pytest.fixture
 def reader() -> Iterator[subprocess.Popen[bytes]]:
     """A process that looks like LXD's, and never ends by itself."""
     with subprocess.Popen(["sh", "-c", "read x", "forkfile", "--"], stdin=subprocess.PIPE) as process:
+        while b"forkfile" not in Path(f"/proc/{process.pid}/cmdline").read_bytes():  # empty for a moment after exec
+            time.sleep(0.001)
         yield process
         process.kill()
 
@@ -43,7 +46,7 @@ class HeldLxd:
         if self.reader is None:
             return
         try:
-            self.reader.wait(1.0)
+            self.reader.wait(0.1)
         except subprocess.TimeoutExpired:
             raise TimedOut("lxd did not finish", evidence="the operation goes on", fix="wait") from None
 

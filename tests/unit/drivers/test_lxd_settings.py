@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.drivers.base import Exposure, NetworkRequest, Setting
+from gpuprov.drivers.base import Setting
 from gpuprov.drivers.lxd import documents, links, settings
+from gpuprov.drivers.networks import Exposure, NetworkRequest
 from tests.unit.drivers.test_lxd_documents import REQUEST
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from gpuprov.cluster.host_gpus import with_offers
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ACCESS_REASON, LABEL_CLUSTER, LABEL_GPUS, NodeState, NotCapable
+from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ACCESS_REASON, LABEL_CLUSTER, LABEL_GPUS, NodeState
+from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.gpu.allocate import Claims
 from gpuprov.host.gpu_findings import judge_access

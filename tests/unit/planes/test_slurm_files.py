@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from gpuprov.cluster.files import Member, present_member, render_hosts
-from gpuprov.drivers.base import LABEL_ROLE, Attachment
+from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.slurm.facts import slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.spec.devices import CharDevice

@@ -13,7 +13,8 @@ import pytest
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.report_file import ReportFile
 from gpuprov.documents.bundle_host import pick_kernel_lines
-from gpuprov.drivers.base import Attachment, ExecResult
+from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers.networks import Attachment
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.devices import Mount
 from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack_bundle

@@ -17,8 +17,8 @@ from gpuprov.drivers.base import (
     LABEL_ORDER,
     LABEL_SHARING,
     LABEL_SPEC,
-    NetworkState,
 )
+from gpuprov.drivers.networks import NetworkState
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
@@ -430,6 +430,7 @@ def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World) -> 
     assert count > 20
 
 
+@pytest.mark.slow  # the quick one is test_killed_at_some_steps
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (3, 2)])
 def test_a_change_that_is_killed_anywhere_is_repaired_by_the_next_run(
     world: World, before: int, after: int, monkeypatch: pytest.MonkeyPatch

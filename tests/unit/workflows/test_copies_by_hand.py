@@ -12,7 +12,7 @@ from gpuprov.cluster.gpu_board import look_at_gpus
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.documents.gpus import board_document
-from gpuprov.drivers.base import Exposure
+from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.rows import list_rows
 from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
 from gpuprov.workflows.clone_node import CloneOrder, clone_node

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.core.errors import EngineError, GpuprovError, NotOurs, UsageError
-from gpuprov.drivers.base import (
-    LABEL_CLUSTER,
-    LABEL_FINGERPRINT,
-    LABEL_GPUS,
-    LABEL_ROLE,
-    LABEL_SHARING,
-    Attachment,
-)
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_GPUS, LABEL_ROLE, LABEL_SHARING
+from gpuprov.drivers.networks import Attachment
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host import links
 from gpuprov.spec.devices import Mount

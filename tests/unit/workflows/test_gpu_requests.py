@@ -223,7 +223,7 @@ def test_who_waits_long_for_gpus_is_told_again(host: Host, monkeypatch: pytest.M
     def waits() -> int:
         host.world.reporter.lines.clear()
         with pytest.raises(TimedOut):
-            host.ask("two", wait_s=1)
+            host.ask("two", wait_s=0.2)
         return sum("one (exclusive, fake)" in line for line in host.world.reporter.lines if "note waiting" in line)
 
     host.ask("one", gpus="2")

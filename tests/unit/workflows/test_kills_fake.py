@@ -1,4 +1,7 @@
-"""Every verb killed at every step, and at every pair of steps: the next run gives what an undisturbed one does."""
+"""Every verb killed at every step, and at every pair of steps: the next run gives what an undisturbed one does.
+
+The quick tests take some steps and some pairs by lot, the slow one every step, the long one every pair.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 CONF = "/etc/slurm/slurm.conf"
 MUNGE_KEY = "/etc/munge/munge.key"
-SAMPLED_PAIRS = 12
+SAMPLES, MORE_SAMPLES = 4, 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,6 +172,7 @@ def told(request: pytest.FixtureRequest, world: World) -> tuple[str, Story, dict
     return request.param, story, wanted
 
 
+@pytest.mark.slow
 def test_killed_at_every_step(world: World, told: tuple[str, Story, dict[str, Any]], ledger: Ledger) -> None:
     name, story, wanted = told
     tried = 0
@@ -183,12 +187,20 @@ def test_killed_at_every_step(world: World, told: tuple[str, Story, dict[str, An
     ledger.add("fake", verb=name, steps=tried, pairs=0)
 
 
-def test_killed_at_some_pairs_of_steps(world: World, told: tuple[str, Story, dict[str, Any]]) -> None:
+@pytest.mark.parametrize(
+    ("times", "samples"), [(1, SAMPLES), (2, SAMPLES), pytest.param(2, MORE_SAMPLES, marks=pytest.mark.slow)]
+)
+def test_killed_at_some_steps(world: World, told: tuple[str, Story, dict[str, Any]], times: int, samples: int) -> None:
     name, story, wanted = told
-    dice = random.Random(name)
-    for _ in range(SAMPLED_PAIRS):
+    dice = random.Random(f"{name} {times} {samples}")
+    begin(world, story)
+    world.engine.faults.clear()
+    story.verb(world)
+    steps = len(world.engine.faults.passed)
+    for _ in range(samples):
         begin(world, story)
-        where = [kill(world, story, dice.randint(1, 30)), kill(world, story, dice.randint(1, 30))]
+        where = [kill(world, story, dice.randint(1, steps)) for _turn in range(times)]
+        assert where[0] is not None
         check(world, story, wanted, where)
 
 

@@ -13,7 +13,8 @@ from gpuprov.core.gates import Gates
 from gpuprov.core.lock import LOCK_NAME, host_lock
 from gpuprov.core.reporter import Silent
 from gpuprov.core.units import GIB
-from gpuprov.drivers.base import LABEL_CLUSTER, NetworkRequest
+from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.workflows.prepare_host import HostOrder, describe_storage, prepare_host, undo_host, variables_for

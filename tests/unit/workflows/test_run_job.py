@@ -16,7 +16,8 @@ from gpuprov.core.gates import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.documents.inventory import read_inventory
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING, NotCapable
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING
+from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.gpu.observe import observe
 from gpuprov.workflows import run_job as job_workflow

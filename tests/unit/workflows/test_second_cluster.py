@@ -23,7 +23,8 @@ from tests.fakes.world import World, make_world
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.drivers.base import Driver, NetworkRequest
+    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, UsageError
-from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
+from gpuprov.drivers.base import ExecResult, NodeState
 from gpuprov.gpu.observe import observe
 from gpuprov.verify.smoke_result import Kernel, SmokeOrder
 from gpuprov.workflows import smoke
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkState
     from gpuprov.verify.smoke_result import SmokeResult
     from tests.conftest import Recording
 

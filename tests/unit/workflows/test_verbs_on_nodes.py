@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.drivers.base import EVERYWHERE, LOCALLY, Exposure
+from gpuprov.drivers.networks import EVERYWHERE, LOCALLY, Exposure
 from gpuprov.planes.rows import cluster_rows, list_rows
 from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
 

@@ -10,7 +10,8 @@ import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.base import ExecResult, NetworkState, NodeState
+from gpuprov.drivers.base import ExecResult, NodeState
+from gpuprov.drivers.networks import NetworkState
 from gpuprov.gpu.observe import observe
 from gpuprov.verify.request import Work
 from gpuprov.workflows.verify import QUICK, verify_cluster

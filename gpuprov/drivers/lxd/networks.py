@@ -1,0 +1,115 @@
+"""Bridges of LXD and Incus, with their links and their rules on the host."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.drivers.foreign import NetworkInUse
+from gpuprov.drivers.isolation import isolate, released, tell_isolated
+from gpuprov.drivers.lxd import documents, settings
+from gpuprov.drivers.lxd.api import NotFound
+from gpuprov.drivers.lxd.links import find_lost, read_rules
+from gpuprov.drivers.passage import end_passage, let_through
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.drivers.base import Settings
+    from gpuprov.drivers.lxd.api import LxdApi
+    from gpuprov.drivers.networks import NetworkRequest, NetworkState
+
+
+def list_networks(api: LxdApi) -> list[NetworkState]:
+    """Every network, the host's own interfaces too."""
+    found = [(document, documents.parse_network(document)) for document in api.get("networks", recursion=1)]
+    rules = read_rules(_firewall(api)) if any(state.ours for _, state in found) else None
+    return tell_isolated(
+        replace(state, settings=_network_settings(document, rules)) if state.ours else state
+        for document, state in found
+    )
+
+
+def _firewall(api: LxdApi) -> str:
+    return str(api.client.host_info["environment"].get("firewall"))
+
+
+def create_network(api: LxdApi, request: NetworkRequest) -> None:
+    """Make a bridge."""
+    api.send("post", "networks", body=documents.render_network(request))
+    if request.address:
+        let_through(request.name)
+
+
+def isolate_network(api: LxdApi, name: str) -> str:
+    """Have the host refuse connections to its nodes from elsewhere."""
+    if _get_our_network(api, name).address:
+        let_through(name)
+    return isolate(name)
+
+
+def delete_network(api: LxdApi, name: str) -> None:
+    """Remove a network of ours; no change if it is absent."""
+    if _our_network(api, name):
+        with released(name):
+            if find_lost(name, {}, None):
+                # LXD takes a network without a link for stopped, and would leave its name server running for ever
+                shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
+                api.send("patch", "networks", name, body={"config": shaken})
+            try:
+                api.delete("networks", name)
+            except EngineError as error:
+                users = documents.users_of_network(api.get("networks", name))
+                raise (NetworkInUse(name, users) if users else error) from error
+        end_passage(name)
+
+
+def set_network_labels(api: LxdApi, name: str, labels: Mapping[str, str]) -> None:
+    """Add or change labels of a network of ours."""
+    _get_our_network(api, name)
+    api.send("patch", "networks", name, body={"config": documents.label_config(labels)})
+
+
+def set_network_settings(api: LxdApi, request: NetworkRequest) -> None:
+    """Bring config, link and rules to the request's; labels stay."""
+    _get_our_network(api, request.name)
+    document = api.get("networks", request.name)
+    labels = {key: value for key, value in document["config"].items() if key.startswith("user.")}
+    wanted = documents.render_network(replace(request, labels={}))["config"] | labels
+    if _network_settings(document, read_rules(_firewall(api))) != settings.request_network_settings(request):
+        # LXD sets up a bridge and its rules only where a key changes
+        shaken = {**wanted, settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
+        api.send("put", "networks", request.name, body={"config": shaken})
+    api.send("put", "networks", request.name, body={"config": wanted})
+
+
+def _get_our_network(api: LxdApi, name: str) -> NetworkState:
+    state = _our_network(api, name)
+    if state is None:
+        raise NotFound(
+            f"there is no network {name}",
+            evidence=f"{api.engine} has no network of that name",
+            fix="gpuprov cluster up",
+        )
+    return state
+
+
+def _our_network(api: LxdApi, name: str) -> NetworkState | None:
+    try:
+        state = documents.parse_network(api.get("networks", name))
+    except NotFound:
+        return None
+    if not state.ours:
+        raise NotOurs(
+            f"the network {name} was not made by gpuprov and is left alone",
+            evidence=json.dumps((state.address and {"address": state.address}) or {"managed": state.managed}),
+            fix="choose another bridge name in the spec (network.bridge)",
+        )
+    return state
+
+
+def _network_settings(document: Mapping[str, Any], rules: str | None) -> Settings:
+    config = document["config"]
+    return settings.network_settings(config, lost=find_lost(document["name"], config, rules))

@@ -1,0 +1,109 @@
+"""Nodes that are about to leave, and what keeps work from them meanwhile."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.interrupts import to_its_end
+from gpuprov.core.names import fold
+from gpuprov.planes.base import RELEASED
+from gpuprov.planes.registry import PLANES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.planes.base import Departure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leave:
+    """A cluster of which nodes are about to leave."""
+
+    state: ClusterState
+    departure: Departure
+
+    @property
+    def ending(self) -> Departure:
+        """Without the nodes that do not run: nothing ends there."""
+        stopped = {node.name for node in self.state.nodes if node.status == "stopped"}
+        there = {node.name for node in self.state.nodes}
+        nodes = tuple(name for name in self.departure.nodes if name in there - stopped)
+        return replace(self.departure, nodes=nodes)
+
+
+def names_of(leaves: Sequence[Leave]) -> str:
+    """The nodes that end, in short."""
+    return fold([name for leave in leaves for name in leave.ending.nodes])
+
+
+def find_abandoned(driver: Driver, state: ClusterState) -> tuple[str, ...]:
+    """The nodes that a killed run has left held, as far as one can tell."""
+    with suppress(GpuprovError):
+        return tuple(name for plane in PLANES.values() for name in plane.abandoned(driver, state))
+    return ()
+
+
+class Hold:
+    """What keeps work from nodes, for as long as its block lasts; with `always`, no longer than that."""
+
+    def __init__(self, driver: Driver, leaves: Sequence[Leave], reporter: Reporter, *, always: bool = True) -> None:
+        self.leaves = leaves
+        self._always = always
+        self.told: list[str] = []
+        self._driver = driver
+        self._reporter = reporter
+        self._abandoned: set[str] = set()
+        self._begun = False
+
+    def take(self) -> None:
+        """Keep work from the nodes.
+
+        Raises:
+            GpuprovError: It could not be done.
+        """
+        for leave in self.leaves:
+            self._abandoned.update(find_abandoned(self._driver, leave.state))
+        self._begun = bool(self._abandoned)
+        for leave in self.leaves:
+            if leave.ending.nodes:
+                self._hold(leave)
+
+    def _hold(self, leave: Leave) -> None:
+        for plane in (plane for plane in PLANES.values() if plane.has_services):
+            begun, self._begun = self._begun, True  # before: Ctrl-C may come when the plane has done it
+            try:
+                plane.hold(self._driver, leave.state, leave.ending.nodes)
+            except GpuprovError:
+                self._begun = begun
+                raise
+
+    def __enter__(self) -> Hold:  # noqa: PYI034 - Self needs Python 3.11
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let the nodes that are there take work again."""
+        if self._begun and (self._always or kind is not None):
+            try:
+                to_its_end(self._release)
+            except GpuprovError as problem:
+                self._reporter.warn(
+                    f"could not let {names_of(self.leaves)} take jobs again: {problem.what}: {problem.evidence}; "
+                    "the next run does it: gpuprov cluster up"
+                )
+
+    def _release(self) -> None:
+        for leave in self.leaves:
+            state = observe_cluster(self._driver, leave.state.name)
+            for plane in PLANES.values():
+                released = plane.release(self._driver, state)
+                self.told += [RELEASED.format(name) for name in released if name in self._abandoned]
