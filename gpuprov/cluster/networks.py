@@ -12,7 +12,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
     """The two networks of a cluster, that with NAT first."""
-    labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version, LABEL_BEGUN: dump_spec(spec)}
+    begun = ClusterSpec(name=spec.name, nodes=NodesSpec(prefix=spec.nodes.prefix), network=spec.network)
+    labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version, LABEL_BEGUN: dump_spec(begun)}
     return (
         NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
         NetworkRequest(

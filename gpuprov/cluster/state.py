@@ -51,9 +51,9 @@ class ClusterState:
 
     @property
     def settled(self) -> ClusterSpec | None:
-        """The spec with the values that no later `cluster up` may choose anew; None where there is no such cluster.
+        """A spec with the values that no later run may choose anew; None where there is no such cluster.
 
-        A cluster that was not brought up to the end has the spec that its networks were made for.
+        Of a cluster that was not brought up yet, it has no more than these: those that its networks were made for.
         """
         begun = (_read_spec(network.labels.get(LABEL_BEGUN), self.name) for network in self.own_networks)
         return next((spec for spec in (self.recorded, *begun) if isinstance(spec, ClusterSpec)), None)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.node_order import NodeOrder
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, NotOurs, SpecError, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.base import LABEL_BEGUN, LABEL_SPEC
+from gpuprov.drivers.base import LABEL_BEGUN, LABEL_ROLE, LABEL_SPEC
 from gpuprov.host.links import Link
 from gpuprov.host.survey import EngineDoor
+from gpuprov.planes.base import spec_of
 from gpuprov.planes.cluster_order import ClusterOrder, resolve_spec
 from gpuprov.spec.models import NetworkSpec
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
@@ -178,6 +180,29 @@ def test_create_node_follows_its_cluster_and_begins_one(machine: Machine) -> Non
     machine.up(name="three")
     assert machine.addresses()["three-000"] == "10.0.11.2/24"
     assert machine.addresses()["login"] == "10.0.11.253/24"
+
+
+def test_a_second_cluster_of_slurm_begins_with_its_controller(machine: Machine) -> None:
+    machine.up()
+    machine.create("two-000", role=None)
+    labels = machine.worlds["lxd"].engine.networks["gpbr2"].labels
+    assert LABEL_SPEC not in labels
+    assert machine.worlds["lxd"].engine.nodes["two-000"].labels[LABEL_ROLE] == "slurm"
+    assert machine.addresses()["two-000"] == "10.0.7.2/24"
+    machine.create("two-001", role=None)
+    assert machine.worlds["lxd"].engine.nodes["two-001"].labels[LABEL_ROLE] == "slurm"
+    state = observe_cluster(machine.driver("lxd"), "two")
+    assert spec_of(state).nodes.prefix == "two-"
+    machine.up(name="two", count=3)
+    assert {name for name in machine.addresses() if name.startswith("two")} == {"two-000", "two-001", "two-002"}
+
+
+def test_what_a_network_was_made_for_tells_nothing_else(machine: Machine, tmp_path: Path) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("version: gpuprov/v1\nname: two\nnodes: {count: 1, environment: [TOKEN=hidden]}\n")
+    machine.up(file=file)
+    labels = machine.worlds["lxd"].engine.networks["gpbr0"].labels
+    assert "hidden" not in labels[LABEL_BEGUN]
 
 
 def test_an_image_is_built_beside_another_engine_s_cluster(machine: Machine) -> None:
