@@ -49,6 +49,8 @@ def ask_side_by_side(questions: Sequence[Callable[[], Answer]], *, workers: int)
     Only for what changes nothing: on Ctrl-C, or when one raises, those that still run are left alone. They are daemons
     and end with the process, where a ThreadPoolExecutor would wait a minute for a node that hangs.
     """
+    if len(questions) == 1:
+        return [questions[0]()]
     waiting = deque(range(len(questions)))
     done: SimpleQueue[tuple[int, Answer | BaseException]] = SimpleQueue()
 

@@ -38,6 +38,10 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
         ("already exists", "already used", "already in use"),
         "choose another name or address, or find the holder: gpuprov list --all",
     ),
+    (
+        ("file name too long",),
+        "folders in {name} are nested too deep for the engine; remove them: gpuprov exec {name} -- rm -rf FOLDER",
+    ),
     (("not found",), "list what exists: gpuprov list --all"),
 )
 

@@ -32,7 +32,7 @@ from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
 from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
-from gpuprov.drivers.lxd.remnants import remove_links
+from gpuprov.drivers.lxd.remnants import remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 
 if TYPE_CHECKING:
@@ -331,7 +331,11 @@ class LxdDriver:
         """Keep the node's present state."""
         self._ours(name)
         body = {"name": _real(snapshot), "stateful": False}
-        self._api.send("post", "instances", name, "snapshots", body=body)
+        try:
+            self._api.send("post", "instances", name, "snapshots", body=body)
+        except EngineError:
+            remove_unlisted_snapshots(self._api, name)
+            raise
 
     def restore_node(self, name: str, snapshot: str) -> None:
         """Bring a snapshot's files back; LXD would bring back the addresses, devices and labels of that time too."""

@@ -18,7 +18,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.lxd.api import NotFound
-from gpuprov.drivers.lxd.remnants import remove_links, remove_remnant
+from gpuprov.drivers.lxd.remnants import remove_links, remove_remnant, remove_unlisted_snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +34,7 @@ _ENDED_READER = "ended a process of LXD that was reading a file in it"
 _PROCESSES = Path("/proc")
 _STOPPED = "Stopped"
 _BUSY = "busy running a"
+_SNAPSHOTS = "has snapshots"
 
 
 def stop_instance(api: LxdApi, name: str, *, grace_s: float) -> str:
@@ -62,7 +63,8 @@ def remove_instance(api: LxdApi, name: str) -> str:
             except EngineError as error:
                 if _BUSY in error.evidence:  # its stop, which ended a moment ago
                     return False
-                if not remove_remnant(name, error.evidence):
+                unlisted = _SNAPSHOTS in error.evidence and remove_unlisted_snapshots(api, name)
+                if not unlisted and not remove_remnant(name, error.evidence):
                     raise
                 api.delete("instances", name)
             return True

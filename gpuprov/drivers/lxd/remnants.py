@@ -1,4 +1,4 @@
-"""What a killed LXD leaves of a node that it was starting, stopping or removing, and never removes itself."""
+"""What LXD leaves of a node where it is killed or fails, and never removes itself."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.core.execution import Completed
+    from gpuprov.drivers.lxd.api import LxdApi
 
 _REMNANT = re.compile(r'Failed setting subvolume writable "(/[^"]+)"')
 _LINKS = Path("/sys/class/net")
 _BUDGET_S = 10.0
+_TREE_BUDGET_S = 120.0
 
 
 def remove_remnant(name: str, reason: str) -> bool:
@@ -34,6 +36,29 @@ def remove_remnant(name: str, reason: str) -> bool:
     except OSError:  # not empty, or not where this process can see it
         return False
     return True
+
+
+def remove_unlisted_snapshots(api: LxdApi, name: str) -> bool:
+    """Whether snapshots of a node were on disk that LXD does not list, and are removed.
+
+    LXD fails in the middle of a snapshot if root in the node nests folders deeper than a path may be long. What it
+    made until then stays, and from then on it refuses to remove the node.
+    """
+    document = api.get("instances", name)
+    pool = document["expanded_devices"]["root"]["pool"]
+    folder = api.socket.parent / "storage-pools" / pool / "containers-snapshots" / name
+    listed = {path.rsplit("/", 1)[-1] for path in api.get("instances", name, "snapshots")}
+    left = [path for path in folder.iterdir() if path.name not in listed] if folder.is_dir() else []
+    removed = [_remove_tree(path) for path in left]
+    return bool(left) and all(removed)
+
+
+def _remove_tree(path: Path) -> bool:
+    with suppress(CommandMissing):
+        for command in (["btrfs", "subvolume", "delete"], ["rm", "-rf", "--one-file-system"]):
+            if path.exists():
+                run([*command, str(path)], timeout_s=_TREE_BUDGET_S, check=False)
+    return not path.exists()
 
 
 def remove_links(document: Mapping[str, Any], *, links: Path = _LINKS) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import pytest
@@ -126,7 +127,14 @@ def entries() -> Iterator[tuple[str, str]]:
                 yield name, situation
 
 
-@pytest.mark.parametrize(("name", "situation"), [*entries()])
+def some_and_all() -> Iterator[object]:
+    """One in four by lot; the others are slow tests."""
+    found = [*entries()]
+    quick = random.Random(len(found)).sample(found, len(found) // 4)
+    return (pytest.param(*entry, marks=() if entry in quick else pytest.mark.slow) for entry in found)
+
+
+@pytest.mark.parametrize(("name", "situation"), [*some_and_all()])
 def test_what_the_catalogue_says_helps(name: str, situation: str, stage: Stage, ledger: Ledger) -> None:
     act(stage, (*LAB, *STATES.get(name, ())))
     uuid = stage.world.gpus.gpus[0].uuid
