@@ -179,14 +179,18 @@ class Plane:
         """The nodes that a run of gpuprov held and that was killed before it released them, as far as one can tell."""
         return ()
 
-    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> None:
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Have no more work begin on nodes until `release`, also that of a later process where this one is killed.
 
         What somebody else keeps from work stays his.
 
+        Returns:
+            What `abandoned` would have, before.
+
         Raises:
             GpuprovError: It could not be done.
         """
+        return ()
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """The work that would end with nodes.

@@ -70,20 +70,24 @@ class Hold:
             GpuprovError: It could not be done.
         """
         for leave in self.leaves:
-            self._abandoned.update(find_abandoned(self._driver, leave.state))
-        self._begun = bool(self._abandoned)
-        for leave in self.leaves:
             if leave.ending.nodes:
                 self._hold(leave)
+            else:
+                self._find_abandoned(leave)
 
     def _hold(self, leave: Leave) -> None:
         for plane in (plane for plane in PLANES.values() if plane.has_services):
             begun, self._begun = self._begun, True  # before: Ctrl-C may come when the plane has done it
             try:
-                plane.hold(self._driver, leave.state, leave.ending.nodes)
+                self._abandoned.update(plane.hold(self._driver, leave.state, leave.ending.nodes))
             except GpuprovError:
                 self._begun = begun
+                self._find_abandoned(leave)
                 raise
+
+    def _find_abandoned(self, leave: Leave) -> None:
+        self._abandoned.update(find_abandoned(self._driver, leave.state))
+        self._begun = self._begun or bool(self._abandoned)
 
     def __enter__(self) -> Hold:  # noqa: PYI034 - Self needs Python 3.11
         return self

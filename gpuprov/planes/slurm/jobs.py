@@ -42,8 +42,8 @@ def ask_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
     return parse_words(run_slurm(driver, controller, ["sinfo", "-h", "-N", "-o", FORMAT]))
 
 
-def hold(driver: Driver, controller: str, names: Collection[str]) -> None:
-    """Drain those of the nodes that Slurm has and nobody has drained.
+def hold(driver: Driver, controller: str, names: Collection[str]) -> tuple[str, ...]:
+    """Drain those of the nodes that Slurm has and nobody has drained; returns all that a killed run had drained.
 
     Raises:
         GpuprovError: Slurm does not answer, or refused.
@@ -53,6 +53,7 @@ def hold(driver: Driver, controller: str, names: Collection[str]) -> None:
     if open_ones:
         nodes = f"nodename={','.join(open_ones)}"
         run_slurm(driver, controller, ["scontrol", "update", nodes, "state=drain", f"reason={hold_reason()}"])
+    return tuple(name for name, word in words.items() if word.abandoned)
 
 
 def queued_jobs(driver: Driver, controller: str, names: Collection[str], *, queue: bool) -> tuple[Job, ...]:

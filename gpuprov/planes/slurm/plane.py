@@ -128,11 +128,10 @@ class SlurmPlane(Plane):
         words = daemons.node_words(driver, controller) if controller else {}
         return tuple(name for name, word in words.items() if word.abandoned)
 
-    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> None:
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Drain them; without a controller no job starts anyhow."""
         controller = _running_controller(state)
-        if controller:
-            jobs.hold(driver, controller, names)
+        return jobs.hold(driver, controller, names) if controller else ()
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """Every job, also those that wait, where the controller's disk goes; the processes where no controller runs."""
