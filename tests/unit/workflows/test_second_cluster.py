@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import GpuprovError, NotOurs, SpecError, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, NotOurs, SpecError, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_ROLE, LABEL_SPEC
 from gpuprov.host.links import Link
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
 
@@ -210,18 +209,9 @@ def test_an_image_is_built_beside_another_engine_s_cluster(machine: Machine) -> 
     world = machine.worlds["docker"]
     world.engine.images.clear()
     machine.look()
-    made: list[str] = []
-    driver = machine.driver("docker")
-    create = driver.create_network
-
-    def note(request: NetworkRequest) -> None:
-        made.append(request.name)
-        create(request)
-
-    driver.create_network = note  # type: ignore[method-assign]
-    with pytest.raises(GpuprovError):  # the fake engine has no base to build from
-        build_image(driver, world.spec(1), machine.host, world.gpus, reporter=machine.reporter)
-    assert made == ["gpbr2"]
+    world.engine.faults.raise_at(EngineError("seen", evidence="e", fix="f"), "create_network", subject="gpbr2")
+    with pytest.raises(EngineError, match="seen"):
+        build_image(machine.driver("docker"), world.spec(1), machine.host, world.gpus, reporter=machine.reporter)
 
 
 @pytest.mark.parametrize(
