@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -8,6 +9,9 @@ from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import run
 from gpuprov.core.limits import Limits, Watch
 from gpuprov.core.process import Activity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 IDLE = Activity(ticks=3, moved_bytes=100)
 SILENCE = Limits(silence_s=300.0)
@@ -33,8 +37,7 @@ def test_who_does_nothing_is_over_the_limit() -> None:
     ],
     ids=["it says something", "it uses the CPU", "it moves bytes", "its children end"],
 )
-def test_who_works_may_take_as_long_as_it_takes(step: object) -> None:
-    assert callable(step)
+def test_who_works_may_take_as_long_as_it_takes(step: Callable[[int], tuple[int, Activity]]) -> None:
     looks = [(290.0 * number, *step(number)) for number in range(1, 100)]
     assert not any(judge(SILENCE, *looks))
 
