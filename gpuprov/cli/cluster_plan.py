@@ -20,9 +20,11 @@ def command(session: Session, /, **wanted: object) -> None:
     from gpuprov.documents.outcome import plan_document
     from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
-    driver, spec = spec_of_options(session, wanted)
-    order = UpOrder(spec=spec, prune=bool(wanted["prune"]))
+    driver, draft = spec_of_options(session, wanted)
+    order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]))
     preview = preview_up(driver, order, session.host, reporter=session.reporter)
+    if preview.choice:
+        session.reporter.note(preview.choice)
     changes = preview.changes or ("nothing to do: the cluster matches its spec",)
     document = plan_document(preview.changes, preview.beside, host=session.host.name)
     session.show(document, "\n".join((*changes, *preview.beside)))

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
-    from gpuprov.spec.models import ClusterSpec, GpuMode, Role, Sharing
+    from gpuprov.spec.draft import Draft
+    from gpuprov.spec.models import GpuMode, Role, Sharing
 
 
 def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -34,6 +35,10 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 help=f"Name of the cluster.  [default: the spec's, or {DEFAULT_CLUSTER}]",
             ),
             role_option("Purpose of the new nodes."),
+            click.option(
+                "--bridge", metavar="NAME", help="Bridge of the NAT network of a new cluster.  [default: a free one]"
+            ),
+            click.option("--subnet", help="Subnet of that network, such as 10.9.3.0/24.  [default: a free one]"),
             click.option("--gpus-per-node", type=int, metavar="N", help="Number of GPUs for each node."),
             click.option(
                 "--sharing",
@@ -51,7 +56,7 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, ClusterSpec]:
+def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, Draft]:
     """The spec that these options ask for, and its engine."""
     from gpuprov.planes import cluster_order as workflow
 
@@ -63,6 +68,8 @@ def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Dr
         gpus_per_node=cast("int | None", options["gpus_per_node"]),
         sharing=cast("Sharing | None", options["sharing"]),
         gpu_mode=cast("GpuMode | None", options["gpu_mode"]),
+        bridge=cast("str | None", options["bridge"]),
+        subnet=cast("str | None", options["subnet"]),
     )
     engine = cast("str | None", options["engine"])
     driver = workflow.resolve_engine(session.host, engine, order, reporter=session.reporter)

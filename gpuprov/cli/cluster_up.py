@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.planes.rows import NodeRow
+    from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.cluster_up import UpResult
 
@@ -42,16 +43,18 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
 
     flags = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
 
-    def bring_up(found: tuple[Driver, ClusterSpec], host: Host) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
-        driver, spec = found
-        result = cluster_up(driver, UpOrder(spec=spec, policy=policy, **flags), host, reporter=session.reporter)
+    def bring_up(found: tuple[Driver, Draft], host: Host) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
+        driver, draft = found
+        spec = draft.spec
+        order = UpOrder(spec=spec, left=draft.left, policy=policy, **flags)
+        result = cluster_up(driver, order, host, reporter=session.reporter)
         return result, spec, state_rows(driver, result.state or observe_cluster(driver, spec.name))
 
     result, spec, rows = act_on(
         session.host,
         lambda: spec_of_options(session, wanted),
         bring_up,
-        key=lambda found: found[1],  # which names the engine as well
+        key=lambda found: found[1],  # whose spec names the engine as well
     )
     text = ["\n".join(result.changed) or "unchanged"]
     if result.report is not None:

@@ -6,13 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.drift import changed_settings
-from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.core.errors import UsageError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.outcome import Outcome
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION
+from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
-from gpuprov.spec.models import ClusterSpec
+from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
 
 
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
-    """The two networks of a cluster."""
-    labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version}
+    """The two networks of a cluster, that with NAT first."""
+    begun = ClusterSpec(name=spec.name, nodes=NodesSpec(prefix=spec.nodes.prefix), network=spec.network)
+    labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version, LABEL_BEGUN: dump_spec(begun)}
     return (
         NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
         NetworkRequest(
@@ -43,31 +45,15 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
     """The networks to make.
 
     Raises:
-        NotOurs: A bridge of that name exists and gpuprov did not make it.
-        UsageError: It belongs to another cluster, or another subnet is asked for than it was made with.
+        UsageError: Another subnet is asked for than a network was made with.
     """
     wanted = network_requests(spec, version=version)
-    present = {network.name: network for network in state.networks}
+    present = {network.name: network for network in state.own_networks}
     recorded = state.recorded
     as_recorded = isinstance(recorded, ClusterSpec) and recorded.network == spec.network  # changed outside gpuprov
     for request in wanted:
         found = present.get(request.name)
-        if found is None:
-            continue
-        if not found.ours:
-            raise NotOurs(
-                f"the network {request.name} exists and was not made by gpuprov",
-                evidence=f"address {found.address or 'none'}, managed by the engine: {found.managed}",
-                fix="choose other bridges: network.bridge and network.private_bridge in the spec",
-            )
-        owner = found.labels[LABEL_CLUSTER]
-        if owner != spec.name:
-            raise UsageError(
-                f"the network {request.name} belongs to cluster {owner}",
-                evidence=f"label gpuprov.cluster={owner}",
-                fix=f"choose other bridges and subnets for cluster {spec.name}, or: gpuprov cluster down {owner}",
-            )
-        if found.address != request.address and not as_recorded:
+        if found is not None and found.address != request.address and not as_recorded:
             raise UsageError(
                 f"the address of the network {request.name} differs from the spec",
                 evidence=f"it has {found.address}, the spec has {request.address}",

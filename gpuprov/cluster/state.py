@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import SpecError, UsageError
 from gpuprov.core.names import fold, name_cluster
 from gpuprov.core.side_by_side import ask_side_by_side
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
+from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_GPUS, LABEL_ROLE, LABEL_SPEC
+from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.serialize import load_spec_json
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import ClusterSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +48,15 @@ class ClusterState:
         if isinstance(self.recorded, SpecError):
             raise self.recorded
         return self.recorded
+
+    @property
+    def settled(self) -> ClusterSpec | None:
+        """A spec with the values that no later run may choose anew; None where there is no such cluster.
+
+        Of a cluster that was not brought up yet, it has no more than these: those that its networks were made for.
+        """
+        begun = (_read_spec(network.labels.get(LABEL_BEGUN), self.name) for network in self.own_networks)
+        return next((spec for spec in (self.recorded, *begun) if isinstance(spec, ClusterSpec)), None)
 
     @property
     def exists(self) -> bool:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.limits import Limits, Watch
+from gpuprov.core.process import find_activity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +47,7 @@ class Completed:
 def run(
     argv: Sequence[str],
     *,
-    timeout_s: float,
+    timeout_s: float | Limits,
     environment: Mapping[str, str] | None = None,
     cwd: Path | str | None = None,
     stdin: str = "",
@@ -55,8 +57,8 @@ def run(
 
     Args:
         argv: Program and arguments; no shell is involved.
-        timeout_s: After this many seconds the command and its children are ended, and GRACE_S later killed; one that
-            hangs in the kernel, which nothing ends, is left behind.
+        timeout_s: After this many seconds, or by these limits, the command and its children are ended, and GRACE_S
+            later killed; one that hangs in the kernel, which nothing ends, is left behind.
         environment: Variables to add to this process's own.
         cwd: Folder to run in.
         stdin: Text for its standard input.
@@ -116,19 +118,35 @@ def run_attached(argv: Sequence[str]) -> int:
         signal.signal(signal.SIGINT, previous)
 
 
-def _communicate(process: subprocess.Popen[str], argv: Sequence[str], stdin: str, timeout_s: float) -> tuple[str, str]:
+def _communicate(
+    process: subprocess.Popen[str], argv: Sequence[str], stdin: str, timeout_s: float | Limits
+) -> tuple[str, str]:
+    limits = timeout_s if isinstance(timeout_s, Limits) else Limits(total_s=timeout_s)
+    watch = Watch(limits, now_s=time.monotonic())
     try:
-        return process.communicate(stdin, timeout=timeout_s)
-    except subprocess.TimeoutExpired as expired:
-        stdout, stderr = _end_group(process)
-        raise TimedOut(
-            f"{argv[0]} did not finish within {timeout_s:g} s",
-            evidence=f"{shlex.join(argv)}\n{_tail(stderr or stdout)}".rstrip(),
-            fix=f"run it manually to see what it waits for: {shlex.join(argv)}",
-        ) from expired
+        said = _listen(process, stdin, watch)
+        while said == "":
+            said = _listen(process, None, watch)  # what goes to it is on its way
     except BaseException:
         _end_group(process)
         raise
+    if isinstance(said, tuple):
+        return said
+    stdout, stderr = _end_group(process)
+    raise TimedOut(
+        f"{argv[0]} {said}",
+        evidence=f"{shlex.join(argv)}\n{_tail(stderr or stdout)}".rstrip(),
+        fix=f"run it manually to see what it waits for: {shlex.join(argv)}",
+    )
+
+
+def _listen(process: subprocess.Popen[str], stdin: str | None, watch: Watch) -> tuple[str, str] | str:
+    """All that it said, once it has ended; until then the limit that it is over, in words."""
+    try:
+        return process.communicate(stdin, timeout=watch.look_s)
+    except subprocess.TimeoutExpired as expired:
+        written = len(expired.output or b"") + len(expired.stderr or b"")
+        return watch.judge(now_s=time.monotonic(), written=written, activity=find_activity(process.pid))
 
 
 def _end_group(process: subprocess.Popen[str]) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from gpuprov.core.errors import UsageError
 DEFAULT_CLUSTER = "lab"
 DEFAULT_BRIDGE = "gpbr0"
 DEFAULT_PRIVATE_BRIDGE = "gpbr1"
+BRIDGES = "gpbr"  # what the names of bridges begin with that gpuprov chooses, and a number follows
 
 LENGTH_MAX = 63
 SET_MAX = 1024

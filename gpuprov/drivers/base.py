@@ -35,6 +35,7 @@ LABEL_IMAGE = "gpuprov.image"
 LABEL_ADDRESS = "gpuprov.address"
 LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"
 LABEL_SPEC = "gpuprov.spec"
+LABEL_BEGUN = "gpuprov.begun"  # on a network: bridges, subnets and names of nodes for which it was made, as a spec
 LABEL_VERSION = "gpuprov.version"
 LABEL_ORDER = "gpuprov.order"  # JSON: what create-node or clone was asked for
 LABEL_SELF = "gpuprov.self"  # whose labels these are: a copy has them too, and another name; drivers write and read it

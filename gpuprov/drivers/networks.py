@@ -70,6 +70,7 @@ class NetworkState:
 
     Attributes:
         settings: What the engine was told and what the host has of it, to compare with `Driver.network_settings`.
+        subnets: Further subnets that are its own, where the engine knows of any.
         isolated: Of a network of ours, whether the host refuses connections to its nodes from elsewhere; None where it
             has no bridge of its own, or where this user cannot tell.
         copy_of: Set where it is foreign because it has the labels of another one.
@@ -80,6 +81,7 @@ class NetworkState:
     address: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Settings = field(default_factory=dict)
+    subnets: tuple[str, ...] = ()
     isolated: bool | None = None
     copy_of: Origin | None = None
 

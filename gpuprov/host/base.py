@@ -60,6 +60,9 @@ class Host(Protocol):
     def links(self) -> tuple[Link, ...] | None:
         """The IPv4 networks in use there; None where they cannot be told."""
 
+    def interfaces(self) -> tuple[str, ...]:
+        """Names of its network interfaces, those without an address too."""
+
     def limits(self) -> Mapping[str, int | None]:
         """The kernel's limits that all nodes share, by check; None where one cannot be read."""
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.core.execution import CommandMissing, run
+from gpuprov.drivers.passage import read_forward_rules
 from gpuprov.gpu.cdi_files import find_cdi_versions
 from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
 from gpuprov.gpu.observe import observe
 from gpuprov.host.kernel_limits import LIMITS
-from gpuprov.host.links import COMMAND_TIMEOUT_S, find_links
+from gpuprov.host.links import find_links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -105,7 +105,7 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         uid=os.getuid(),
         engine=_view_engine(open_engine),
         links=find_links(),
-        forward_rules=_find_forward_rules(),
+        forward_rules=read_forward_rules(),
         limits={check: limit.read(root) for check, limit in LIMITS.items()},
         subuid=_lines(_read(root / "etc/subuid")),
         disk_free_bytes=shutil.disk_usage(root / CACHE_FOLDER).free,
@@ -141,19 +141,6 @@ def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
         return replace(view, facts=driver.facts())
     except GpuprovError as error:
         return replace(view, error=error)
-
-
-def _find_forward_rules() -> tuple[str, ...] | None:
-    rules: list[str] = []
-    for chain in ("FORWARD", "DOCKER-USER"):
-        try:
-            answer = run(["iptables", "-w", "2", "-S", chain], timeout_s=COMMAND_TIMEOUT_S, check=False)
-        except CommandMissing:
-            return ()  # nobody can have set a policy with a program that is not there
-        if answer.exit_code != 0 and chain == "FORWARD":
-            return None
-        rules += answer.stdout.splitlines()
-    return tuple(rules)
 
 
 def _gpu_devices(gpus: HostGpus | None) -> tuple[CharDevice, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
 from gpuprov.core.units import GIB
+from gpuprov.drivers.passage import DOCKERS, is_dropped
 from gpuprov.drivers.registry import INSTALLABLE
 from gpuprov.host.finding import HostFinding
 from gpuprov.host.gpu_findings import judge_host_gpus
@@ -133,7 +134,7 @@ def judge_limit(facts: HostFacts, check: str) -> HostFinding:
 
 
 def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> HostFinding:
-    """Nothing else on the host may use the subnet, nor the bridge's name."""
+    """Nothing else on the host may use the subnet of a cluster; one that is made takes another where somebody does."""
     wanted = IPv4Network(subnet)
     if facts.links is None:
         fix = find_fix("no-ip", check)
@@ -147,12 +148,11 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Host
         state = f"{subnet} is {bridge}'s" if ours else f"{subnet} is free"
         return HostFinding(id=check, status="ok", evidence=state)
     worst = min(clashes, key=lambda link: not takes(link, wanted))
-    return HostFinding(
-        id=check,
-        status="fail" if takes(worst, wanted) else "warn",
-        evidence=f"{subnet} overlaps {worst.address or worst.network} on {worst.interface}",
-        fix=find_fix("", check),
-    )
+    evidence = f"{subnet} overlaps {worst.address or worst.network} on {worst.interface}"
+    if not ours:
+        return HostFinding(id=check, status="info", evidence=f"{evidence}; a new cluster gets a free subnet")
+    status: Status = "fail" if takes(worst, wanted) else "warn"
+    return HostFinding(id=check, status=status, evidence=evidence, fix=find_fix("", check))
 
 
 def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> HostFinding:
@@ -162,11 +162,11 @@ def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> HostFinding:
         return HostFinding(id="forward", status="info", evidence=evidence, fix=find_fix("not-root", "forward"))
     if not any(rule.split() == ["-P", "FORWARD", "DROP"] for rule in rules):
         return HostFinding(id="forward", status="ok", evidence="the FORWARD policy allows traffic from nodes")
-    if all(any(f"{way} {bridge}" in rule and "-j ACCEPT" in rule for rule in rules) for way in ("-i", "-o")):
+    if not is_dropped(rules, bridge):
         return HostFinding(
             id="forward", status="ok", evidence=f"the FORWARD policy is DROP, with rules that accept {bridge}"
         )
-    chain = "DOCKER-USER" if any("DOCKER-USER" in rule for rule in rules) else "FORWARD"
+    chain = DOCKERS if any(DOCKERS in rule for rule in rules) else "FORWARD"
     evidence = "the FORWARD policy is DROP (Docker sets it): nodes cannot reach the outside"
     fix = find_fix("", "forward", chain=chain, bridge=bridge)
     return HostFinding(id="forward", status="warn", evidence=evidence, fix=fix)

@@ -6,9 +6,13 @@ import json
 import socket
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
+from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COMMAND_TIMEOUT_S = 10.0
 _ANSWER_S = 0.4  # long enough for a neighbour on a local bridge
@@ -46,6 +50,12 @@ def find_links() -> tuple[Link, ...] | None:
     except GpuprovError:
         return None
     return parse_links(*answers)
+
+
+def find_interfaces(root: Path) -> tuple[str, ...]:
+    """Names of all interfaces, whether they have an address or not."""
+    folder = root / "sys/class/net"
+    return tuple(sorted(path.name for path in folder.iterdir())) if folder.is_dir() else ()
 
 
 def answers(address: str, bridge: str) -> bool:

@@ -88,6 +88,10 @@ class LocalHost:
         """As `ip` shows them."""
         return links.find_links()
 
+    def interfaces(self) -> tuple[str, ...]:
+        """As the kernel shows them."""
+        return links.find_interfaces(self.root)
+
     def limits(self) -> Mapping[str, int | None]:
         """As /proc/sys shows them."""
         return {check: limit.read(self.root) for check, limit in LIMITS.items()}

@@ -283,13 +283,14 @@ class Plane:
 
 
 def spec_of(state: ClusterState) -> ClusterSpec:
-    """The cluster's recorded spec, or the default one where it was never brought up; for looking at its nodes.
+    """The cluster's recorded spec, or that which it was begun with; for looking at its nodes.
 
     Where the record cannot be read, the nodes' names tell what `cluster up` calls them. Nothing may be written from
     that, and `state.spec` refuses.
     """
+    begun = state.settled or ClusterSpec(name=state.name)
     if not isinstance(state.recorded, SpecError):
-        return state.recorded or ClusterSpec(name=state.name)
+        return begun
     own = sorted(node.name for node in state.nodes if node.complete and LABEL_ORDER not in node.labels)
     prefixes = [match[1] for name in own if (match := re.fullmatch(r"(.+)[0-9]{3}", name))]
-    return ClusterSpec(name=state.name, nodes=NodesSpec(prefix=prefixes[0]) if prefixes else NodesSpec())
+    return ClusterSpec(name=state.name, nodes=NodesSpec(prefix=prefixes[0])) if prefixes else begun

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, cast
 
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import UsageError
 from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
-from gpuprov.planes.registry import load_spec
+from gpuprov.planes.registry import load_draft
+from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -26,6 +29,8 @@ class ClusterOrder:
     """A cluster as a person ordered it; None leaves it as the file or the recorded spec has it.
 
     Attributes:
+        bridge: Of its NAT network.
+        subnet: Of its NAT network.
         verify: Whether its nodes are to be proven once they are up; no part of the spec.
         prune: Whether nodes from create-node and clone that the spec does not have are removed; no part of the spec.
         policy: What becomes of jobs on nodes that have to leave; no part of the spec either.
@@ -38,6 +43,8 @@ class ClusterOrder:
     gpus_per_node: int | None = None
     sharing: Sharing | None = None
     gpu_mode: GpuMode | None = None
+    bridge: str | None = None
+    subnet: str | None = None
     verify: bool = False
     prune: bool = False
     policy: JobsPolicy = SPARE_JOBS
@@ -62,7 +69,7 @@ def resolve_engine(
     if engine is not None:
         return host.open(engine)
     if order.file is not None:
-        return host.open(load_spec(order.file).engine)
+        return host.open(load_draft(order.file).spec.engine)
     return engine_of_cluster(resolve_name(order), host.engines, creates=creates, reporter=reporter)
 
 
@@ -75,21 +82,28 @@ def resolve_name(order: ClusterOrder) -> str:
     """
     if order.name is not None:
         return check_cluster_name(order.name)
-    return DEFAULT_CLUSTER if order.file is None else load_spec(order.file).name
+    return DEFAULT_CLUSTER if order.file is None else load_draft(order.file).spec.name
 
 
-def resolve_spec(driver: Driver, order: ClusterOrder) -> ClusterSpec:
+def resolve_spec(driver: Driver, order: ClusterOrder) -> Draft:
     """The file's spec, or the one recorded with the cluster, or the default one; then what else is ordered.
 
     Raises:
         SpecError: The file is no spec.
+        UsageError: Another bridge or subnet is ordered for a cluster that has its own.
     """
+    name = resolve_name(order)
     if order.file is not None:
-        spec = replace(load_spec(order.file), name=resolve_name(order))
+        draft = load_draft(order.file)
+        draft = replace(draft, spec=replace(draft.spec, name=name))
     else:
-        name = resolve_name(order)
-        spec = observe_cluster(driver, name).spec or ClusterSpec(name=name)
-    nodes, gpus = spec.nodes, spec.gpus
+        recorded = observe_cluster(driver, name).spec
+        draft = Draft(spec=recorded) if recorded else Draft(spec=ClusterSpec(name=name), left=CHOOSABLE)
+    asked = {key: said for key, said in {"bridge": order.bridge, "subnet": order.subnet}.items() if said is not None}
+    if asked:
+        _refuse_other_networks(driver, name, asked)
+    spec = draft.spec
+    nodes, gpus, network = spec.nodes, spec.gpus, replace(spec.network, **asked)
     if order.count is not None:
         nodes = replace(nodes, count=order.count)
     if order.role is not None:
@@ -100,4 +114,18 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> ClusterSpec:
         gpus = replace(gpus, sharing=order.sharing)
     if order.gpu_mode is not None:
         gpus = replace(gpus, mode=order.gpu_mode)
-    return replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus)
+    changed = replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus, network=network)
+    return Draft(spec=changed, left=draft.left - {f"network.{key}" for key in asked})
+
+
+def _refuse_other_networks(driver: Driver, name: str, asked: Mapping[str, str]) -> None:
+    settled = observe_cluster(driver, name).settled
+    if settled is None or replace(settled.network, **asked) == settled.network:
+        return
+    has = ", ".join(f"{key} {getattr(settled.network, key)}" for key in asked)
+    raise UsageError(
+        f"the networks of cluster {name} cannot be changed while it exists",
+        evidence=f"it has {has}; {', '.join(f'--{key} {said}' for key, said in asked.items())} is asked for",
+        fix=f"omit {' and '.join(f'--{key}' for key in asked)}; or remove the cluster first: "
+        f"gpuprov cluster down {name}",
+    )

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.planes.base import Plane
+    from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Rule
 
@@ -43,19 +44,19 @@ def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
     return tuple(plane for plane in PLANES.values() if plane.name in present)
 
 
-def check_spec(spec: ClusterSpec) -> None:
-    """Refuse a spec that is wrong, its role included.
+def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None:
+    """Refuse a spec that is wrong, its role included; what was `left` open is not judged.
 
     Raises:
         SpecError: Listing every problem.
     """
-    validate.check_spec(spec, roles=ROLES)
+    validate.check_spec(spec, roles=ROLES, left=left)
 
 
-def load_spec(path: Path) -> ClusterSpec:
-    """Read a spec file.
+def load_draft(path: Path) -> Draft:
+    """Read a spec file, which may leave values open.
 
     Raises:
         SpecError: Listing every problem.
     """
-    return load.load_spec(path, roles=ROLES)
+    return load.load_draft(path, roles=ROLES)

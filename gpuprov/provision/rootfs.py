@@ -12,13 +12,14 @@ from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.execution import CommandFailed, CommandMissing, run
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.limits import Limits
+from gpuprov.provision.patience import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 UBUNTU_SUITES = frozenset({"jammy", "noble"})
-TIMEOUT_S = 900.0
 ANSWER_S = 30
 # Documentation and translations are a third of the files, and the number of files is what a copy or a start costs.
 _DPKG_OPTIONS = (
@@ -58,13 +59,20 @@ def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path) -> list
     ]
 
 
-def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, timeout_s: float = TIMEOUT_S) -> Path:
+def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, silence_s: float | None = None) -> Path:
     """The tar of a suite with packages; built once and kept.
+
+    Args:
+        suite: Of the distribution.
+        packages: Of the distribution.
+        cache: Where it is kept.
+        silence_s: For how long mmdebstrap may do nothing; None for the usual limit.
 
     Raises:
         HostNotReady: mmdebstrap is missing, or it failed.
-        TimedOut: It took longer than `timeout_s`, as it does where a mirror does not answer.
+        TimedOut: It did nothing for `silence_s`, as where a mirror does not answer.
     """
+    limit_s = silence_s or silence_limit_s()
     key = short(fingerprint(render_mmdebstrap(suite, packages, Path("-"))))
     kept = cache / f"rootfs-{suite}-{key}.tar"
     if kept.is_file():
@@ -72,7 +80,7 @@ def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, timeout_s
     unfinished = unfinished_file(cache, "rootfs")
     argv = render_mmdebstrap(suite, packages, unfinished)
     try:
-        run(argv, timeout_s=timeout_s)
+        run(argv, timeout_s=Limits(silence_s=limit_s))
         unfinished.replace(kept)
     except CommandMissing as missing:
         raise HostNotReady(
@@ -81,10 +89,11 @@ def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, timeout_s
             fix="sudo gpuprov host prepare",
         ) from missing
     except (CommandFailed, TimedOut) as failed:
+        fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(suite, failed.evidence)
         raise type(failed)(
-            f"the base root file system {suite} could not be built",
+            f"the base root file system {suite} could not be built: {failed.what}",
             evidence=failed.evidence,
-            fix=room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(suite, failed.evidence),
+            fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
         ) from failed
     finally:
         with contextlib.suppress(FileNotFoundError):

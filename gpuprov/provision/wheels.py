@@ -12,6 +12,8 @@ from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandFailed, run
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.limits import Limits
+from gpuprov.provision.patience import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_folder
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from gpuprov.core.errors import HostNotReady
 
-TIMEOUT_S = 900.0
 ANSWER_S = 30
 # pip does not take a newer platform to include the older ones.
 _GLIBC_MINORS = (34, 31, 28, 27, 24, 17)
@@ -40,32 +41,41 @@ def render_download(requirements: Sequence[str], *, python: str, target: Path) -
     ]
 
 
-def ensure_wheels(requirements: Sequence[str], *, python: str, cache: Path, timeout_s: float = TIMEOUT_S) -> list[Path]:
+def ensure_wheels(
+    requirements: Sequence[str], *, python: str, cache: Path, silence_s: float | None = None
+) -> list[Path]:
     """The wheels of the requirements and all they need, for CPython `python` on this machine's processor; kept.
+
+    What pip had fetched when it was ended is in pip's own cache, from which the next run takes it.
 
     Raises:
         HostNotReady: The index does not answer, or has no such package.
-        TimedOut: It took longer than `timeout_s`.
+        TimedOut: pip did nothing for `silence_s`, or for the usual limit where that is None.
     """
+    limit_s = silence_s or silence_limit_s()
     key = short(fingerprint([platform.machine(), python, *requirements]))
     kept = cache / f"wheels-{python}-{key}"
     if not kept.is_dir():
         unfinished = unfinished_folder(cache, "wheels")
         try:
-            run(render_download(requirements, python=python, target=unfinished), timeout_s=timeout_s)
+            run(render_download(requirements, python=python, target=unfinished), timeout_s=Limits(silence_s=limit_s))
             unfinished.replace(kept)
         except (CommandFailed, TimedOut) as failed:
-            raise _explained(failed, requirements, cache) from failed
+            raise _explained(failed, requirements, cache, limit_s) from failed
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return sorted(kept.glob("*.whl"))
 
 
-def _explained(failed: CommandFailed | TimedOut, requirements: Sequence[str], cache: Path) -> HostNotReady | TimedOut:
+def _explained(
+    failed: CommandFailed | TimedOut, requirements: Sequence[str], cache: Path, limit_s: float
+) -> HostNotReady | TimedOut:
     names = " ".join(requirements)
+    fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or (
+        f"check whether this machine can reach its package index: {sys.executable} -m pip download --no-deps numpy"
+    )
     return type(failed)(
-        f"could not download the Python packages of the image: {names}",
+        f"could not download the Python packages of the image ({names}): {failed.what}",
         evidence=failed.evidence,
-        fix=room_fix(failed.evidence, tempfile.gettempdir(), cache)
-        or f"check whether this machine can reach its package index: {sys.executable} -m pip download --no-deps numpy",
+        fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
     )

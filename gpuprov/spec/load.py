@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
 from gpuprov.spec.document import Value, parse_yaml, problem
+from gpuprov.spec.draft import Draft, left_open
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.schema import Decoder
 from gpuprov.spec.validate import find_problems
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 API_VERSION = "gpuprov/v1"
 
 
-def load_spec(path: Path | str, *, roles: Collection[str], root: Path = Path("/")) -> ClusterSpec:
+def load_draft(path: Path | str, *, roles: Collection[str], root: Path = Path("/")) -> Draft:
     """Read a `gpuprov/v1` file (docs/spec.md).
 
     Args:
@@ -37,14 +38,14 @@ def load_spec(path: Path | str, *, roles: Collection[str], root: Path = Path("/"
         raise SpecError(
             f"cannot read the spec {name}", problems=(unreadable,), fix=f"ls -l {name}; start from examples/lab.yaml"
         ) from error
-    return parse_spec(text, name=name, roles=roles, root=root)
+    return parse_draft(text, name=name, roles=roles, root=root)
 
 
-def parse_spec(text: str, *, name: str, roles: Collection[str], root: Path = Path("/")) -> ClusterSpec:
+def parse_draft(text: str, *, name: str, roles: Collection[str], root: Path = Path("/")) -> Draft:
     """Read the text of a spec; `name` is what errors call it. Raises SpecError with every problem."""
     document, problems = parse_yaml(text)
     decoder = Decoder()
-    spec = None
+    spec, left = None, left_open(())
     if document is None:
         problems = problems or [Problem(path="version", message="the file is empty", allowed=API_VERSION)]
     else:
@@ -52,8 +53,9 @@ def parse_spec(text: str, *, name: str, roles: Collection[str], root: Path = Pat
         spec = decode_spec(document, decoder)
         problems += decoder.problems
     if spec is not None:
-        found = find_problems(spec, roles=roles, broken=frozenset(decoder.broken), root=root)
         lines = decoder.lines
+        left = left_open(lines)
+        found = find_problems(spec, roles=roles, broken=left | decoder.broken, root=root)
         problems += [problem(bad.path, lines.get(bad.path), bad.message, allowed=bad.allowed) for bad in found]
     if problems or spec is None:
         many = f"{len(problems)} problems" if len(problems) > 1 else "a problem"
@@ -62,7 +64,7 @@ def parse_spec(text: str, *, name: str, roles: Collection[str], root: Path = Pat
             problems=tuple(problems),
             fix=f"correct {name}; docs/spec.md describes all keys; examples/lab.yaml contains them with their defaults",
         )
-    return spec
+    return Draft(spec=spec, left=left)
 
 
 def decode_spec(document: Value, decoder: Decoder) -> ClusterSpec | None:

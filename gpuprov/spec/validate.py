@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 BASES = ("bookworm", "trixie", "jammy", "noble")
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_BRIDGE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,14}")
+_BRIDGE = re.compile(r"(?!(?:all|default)$)[A-Za-z][A-Za-z0-9_.-]{1,14}")  # the kernel has no link of these two names
+_BRIDGE_RULE = "2 to 15 of A-Z, a-z, 0-9, _ . -; begins with a letter; neither all nor default"
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _PARTITION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _ENGINE_IMAGE = re.compile(r"image:[A-Za-z0-9][A-Za-z0-9._/:@-]{0,199}")  # with a tag or a digest in Docker
@@ -46,13 +47,21 @@ class SpecRule:
     find: Callable[[ClusterSpec, Path], Found]
 
 
-def check_spec(spec: ClusterSpec, *, roles: Collection[str], root: Path = Path("/")) -> None:
-    """Refuse an invalid spec; `roles` are those there are, `root` is where the host's file system begins.
+def check_spec(
+    spec: ClusterSpec, *, roles: Collection[str], left: frozenset[str] = frozenset(), root: Path = Path("/")
+) -> None:
+    """Refuse an invalid spec.
+
+    Args:
+        spec: The spec.
+        roles: Those there are.
+        left: Paths of values that are still to be chosen, and not to be judged.
+        root: Where the host's file system begins.
 
     Raises:
         SpecError: Listing every problem.
     """
-    problems = find_problems(spec, roles=roles, root=root)
+    problems = find_problems(spec, roles=roles, broken=left, root=root)
     if problems:
         many = f"{len(problems)} invalid values" if len(problems) > 1 else "an invalid value"
         raise SpecError(
@@ -233,8 +242,8 @@ RULES: tuple[SpecRule, ...] = (
     _at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),
     SpecRule(reads=("gpus.model",), find=_model),
     _at_least("gpus.memory_gib", 1, lambda spec: spec.gpus.memory_gib),
-    _pattern("network.bridge", _BRIDGE, "2 to 15 of A-Z, a-z, 0-9, _ . -", lambda spec: spec.network.bridge),
-    _pattern("network.private_bridge", _BRIDGE, "2 to 15 of A-Z, a-z, 0-9, _ . -", lambda s: s.network.private_bridge),
+    _pattern("network.bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.bridge),
+    _pattern("network.private_bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.private_bridge),
     SpecRule(reads=("network.bridge", "network.private_bridge"), find=_two_bridges),
     _subnet("subnet", lambda spec: spec.network.subnet),
     _subnet("private_subnet", lambda spec: spec.network.private_subnet),

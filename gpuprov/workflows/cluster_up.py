@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
@@ -22,10 +23,11 @@ from gpuprov.cluster.nodes import (
 )
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
-from gpuprov.cluster.room import refuse_host_conflicts
+from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.steady import read_steadily
+from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.planes.base import RELEASED, Crew, Departure
@@ -35,6 +37,7 @@ from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.planes.renew import renew_nodes
+from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.verify import verify_cluster
 
@@ -62,13 +65,20 @@ class UpOrder:
         verify: Prove the nodes once they are up, if anything was changed.
         prune: Remove nodes from create-node and clone that the spec does not have.
         policy: What becomes of jobs on nodes that are to be removed or restarted.
+        left: Paths of values of the spec that nobody has said, to be chosen.
     """
 
     spec: ClusterSpec
+    left: frozenset[str] = frozenset()
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
     policy: JobsPolicy = SPARE_JOBS
+
+    @property
+    def draft(self) -> Draft:
+        """The spec with what was left open in it."""
+        return Draft(spec=self.spec, left=self.left)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +88,12 @@ class UpPreview:
     Attributes:
         changes: One line for each.
         beside: Nodes that would stay though the spec does not have them, one line for each.
+        choice: What would be chosen other than usual, in a sentence.
     """
 
     changes: tuple[str, ...]
     beside: tuple[str, ...] = ()
+    choice: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,12 +116,17 @@ class UpResult(Outcome):
 
 @dataclass(frozen=True, kw_only=True)
 class _Aim:
-    """What is asked for, what is there, and the difference."""
+    """What is asked for, what is there, and the difference.
+
+    Attributes:
+        choice: What was chosen other than usual, in a sentence.
+    """
 
     spec: ClusterSpec
     state: ClusterState
     plan: Plan
     gpus: HostGpus
+    choice: str
 
     @property
     def leaves(self) -> list[Leave]:
@@ -131,7 +148,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
         GpuprovError: Something refused or failed; what this run made is removed again.
     """
     spec, policy = order.spec, order.policy
-    check_spec(spec)
+    check_spec(spec, left=order.left)
     gpus = find_gpus(host, spec.gpus.mode, reporter=reporter)
     left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
     with (
@@ -141,7 +158,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     ):
         with reporter.phase("plan"):
             aim = _aim(driver, order, host, gpus, readings[spec.name].state)
-            for line in aim.plan.beside_lines():
+            for line in filter(None, (aim.choice, *aim.plan.beside_lines())):
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
@@ -161,7 +178,7 @@ def plan_up(
 
 def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter) -> UpPreview:
     """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
-    check_spec(order.spec)
+    check_spec(order.spec, left=order.left)
     gpus = find_gpus(host, order.spec.gpus.mode, reporter=reporter)
     return read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
 
@@ -173,23 +190,27 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
     changes = (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
-    return UpPreview(changes=changes, beside=aim.plan.beside_lines())
+    return UpPreview(changes=changes, beside=aim.plan.beside_lines(), choice=aim.choice)
 
 
 def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: ClusterState | None = None) -> _Aim:
     """Observe, unless the cluster was `seen` under the lock, plan, and refuse a plan that clashes with the host."""
-    spec = order.spec
     gpus = with_offers(driver, gpus)
-    state = with_current_gpus(seen or observe_cluster(driver, spec.name), gpus)
+    state = with_current_gpus(seen or observe_cluster(driver, order.spec.name), gpus)
+    around = Surroundings(driver, host, state)
+    spec = around.settle(order.draft)
+    check_spec(spec)
+    around.refuse_taken_by_others(spec)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
     plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
-    refuse_host_conflicts(driver, host, spec, networks=plan.networks, nodes=len(plan.create))
+    refuse_without_room(driver, host, nodes=len(plan.create))
     starting = [*plan.start, *plan.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
     for plane in PLANES.values():
         plane.refuse_crew(_crew(spec, plan))
-    return _Aim(spec=spec, state=state, plan=plan, gpus=gpus)
+    choice = describe_choice(order.draft, spec) if plan.networks else ""
+    return _Aim(spec=spec, state=state, plan=plan, gpus=gpus, choice=choice)
 
 
 def _carry_out(run: NodeRun, aim: _Aim, reading: Reading, policy: JobsPolicy) -> tuple[str, ...]:

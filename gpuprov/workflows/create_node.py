@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.design import design_node
 from gpuprov.cluster.files import planned_member, present_member
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
@@ -14,11 +15,12 @@ from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import attach, ensure_networks, isolate_networks, open_networks, plan_networks
 from gpuprov.cluster.nodes import Copied, NodeRun, boot_nodes, create_nodes, ensure_seed, image_labels
 from gpuprov.cluster.placement import Place
-from gpuprov.cluster.room import refuse_host_conflicts
+from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.steady import read_steadily
+from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name, name_cluster
@@ -41,6 +43,7 @@ from gpuprov.spec.addressing import (
     private_address,
     public_address,
 )
+from gpuprov.spec.draft import CHOOSABLE, NETWORK_VALUES, Draft
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.variables import overlay_variables
 
@@ -137,6 +140,9 @@ def _create(
     if not state.spec and order.role is None and plane is PLAIN:
         reporter.note(_what_plain_means(order))
     if plan.networks:
+        choice = "" if state.spec else describe_choice(_first_draft(order), spec)
+        if choice:
+            reporter.note(choice)
         with reporter.phase("networks"):
             ensure_networks(driver, plan.networks, run.rollback, reporter=reporter)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
@@ -177,8 +183,10 @@ class _NodePlan:
 def _plan(
     driver: Driver, order: NodeOrder, state: ClusterState, host: Host, gpus: HostGpus, claims: Claims
 ) -> _NodePlan:
-    spec = _spec_for(order, state)
+    around = Surroundings(driver, host, state)
+    spec = _spec_for(order, state, state.spec or around.settle(_first_draft(order)))
     check_spec(spec)
+    around.refuse_taken_by_others(spec)
     plane = plane_of(spec.nodes.role)
     if plane.first_network and order.network == "private":
         raise UsageError(
@@ -191,7 +199,7 @@ def _plan(
     leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
     design = _design(order, spec, state, Place(host=host.name, gpus=gpus, leases=leases, claims=claims))
     image = None if order.image is None else get_named_image(driver, order.image)
-    refuse_host_conflicts(driver, host, spec, networks=networks, nodes=1)
+    refuse_without_room(driver, host, nodes=1)
     if not networks and design.address and host.answers(design.address, spec.network.bridge):
         raise UsageError(
             f"the address {design.address} is in use",
@@ -241,8 +249,14 @@ def _refuse_taken(order: NodeOrder, engine: str, state: ClusterState) -> None:
             )
 
 
-def _spec_for(order: NodeOrder, state: ClusterState) -> ClusterSpec:
-    spec = state.spec or ClusterSpec(name=order.cluster, nodes=NodesSpec(count=1))
+def _first_draft(order: NodeOrder) -> Draft:
+    """Of a cluster that begins with a node; where that has one of the usual names, so have those that follow."""
+    spec = ClusterSpec(name=order.cluster, nodes=NodesSpec(count=1))
+    usual = number_of_name(order.name, prefix=spec.nodes.prefix) is not None
+    return Draft(spec=spec, left=NETWORK_VALUES if usual else CHOOSABLE)
+
+
+def _spec_for(order: NodeOrder, state: ClusterState, spec: ClusterSpec) -> ClusterSpec:
     role = order.role or (spec.nodes.role if state.spec else _first_role(order, spec, state))
     nodes = replace(
         spec.nodes,

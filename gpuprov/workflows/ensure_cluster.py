@@ -35,9 +35,10 @@ def ensure_cluster(
     """
     if goal == "absent":
         return _absent(driver, order, host, reporter, check=check)
-    spec = resolve_spec(driver, order)
+    draft = resolve_spec(driver, order)
+    spec = draft.spec
     before = cluster_rows(driver, spec.name)
-    wanted = UpOrder(spec=spec, verify=order.verify, prune=order.prune, policy=order.policy)
+    wanted = UpOrder(spec=spec, left=draft.left, verify=order.verify, prune=order.prune, policy=order.policy)
     if check:
         changes = preview_up(driver, wanted, host, reporter=reporter).changes
         return BeforeAfter(changed=changes, before=before, after=before)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.networks import isolate_networks, open_networks
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.names import DEFAULT_BRIDGE
+from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.passage import let_through
 from gpuprov.drivers.registry import REGISTRY
+from gpuprov.host.survey import survey
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.targets import Target
 from gpuprov.spec.models import DEFAULT_ENGINE
@@ -47,14 +49,14 @@ class HostOrder:
         roles_path: The folder with the roles.
         pool_size_gib: Size of the storage pool to make where there is none with copy on write; None for one that fits
             the room there is, where there is no pool at all.
-        bridges: The nodes' bridges, to be let through Docker's FORWARD chain.
+        bridges: The nodes' bridges, to be let through Docker's FORWARD chain; `+` at the end stands for anything.
         variables: More variables of the role, as its argument_specs describe them.
     """
 
     roles_path: Path
     engine: Engine = DEFAULT_ENGINE
     pool_size_gib: int | None = None
-    bridges: tuple[str, ...] = (DEFAULT_BRIDGE,)
+    bridges: tuple[str, ...] = (f"{BRIDGES}+",)
     variables: tuple[tuple[str, object], ...] = ()
 
 
@@ -80,6 +82,7 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
         reporter.note(note)
     with host.lock(reporter):
         isolated = _isolate_clusters(driver, reporter)
+        _let_clusters_through(host)
     return replace(outcome, changed=(*outcome.changed, *isolated))
 
 
@@ -87,6 +90,14 @@ def _isolate_clusters(driver: Driver, reporter: Reporter) -> tuple[str, ...]:
     networks = driver.list_networks()
     clusters = {network.labels[LABEL_CLUSTER] for network in networks if network.ours}
     return isolate_networks(driver, open_networks(networks, clusters), reporter=reporter)
+
+
+def _let_clusters_through(host: Host) -> None:
+    """Bridges of other names than the usual ones, also of other engines: what was just prepared may be Docker."""
+    for networks in survey(host.engines, lambda driver: driver.list_networks()).answers.values():
+        for network in networks:
+            if network.ours and network.address:
+                let_through(network.name)
 
 
 def describe_storage(engine: EngineFacts, *, changed: bool) -> str:

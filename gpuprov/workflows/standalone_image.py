@@ -10,12 +10,13 @@ from gpuprov.cluster.build_image import EnsuredImage, find_built
 from gpuprov.cluster.built_images import delete_built, match_images, remove_left_builder
 from gpuprov.cluster.images import ensure_node_image, node_recipe
 from gpuprov.cluster.networks import ensure_networks, plan_networks
-from gpuprov.cluster.room import refuse_host_conflicts
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.spec.draft import NETWORK_VALUES, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,8 @@ LABEL_PURPOSE, PURPOSE = "gpuprov.purpose", "image build"  # on a bridge that go
 def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *, reporter: Reporter) -> EnsuredImage:
     """Build the image for the spec's role unless it is there; a bridge made for that alone is removed again.
 
+    The spec's networks are those that are preferred: others are taken where something else has them.
+
     Raises:
         GpuprovError: Something refused or failed; nothing is left of the attempt.
     """
@@ -46,12 +49,14 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
         if found is not None:
             _remove_networks(driver, left)
             return EnsuredImage(image=found, built=False)
+        around = Surroundings(driver, host, state)
+        spec = around.settle(Draft(spec=spec, left=NETWORK_VALUES))
+        around.refuse_taken_by_others(spec, private=False)
         missing = tuple(
             replace(request, labels={**request.labels, LABEL_PURPOSE: PURPOSE})
             for request in plan_networks(spec, state, version=__version__)
             if request.name == spec.network.bridge
         )
-        refuse_host_conflicts(driver, host, spec, networks=missing, nodes=0)
         with Rollback(reporter, left_over=AGAIN) as rollback:
             ensure_networks(driver, missing, rollback, reporter=reporter)
             image = ensure_node_image(driver, spec, plane, gpus, reporter=reporter)

@@ -28,7 +28,7 @@ from gpuprov.planes.base import Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files
 from gpuprov.planes.hold import Leave
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
-from gpuprov.planes.registry import CHECKS, PLANES, ROLES, load_spec, plane_of
+from gpuprov.planes.registry import CHECKS, PLANES, ROLES, load_draft, plane_of
 from gpuprov.provision.recipe import COMMON_ROLES, Init
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec
@@ -112,7 +112,7 @@ def test_its_name_is_a_role_that_specs_allow_and_people_have_a_word_for_it(plane
     assert plane_of(plane.name) is plane
     path = tmp_path / "lab.yaml"
     path.write_text(f"version: gpuprov/v1\nnodes: {{role: {plane.name}}}\n")
-    assert load_spec(path).nodes.role == plane.name
+    assert load_draft(path).spec.nodes.role == plane.name
 
 
 @pytest.mark.parametrize("role", NO_ROLES)
@@ -120,7 +120,7 @@ def test_another_role_is_refused_with_the_list_of_roles(role: str, tmp_path: Pat
     path = tmp_path / "lab.yaml"
     path.write_text(f"version: gpuprov/v1\nnodes: {{role: '{role}'}}\n")
     with pytest.raises(SpecError) as wrong:
-        load_spec(path)
+        load_draft(path)
     assert "nodes.role" in str(wrong.value)
     assert ", ".join(ROLES) in str(wrong.value)
     with pytest.raises(UsageError) as unknown:

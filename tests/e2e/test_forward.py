@@ -23,10 +23,12 @@ import json, signal, subprocess, sys, time
 from pathlib import Path
 from gpuprov.assets import find_asset
 from gpuprov.core.reporter import Silent
+from gpuprov.drivers.passage import end_passage, let_through
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host
 
 folder, first, second = sys.argv[1:]
+MORE = {"gpbr2": "192.0.4", "lab0": "192.0.5"}
 TRY = '''
 import socket, sys
 try:
@@ -49,15 +51,17 @@ def join(name, bridge, address, gateway):
     sh(f"ip -n {name} route add default via {gateway}")
 
 
-def reach(address):
-    argv = ["ip", "netns", "exec", "node1", sys.executable, "-c", TRY, address]
+def reach(address, node="node1"):
+    argv = ["ip", "netns", "exec", node, sys.executable, "-c", TRY, address]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def look():
     rules = subprocess.run(["iptables", "-S"], check=True, capture_output=True, text=True).stdout
     policy = next(line.split()[-1] for line in rules.splitlines() if line.startswith("-P FORWARD"))
-    return {"policy": policy, "node": reach("192.0.3.3"), "outside": reach("192.0.2.2"), "own": rules.count("gpuprov")}
+    reached = {"node": reach("192.0.3.3"), "outside": reach("192.0.2.2")}
+    second = {bridge: reach("192.0.2.2", f"on-{bridge}") for bridge in MORE}
+    return {"policy": policy, **reached, **second, "own": rules.count("gpuprov")}
 
 
 def start_docker():
@@ -83,6 +87,9 @@ def start_lxd():  # what LXD does for a bridge with NAT
         sh(f"ip link add {bridge} type bridge; ip address add {address} dev {bridge}; ip link set {bridge} up")
     join("node1", "gpbr0", "192.0.3.2/24", "192.0.3.1")
     join("node2", "gpbr0", "192.0.3.3/24", "192.0.3.1")
+    for bridge, subnet in MORE.items():  # of a second cluster, and one with a name that somebody chose
+        sh(f"ip link add {bridge} type bridge; ip address add {subnet}.1/24 dev {bridge}; ip link set {bridge} up")
+        join(f"on-{bridge}", bridge, f"{subnet}.2/24", f"{subnet}.1")
     join("outside", "out0", "192.0.2.2/24", "192.0.2.1")
 
 
@@ -110,15 +117,19 @@ try:
     seen["changed"] = prepare(second)
     seen["prepared"] = look()
     seen["again"] = prepare(second)
+    let_through("lab0")  # as LXD's driver does when it makes the network
+    seen["let through"] = look()
     stop_docker(docker)
     docker = start_docker()
     seen["docker again"] = look()
+    end_passage("lab0")
+    seen["gone"] = look()
 finally:
     if docker:
         stop_docker(docker)
 json.dump(seen, sys.stdout)
 """
-REACHED = {"node": "reached", "outside": "reached"}
+REACHED = {"node": "reached", "outside": "reached", "gpbr2": "reached"}
 
 
 def act(folder: Path, first: str, second: str) -> dict[str, Any]:
@@ -142,9 +153,11 @@ def test_nodes_reach_each_other_and_the_outside_whichever_engine_came_first(
     if first == "docker":
         assert (seen["beside"]["policy"], seen["beside"]["outside"]) == ("DROP", "lost"), "Docker turned forwarding on"
     else:
-        assert seen["beside"] == {"policy": "ACCEPT", "own": 0, **REACHED}
+        assert seen["beside"] == {"policy": "ACCEPT", "own": 0, **REACHED, "lab0": "reached"}
     assert seen["dropped"]["outside"] == "lost", "the trap is real"
     assert any("FORWARD" in task for task in seen["changed"])
-    for moment in ("prepared", "docker again"):
-        assert seen[moment] == {"policy": "DROP", "own": 2, **REACHED}
+    for moment in ("prepared", "gone"):
+        assert seen[moment] == {"policy": "DROP", "own": 2, **REACHED, "lab0": "lost"}
+    for moment in ("let through", "docker again"):
+        assert seen[moment] == {"policy": "DROP", "own": 4, **REACHED, "lab0": "reached"}
     assert seen["again"] == []

@@ -34,6 +34,7 @@ class FakeHost:
         folder: For its lock and its queue.
         observe: Tells its GPUs.
         network: The links that `links` tells.
+        more_interfaces: Names beside those of the links.
         answering: Addresses at which something answers.
         listening: Who listens on a port.
         kernel: Limits other than plenty, by check.
@@ -47,6 +48,7 @@ class FakeHost:
     root: Path = NOWHERE
     engines: tuple[EngineDoor, ...] = ()
     network: list[Link] = field(default_factory=list)
+    more_interfaces: list[str] = field(default_factory=list)
     answering: set[str] = field(default_factory=set)
     listening: dict[int, str] = field(default_factory=dict)
     kernel: dict[str, int | None] = field(default_factory=dict)
@@ -71,6 +73,9 @@ class FakeHost:
 
     def links(self) -> tuple[Link, ...]:
         return tuple(self.network)
+
+    def interfaces(self) -> tuple[str, ...]:
+        return (*(link.interface for link in self.network), *self.more_interfaces)
 
     def limits(self) -> dict[str, int | None]:
         return {check: limit.least for check, limit in LIMITS.items()} | self.kernel

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpuprov.core.names import DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
+from gpuprov.core.names import BRIDGES, DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
 from gpuprov.core.units import GIB, MIB
+from gpuprov.workflows.prepare_host import HostOrder
 
 ROOT = Path(__file__).parents[2]
 MODULES = "ansible_collections/gpuprov/cluster/plugins/modules"
@@ -33,7 +34,9 @@ def test_the_documented_default_of_the_module_cluster_is_the_same() -> None:
 
 def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:
     defaults = yaml.safe_load((ROOT / "roles/host/defaults/main.yml").read_text())
-    assert defaults["host_bridges"] == [DEFAULT_BRIDGE]
+    assert defaults["host_bridges"] == [f"{BRIDGES}+"]
+    assert defaults["host_bridges"] == list(HostOrder(roles_path=ROOT).bridges)
+    assert DEFAULT_BRIDGE.startswith(BRIDGES)
 
 
 def test_no_default_name_and_no_unit_stands_twice() -> None:

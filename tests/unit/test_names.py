@@ -28,7 +28,7 @@ SHARED_NAMES = {
     "command": "click's command of each verb",
     "main": "what runs when the module is started as a program",
     "check_spec": "the one of the registry hands the roles to the one of spec",
-    "load_spec": "the one of the registry hands the roles to the one of spec",
+    "load_draft": "the one of the registry hands the roles to the one of spec",
 }
 
 # May look at the machine that they run on, besides hosts.

@@ -375,13 +375,18 @@ def parse_networks(documents: Sequence[Mapping[str, Any]]) -> dict[str, tuple[st
         origin = Origin(name=known, cluster=labels.get(LABEL_CLUSTER, "")) if known != name else None
         address = _gateway(document) if document["Driver"] == "bridge" else None
         own = {} if origin else parse_labels(labels)
-        state = NetworkState(name=name, managed=True, address=address, labels=own, copy_of=origin)
+        subnets = tuple(config["Subnet"] for config in _ipam(document) if ":" not in config.get("Subnet", ":"))
+        state = NetworkState(name=name, managed=True, address=address, subnets=subnets, labels=own, copy_of=origin)
         found[name] = (str(document["Id"]), state)
     return found
 
 
+def _ipam(document: Mapping[str, Any]) -> list[dict[str, str]]:
+    return (document.get("IPAM") or {}).get("Config") or []
+
+
 def _gateway(document: Mapping[str, Any]) -> str | None:
-    for config in (document.get("IPAM") or {}).get("Config") or ():
+    for config in _ipam(document):
         if config.get("Gateway") and ":" not in config["Gateway"]:
             return f"{config['Gateway']}/{config['Subnet'].partition('/')[2]}"
     return None

@@ -12,6 +12,7 @@ from gpuprov.drivers.isolation import isolate, released, tell_isolated
 from gpuprov.drivers.lxd import documents, settings
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.links import find_lost, read_rules
+from gpuprov.drivers.passage import end_passage, let_through
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,11 +39,14 @@ def _firewall(api: LxdApi) -> str:
 def create_network(api: LxdApi, request: NetworkRequest) -> None:
     """Make a bridge."""
     api.send("post", "networks", body=documents.render_network(request))
+    if request.address:
+        let_through(request.name)
 
 
 def isolate_network(api: LxdApi, name: str) -> str:
     """Have the host refuse connections to its nodes from elsewhere."""
-    _get_our_network(api, name)
+    if _get_our_network(api, name).address:
+        let_through(name)
     return isolate(name)
 
 
@@ -59,6 +63,7 @@ def delete_network(api: LxdApi, name: str) -> None:
             except EngineError as error:
                 users = documents.users_of_network(api.get("networks", name))
                 raise (NetworkInUse(name, users) if users else error) from error
+        end_passage(name)
 
 
 def set_network_labels(api: LxdApi, name: str, labels: Mapping[str, str]) -> None:
@@ -80,27 +85,29 @@ def set_network_settings(api: LxdApi, request: NetworkRequest) -> None:
     api.send("put", "networks", request.name, body={"config": wanted})
 
 
-def _get_our_network(api: LxdApi, name: str) -> None:
-    if not _our_network(api, name):
+def _get_our_network(api: LxdApi, name: str) -> NetworkState:
+    state = _our_network(api, name)
+    if state is None:
         raise NotFound(
             f"there is no network {name}",
             evidence=f"{api.engine} has no network of that name",
             fix="gpuprov cluster up",
         )
+    return state
 
 
-def _our_network(api: LxdApi, name: str) -> bool:
+def _our_network(api: LxdApi, name: str) -> NetworkState | None:
     try:
         state = documents.parse_network(api.get("networks", name))
     except NotFound:
-        return False
+        return None
     if not state.ours:
         raise NotOurs(
             f"the network {name} was not made by gpuprov and is left alone",
             evidence=json.dumps((state.address and {"address": state.address}) or {"managed": state.managed}),
             fix="choose another bridge name in the spec (network.bridge)",
         )
-    return True
+    return state
 
 
 def _network_settings(document: Mapping[str, Any], rules: str | None) -> Settings:

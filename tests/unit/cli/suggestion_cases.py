@@ -39,6 +39,7 @@ from tests.unit.cli.suggestion_stage import (
     told_by_run,
     told_by_used_network,
     unfinish,
+    usual_bridge,
 )
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ CASES = (
     ),
     Case(site="cluster/images.py: gpuprov image list", argv=("create-node", "x", *PLAIN, "--image", "none")),
     Case(
-        site="cluster/networks.py: choose other bridges and subnets",
-        argv=("create-node", "x", *PLAIN, "--cluster", "other"),
+        site="cluster/choice.py: choose other bridges for cluster",
+        before=(*LAB, usual_bridge),
+        argv=("cluster", "up", "-f", "{file}", "--name", "other", "--no-verify"),
         cures=True,
     ),
     Case(
@@ -91,8 +93,8 @@ CASES = (
     ),
     Case(
         site="cluster/plan.py: set another nodes.prefix",
-        before=(foreign("c001"),),
-        argv=("cluster", "up", "-f", "{file}", "--no-verify"),
+        before=(*LAB, foreign("c002")),
+        argv=("cluster", "up", "-n", "3", "--no-verify"),
     ),
     Case(
         site="cluster/plan.py: stop or change that instance",
@@ -175,6 +177,12 @@ CASES = (
         site="planes/slurm/plane.py: gpuprov start",
         before=(*LAB, stop("c000")),
         argv=("create-node", "c009", "--gpu-mode", "simulated"),
+        cures=True,
+    ),
+    Case(
+        site="planes/cluster_order.py: omit {' and '.join",
+        before=LAB,
+        argv=("cluster", "up", "--subnet", "10.9.3.0/24", "--no-verify"),
         cures=True,
     ),
     Case(site="planes/slurm/plane.py: remove the whole cluster", argv=("rm", "c000"), cures=True),

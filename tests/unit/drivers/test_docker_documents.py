@@ -238,6 +238,10 @@ def test_networks() -> None:
     assert private["IPAM"]["Config"] == [{"Subnet": "10.0.5.0/24", "Gateway": "10.0.5.254"}]
     found = documents.parse_networks([{"Id": "n0", **bridge}, {"Id": "n1", **private}])
     assert [(name, state.address) for name, (_, state) in found.items()] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
+    assert [state.subnets for _, state in found.values()] == [("10.0.3.0/24",), ("10.0.5.0/24",)]
+    more = {"Config": [{"Subnet": "fd00::/64"}, {"Subnet": "10.8.0.0/24"}, {"IPRange": "10.8.1.0/24"}]}
+    (foreign,) = documents.parse_networks([{"Id": "n2", "Name": "x", "Driver": "ipvlan", "IPAM": more}]).values()
+    assert foreign[1].subnets == ("10.8.0.0/24",)
 
 
 def test_changed_labels_of_a_network() -> None:

@@ -75,8 +75,9 @@ def test_a_missing_keyring_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_mirror_that_does_not_answer_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, WRITES + "sleep 60\n", monkeypatch)
     with pytest.raises(TimedOut, match="bookworm could not be built") as caught:
-        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache", timeout_s=0.2)
-    assert caught.value.fix
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache", silence_s=0.2)
+    assert "export GPUPROV_SILENCE_S=" in caught.value.fix
+    assert "mmdebstrap did nothing for 0.2 s" in caught.value.what
     assert list((tmp_path / "cache").iterdir()) == []
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpuprov.planes.registry import ROLES
-from gpuprov.spec.load import load_spec
+from gpuprov.spec.load import load_draft
 from gpuprov.spec.models import ClusterSpec, MountSpec
 
 ROOT = Path(__file__).parents[3]
@@ -61,7 +61,7 @@ def test_every_choice_is_documented() -> None:
 
 
 def test_the_example_has_every_key_at_its_default() -> None:
-    assert load_spec(EXAMPLE, roles=ROLES) == ClusterSpec()
+    assert load_draft(EXAMPLE, roles=ROLES).spec == ClusterSpec()
     written = yaml.safe_load(EXAMPLE.read_text())
     assert written.pop("version") == "gpuprov/v1"
     keys = {f"{section}.{key}" if isinstance(part, dict) else section
@@ -74,7 +74,7 @@ def test_the_example_for_mounts_in_a_comment_is_right(tmp_path: Path) -> None:
     text = EXAMPLE.read_text().replace("mounts: []", "mounts:").replace("#   - {source", "   - {source")
     path = tmp_path / "lab.yaml"
     path.write_text(text)
-    mounts = load_spec(path, root=tmp_path, roles=ROLES).nodes.mounts
+    mounts = load_draft(path, root=tmp_path, roles=ROLES).spec.nodes.mounts
     assert mounts == (MountSpec(source="/srv/data", target="/data", read_only=True),)
 
 

@@ -227,8 +227,11 @@ def test_names_that_are_taken(world: World) -> None:
 
 def test_a_foreign_bridge_is_left_alone(world: World) -> None:
     world.engine.add_foreign_network("gpbr0", address="10.0.3.1/24")
-    with refused(world, NotOurs, 4):
-        world.create("c000")
+    world.create("c000")
+    assert world.engine.nodes["c000"].state().addresses == {"eth0": "10.0.7.2/24", "eth1": "10.0.9.1/24"}
+    assert set(world.engine.networks) == {"gpbr0", "gpbr2", "gpbr3"}
+    assert not world.engine.networks["gpbr0"].ours
+    assert "gpbr2 instead of gpbr0, 10.0.7.0/24 instead of 10.0.3.0/24" in str(world.reporter.lines)
 
 
 def test_an_image_that_is_not_there(world: World) -> None:

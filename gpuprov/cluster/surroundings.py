@@ -1,0 +1,158 @@
+"""What a host and all its engines have besides one cluster: what its networks and nodes must keep clear of."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import IPv4Interface, IPv4Network
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from gpuprov import __version__
+from gpuprov.cluster.choice import Holder, Taken, choose, refuse_taken_networks
+from gpuprov.cluster.networks import network_requests
+from gpuprov.core.errors import SpecError
+from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
+from gpuprov.host.links import Link
+from gpuprov.host.survey import survey
+from gpuprov.spec.serialize import load_spec_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.drivers.networks import NetworkState
+    from gpuprov.host.base import Host
+    from gpuprov.spec.draft import Draft
+    from gpuprov.spec.models import ClusterSpec
+
+_NUMBERED = re.compile(r"(.*[^0-9])[0-9]{3}", re.ASCII)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holdings:
+    """What an engine has that is not the cluster's."""
+
+    engine: str
+    networks: Sequence[NetworkState]
+    nodes: Sequence[NodeState]
+
+    @property
+    def specs(self) -> Iterator[ClusterSpec]:
+        """Of the clusters that it has, as far as they can be read."""
+        for network in self.networks:
+            for text in filter(None, (network.labels.get(label) for label in (LABEL_SPEC, LABEL_BEGUN))):
+                with suppress(SpecError):
+                    yield load_spec_json(text, cluster=network.labels.get(LABEL_CLUSTER, ""))
+
+    @property
+    def our_nodes(self) -> Iterator[NodeState]:
+        """Those that gpuprov made."""
+        return (node for node in self.nodes if node.ours)
+
+
+class Surroundings:
+    """The host around a cluster; it is looked at only where something is to be chosen or made.
+
+    Args:
+        driver: The cluster's engine.
+        host: The machine.
+        state: The cluster.
+    """
+
+    def __init__(self, driver: Driver, host: Host, state: ClusterState) -> None:
+        self._driver, self._host, self._state = driver, host, state
+
+    def settle(self, draft: Draft) -> ClusterSpec:
+        """Fill in what was left open: as the cluster has it, or with what is free where there is no such cluster yet.
+
+        The networks of an earlier gpuprov that do not tell what they were made for have what it preferred.
+
+        Raises:
+            UsageError: Nothing is free.
+        """
+        known = self._state.settled
+        if known is not None:
+            return draft.filled(known)
+        return choose(draft, self.taken) if draft.left and not self._state.own_networks else draft.spec
+
+    def refuse_taken_by_others(self, spec: ClusterSpec, *, private: bool = True) -> None:
+        """Refuse networks that are to be made and that something else has; `private` where both are needed.
+
+        Raises:
+            NotOurs: A name is taken by what gpuprov did not make.
+            UsageError: A name is taken by another cluster, or a subnet is in use.
+        """
+        own = {network.name for network in self._state.own_networks}
+        requests = network_requests(spec, version=__version__)[: 2 if private else 1]
+        missing = [request for request in requests if request.name not in own]
+        if missing:
+            refuse_taken_networks(spec, missing, self.taken)
+
+    @cached_property
+    def taken(self) -> Taken:
+        """What others have, on every engine that responds."""
+        state, others = self._state, [door for door in self._host.engines if door.name != self._driver.name]
+        own = {network.name for network in state.own_networks}
+        seen = survey(others, _holdings)
+        networks = [network for network in state.networks if network.name not in own]
+        here = Holdings(engine=self._driver.name, networks=networks, nodes=state.others)
+        return describe_taken(
+            [here, *seen.answers.values()],
+            interfaces=[name for name in self._host.interfaces() if name not in own],
+            links=[link for link in self._host.links() or () if link.interface not in own],
+        )
+
+
+def _holdings(driver: Driver) -> Holdings:
+    """Of another engine; what it does not manage the host shows."""
+    networks = [network for network in driver.list_networks() if network.managed]
+    return Holdings(engine=driver.name, networks=networks, nodes=driver.list_nodes())
+
+
+def describe_taken(engines: Sequence[Holdings], *, interfaces: Sequence[str], links: Sequence[Link]) -> Taken:
+    """Put together what was seen."""
+    names = {name: Holder(evidence=f"this host has an interface {name}") for name in interfaces}
+    for seen in engines:
+        names |= {network.name: _describe(network, seen.engine) for network in seen.networks}
+    specs = [spec for seen in engines for spec in seen.specs]
+    nodes = [node for seen in engines for node in seen.our_nodes]
+    numbered = filter(None, (_NUMBERED.fullmatch(node.name) for node in nodes))
+    return Taken(
+        names=names,
+        links=(*links, *chain.from_iterable(map(_subnets_of, specs)), *chain.from_iterable(map(_links_of, engines))),
+        nodes=frozenset(node.name for seen in engines for node in seen.nodes),
+        prefixes=frozenset((*(spec.nodes.prefix for spec in specs), *(match[1] for match in numbered))),
+    )
+
+
+def _describe(network: NetworkState, engine: str) -> Holder:
+    cluster = network.labels.get(LABEL_CLUSTER, "")
+    if cluster:
+        return Holder(cluster=cluster, evidence=f"{engine}: label {LABEL_CLUSTER}={cluster}")
+    return Holder(evidence=f"address {network.address or 'none'}, managed by {engine}: {network.managed}")
+
+
+def _links_of(seen: Holdings) -> Iterator[Link]:
+    for network in seen.networks:
+        for text in filter(None, (network.address, *network.subnets)):
+            with suppress(ValueError):
+                interface = IPv4Interface(text)
+                address = interface if text == network.address else None
+                yield Link(interface=network.name, network=interface.network, address=address)
+    for node in seen.our_nodes:
+        for text in node.addresses.values():
+            with suppress(ValueError):
+                interface = IPv4Interface(text)
+                yield Link(interface=f"node {node.name}", network=interface.network, address=interface)
+
+
+def _subnets_of(spec: ClusterSpec) -> Iterator[Link]:
+    """Those of a cluster, also while its bridges are away; the private one has no address on the host at all."""
+    network = spec.network
+    for interface, subnet in ((network.bridge, network.subnet), (network.private_bridge, network.private_subnet)):
+        with suppress(ValueError):
+            yield Link(interface=f"{interface} of cluster {spec.name}", network=IPv4Network(subnet))

@@ -1,0 +1,42 @@
+"""A spec some of whose values nobody has said: bridges, subnets and the prefix of node names can be chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.spec.models import NetworkSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from gpuprov.spec.models import ClusterSpec
+
+PREFIX: Final = "nodes.prefix"
+NETWORK_VALUES: Final = frozenset(f"network.{key}" for key in NetworkSpec.__dataclass_fields__)
+CHOOSABLE: Final = NETWORK_VALUES | {PREFIX}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """A spec, and which of its values were left open.
+
+    Attributes:
+        spec: With a preference where a value is open.
+        left: Paths of the open values, some of CHOOSABLE.
+    """
+
+    spec: ClusterSpec
+    left: frozenset[str] = frozenset()
+
+    def filled(self, source: ClusterSpec) -> ClusterSpec:
+        """The spec with the values of another one where they were left open."""
+        keys = [path.partition(".")[2] for path in self.left - {PREFIX}]
+        network = replace(self.spec.network, **{key: getattr(source.network, key) for key in keys})
+        prefix = source.nodes.prefix if PREFIX in self.left else self.spec.nodes.prefix
+        return replace(self.spec, network=network, nodes=replace(self.spec.nodes, prefix=prefix))
+
+
+def left_open(said: Collection[str]) -> frozenset[str]:
+    """What is left open by who has said the values of these paths."""
+    return CHOOSABLE - frozenset(said)
