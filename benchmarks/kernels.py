@@ -28,7 +28,7 @@ from smoke_kernels.matmul.inputs import factors
 from smoke_kernels.matmul.run import golden_digest, run_matmul
 from smoke_kernels.membw.run import run_membw
 from smoke_kernels.options import DEFAULT_SEED, Options
-from smoke_kernels.timing import launch_seconds
+from smoke_kernels.timing import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,9 +82,12 @@ def _pointer(array: Any) -> ctypes.c_void_p:  # noqa: ANN401 - device array
 
 
 def median_seconds(launch: Callable[[], None], repeats: int) -> float:
-    """Of launches after the first, which compiles."""
-    times = [launch_seconds(launch) for _ in range(repeats + 1)]
-    return statistics.median(seconds for seconds in times[1:] if seconds is not None)
+    """Of one launch, in batches as the smoke kernels time themselves; the first launch may compile and is not timed."""
+    launch()
+    stopwatch = Stopwatch()
+    for _ in range(repeats):
+        stopwatch.time(launch, reset=lambda: None)
+    return statistics.median(stopwatch.samples)
 
 
 def compare_matmul(cublas: Cublas, size: int, repeats: int) -> tuple[float, float]:
@@ -93,7 +96,7 @@ def compare_matmul(cublas: Cublas, size: int, repeats: int) -> tuple[float, floa
     Raises:
         SystemExit: A product is wrong.
     """
-    ours = rate_of(run_matmul(Options(size=size, repeats=repeats + 1))) / 1e3
+    ours = rate_of(run_matmul(Options(size=size, repeats=repeats))) / 1e3
     left, right = factors(size, DEFAULT_SEED)
     left_device, right_device, words = to_device(left), to_device(right), poisoned(size * size)
     seconds = median_seconds(lambda: cublas.multiply(left_device, right_device, words, size), repeats)
@@ -104,7 +107,7 @@ def compare_matmul(cublas: Cublas, size: int, repeats: int) -> tuple[float, floa
 
 def compare_copy(repeats: int) -> tuple[float, float]:
     """GB/s, read plus write, of our copy and of the driver's."""
-    ours = rate_of(run_membw(Options(size=COPY_BYTES, repeats=repeats + 1)))
+    ours = rate_of(run_membw(Options(size=COPY_BYTES, repeats=repeats)))
     source, target = poisoned(COPY_BYTES // 4), poisoned(COPY_BYTES // 4)
     seconds = median_seconds(lambda: target.copy_to_device(source), repeats)
     return ours, 2 * COPY_BYTES / seconds / 1e9

@@ -24,19 +24,23 @@ if TYPE_CHECKING:
 def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     """Return every kernel's source and the types of its arguments, as the launches pass them."""
     anneal = ("uint32[::1]", "uint8[::1]", "uint32[::1]", "uint32", "uint32", "uint32")
+    single = ("uint32[::1]", *anneal[:1], *anneal[2:])
     return {
         "matmul": (matmul_source(GPU_TILE), ("float32[::1]", "float32[::1]", "float32[::1]", "uint32")),
         "digest": (digest_source, ("uint32[::1]", "uint32", "uint32", "uint32", "uint64[::1]")),
-        "anneal": (anneal_source(independent=False), anneal),
-        "anneal-independent": (anneal_source(independent=True), anneal),
-        "anneal-one-replica": (single_source, ("uint32[::1]", *anneal[:1], *anneal[2:])),
+        "anneal": (anneal_source(independent=False, grid_wide=True), anneal),
+        "anneal-independent": (anneal_source(independent=True, grid_wide=True), anneal),
+        "anneal-one-replica": (single_source(grid_wide=True), single),
+        "anneal-block": (anneal_source(independent=False, grid_wide=False), anneal),
+        "anneal-independent-block": (anneal_source(independent=True, grid_wide=False), anneal),
+        "anneal-one-replica-block": (single_source(grid_wide=False), single),
         "fill": (fill_source, ("uint32[::1]", "uint32", "uint32")),
         "copy": (copy_source, ("uint32[::1]", "uint32[::1]", "uint32")),
     }
 
 
 def compile_kernel(name: str, capabilities: Mapping[str, tuple[int, int]]) -> dict[str, str]:
-    """Return the PTX of one kernel for each compute capability, given as text and as numbers.
+    """Return the PTX of one kernel for each compute capability, given as text and as numbers; link what needs it.
 
     Most of the time goes to what numba does before NVIDIA's compiler. Only float atomics and functions such as tanh
     make that differ between capabilities, and no kernel has them: so it is done once, by what numba's compile() calls.
@@ -46,6 +50,11 @@ def compile_kernel(name: str, capabilities: Mapping[str, tuple[int, int]]) -> di
     signature = tuple(_numba_type(types, text) for text in argument_types)
     lower = numba_cuda_submodule("compiler")._compile_pyfunc_with_fixup  # noqa: SLF001
     library, _ = lower(source, signature, device=False, abi="numba", cc=min(capabilities.values()))
+    if library.use_cooperative:
+        # As numba does before it launches: such a kernel must also find its half of the barrier in the device runtime.
+        library.needs_cudadevrt = True
+        for capability in capabilities.values():
+            library.get_cubin(cc=capability)
     return {text: str(library.get_asm_str(cc=capability)) for text, capability in capabilities.items()}
 
 

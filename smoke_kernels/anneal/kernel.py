@@ -9,6 +9,7 @@ from smoke_kernels.anneal.lattice import REPLICAS
 from smoke_kernels.anneal.packing import BOND_DOWN, BOND_LEFT, BOND_RIGHT, BOND_UP
 from smoke_kernels.anneal.schedule import REPLICA_STEP
 from smoke_kernels.backend import cuda, device_function, u32
+from smoke_kernels.grid import sync_grid
 from smoke_kernels.hashing import WEYL
 from smoke_kernels.hashing_device import mix_word
 
@@ -71,15 +72,20 @@ def _accept_independent(
     return one_broken, none_broken
 
 
-def anneal_source(*, independent: bool) -> Callable[[DeviceArray, DeviceArray, DeviceArray, int, int, int], None]:
-    """Return the kernel's source, with one random number for all replicas of a site or one for each."""
+def anneal_source(
+    *, independent: bool, grid_wide: bool
+) -> Callable[[DeviceArray, DeviceArray, DeviceArray, int, int, int], None]:
+    """Return the kernel's source, with one random number for all replicas of a site or one for each.
+
+    With `grid_wide` all blocks wait for each other after every half-sweep, else each block for its own threads only.
+    """
     accept = device_function(_accept_independent if independent else _accept_shared)
 
     def anneal(
         spins: DeviceArray, bonds: DeviceArray, parameters: DeviceArray, log2_size: int, first_half: int, last_half: int
     ) -> None:
         # Half-sweeps first_half .. last_half - 1 (even: black sites, odd: white) of a lattice of 2**log2_size squared.
-        # Blocks do not wait for each other: a launch of several runs one half-sweep, a launch of one block any number.
+        # A launch of several blocks that do not wait for each other may run one half-sweep only.
         # Loops with a stride are written with while: range() would divide to count its steps, in every thread.
         log2_row = u32(log2_size - 1)
         row_words = u32(u32(1) << log2_row)
@@ -120,16 +126,19 @@ def anneal_source(*, independent: bool) -> Callable[[DeviceArray, DeviceArray, D
                 flips = decide_flips(broken_right, broken_left, broken_down, broken_up, one_broken, none_broken)
                 spins[u32(own + place)] = u32(spin ^ flips)
                 place = u32(place + stride)
-            cuda.syncthreads()
+            if grid_wide:
+                sync_grid()
+            else:
+                cuda.syncthreads()
 
     return anneal
 
 
 @cache
-def anneal_kernel(*, independent: bool) -> Kernel:
+def anneal_kernel(*, independent: bool, grid_wide: bool) -> Kernel:
     """Return the compiled-on-first-launch kernel.
 
     Its arguments are flat device arrays, spins and bonds as packing.py lays them out and three parameters a sweep, then
     log2 of the lattice's side, the first half-sweep and the one to stop before.
     """
-    return cuda.jit(anneal_source(independent=independent))
+    return cuda.jit(anneal_source(independent=independent, grid_wide=grid_wide))

@@ -13,7 +13,7 @@ from smoke_kernels.anneal.single import SMALLEST_SIZE as SMALLEST_SINGLE
 from smoke_kernels.backend import SIMULATED
 from smoke_kernels.golden import check_digests
 from smoke_kernels.hashing import render_digest
-from smoke_kernels.result import KernelResult, Proof, Rate
+from smoke_kernels.result import KernelResult, Proof
 
 if TYPE_CHECKING:
     from smoke_kernels.options import Options
@@ -74,7 +74,6 @@ def run_anneal(options: Options) -> KernelResult:
         rate_checks = check_digests(rate_runs.digests, rate_problem.golden)
         checks += tuple(replace(check, name=f"rate-{check.name}") for check in rate_checks)
     flips = rate_name.replicas * rate_name.size**2 * rate_name.sweeps
-    samples = tuple(flips / seconds / 1e9 for seconds in rate_runs.launches)
     return KernelResult(
         kernel="anneal",
         simulated=SIMULATED,
@@ -86,7 +85,8 @@ def run_anneal(options: Options) -> KernelResult:
             "rate_size": rate_name.size,
             "rate_sweeps": rate_name.sweeps,
             "seed": options.seed,
-            "repeats": len(rate_runs.digests),
+            "repeats": rate_runs.rounds,
+            "batch": rate_runs.stopwatch.launches,
         },
         proof=Proof(
             digest=render_digest(runs.digests[-1]),
@@ -95,6 +95,6 @@ def run_anneal(options: Options) -> KernelResult:
             checks=checks,
             details={"energy": energy_details},
         ),
-        rate=Rate(unit="flips/ns", samples=samples) if samples else None,
+        rate=rate_runs.stopwatch.rate("flips/ns", flips / 1e9),
         seconds={"prepare": prepared - started, "device": ran - prepared, "prove": time.perf_counter() - ran},
     )

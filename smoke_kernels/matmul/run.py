@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -16,8 +17,8 @@ from smoke_kernels.matmul.inputs import LARGEST_SIZE, exact_product, factors, pa
 from smoke_kernels.matmul.kernel import matmul_kernel
 from smoke_kernels.matmul.proof import ROUNDS, check_entries, check_freivalds
 from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE
-from smoke_kernels.result import KernelResult, Proof, Rate
-from smoke_kernels.timing import launch_seconds, repetitions
+from smoke_kernels.result import KernelResult, Proof
+from smoke_kernels.timing import Stopwatch, repetitions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
     from smoke_kernels.result import Check, GoldenSource
 
 TILE: Final = SIMULATOR_TILE if SIMULATED else GPU_TILE
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """What came out: the last (size, size) product, a digest of each run and of each batch that was timed."""
+
+    product: NDArray[np.float32]
+    digests: list[int]
+    rounds: int
+    stopwatch: Stopwatch
 
 
 def default_size(*, quick: bool) -> int:
@@ -60,22 +71,24 @@ def run_matmul(options: Options) -> KernelResult:
     left, right = factors(size, options.seed)
     golden, source = golden_digest(left, right, options.seed)
     prepared = time.perf_counter()
-    product, digests, launches = _multiply(left, right, options, repeats)
+    runs = _multiply(left, right, options, repeats)
     ran = time.perf_counter()
-    checks = (*check_digests(digests, golden), *prove_product(left, right, product))
-    operations = 2 * size**3
+    checks = (*check_digests(runs.digests, golden), *prove_product(left, right, runs.product))
     return KernelResult(
         kernel="matmul",
         simulated=SIMULATED,
-        parameters={"size": size, "seed": options.seed, "repeats": len(digests)},
+        parameters={"size": size, "seed": options.seed, "repeats": runs.rounds, "batch": runs.stopwatch.launches},
         proof=Proof(
-            digest=render_digest(digests[-1]),
+            digest=render_digest(runs.digests[-1]),
             golden=render_digest(golden),
             golden_source=source,
             checks=checks,
-            details={"freivalds": {"rounds": ROUNDS, "modulus": "2**31 - 1"}, "distinct_digests": len(set(digests))},
+            details={
+                "freivalds": {"rounds": ROUNDS, "modulus": "2**31 - 1"},
+                "distinct_digests": len(set(runs.digests)),
+            },
         ),
-        rate=Rate(unit="GFLOP/s", samples=tuple(operations / s / 1e9 for s in launches)) if launches else None,
+        rate=runs.stopwatch.rate("GFLOP/s", 2 * size**3 / 1e9),
         seconds={"prepare": prepared - started, "device": ran - prepared, "prove": time.perf_counter() - ran},
     )
 
@@ -98,10 +111,8 @@ def prove_product(
     return entries, check_freivalds(left, right, product, np.random.default_rng())
 
 
-def _multiply(
-    left: NDArray[np.float32], right: NDArray[np.float32], options: Options, repeats: int
-) -> tuple[NDArray[np.float32], list[int], list[float]]:
-    """Return the last product, every run's digest, and the seconds of every launch after the first, which compiles."""
+def _multiply(left: NDArray[np.float32], right: NDArray[np.float32], options: Options, repeats: int) -> Runs:
+    """Multiply at least `repeats` times: each time once to look at it, and then in a batch to time it."""
     size = left.shape[0]
     padded = TILE.padded(size)
     kernel = matmul_kernel(TILE)
@@ -111,15 +122,19 @@ def _multiply(
     product = words.view(np.float32)
     blocks = padded // TILE.block
     digests: list[int] = []
-    launches: list[float] = []
+    stopwatch = Stopwatch()
 
-    def launch() -> None:
+    def multiply() -> None:
         kernel[(blocks, blocks), TILE.threads](left_device, right_device, product, u32(padded))
 
-    for number in repetitions(repeats=repeats, seconds=options.seconds):
-        poison(words)
-        seconds = launch_seconds(launch)
+    def digest_product() -> None:
         digests.append(device_digest(words, rows=size, columns=size, stride=padded))
-        if seconds is not None and number > 0:
-            launches.append(seconds)
-    return product.copy_to_host().reshape(padded, padded)[:size, :size], digests, launches
+
+    for rounds in repetitions(repeats=repeats, seconds=options.seconds):  # noqa: B007  (the last one is told)
+        poison(words)
+        multiply()
+        digest_product()
+        if stopwatch.time(multiply, reset=lambda: poison(words)):
+            digest_product()
+    host = product.copy_to_host().reshape(padded, padded)[:size, :size]
+    return Runs(product=host, digests=digests, rounds=rounds, stopwatch=stopwatch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from smoke_kernels.backend import SIMULATED, poison, poisoned, u32
@@ -12,8 +13,8 @@ from smoke_kernels.hashing import counter_words, digest, render_digest, stream_k
 from smoke_kernels.hashing_device import device_digest
 from smoke_kernels.membw.kernel import CHUNK_WORDS, THREADS, copy_kernel, fill_kernel
 from smoke_kernels.membw.pattern import STREAM
-from smoke_kernels.result import KernelResult, Proof, Rate
-from smoke_kernels.timing import launch_seconds, repetitions
+from smoke_kernels.result import KernelResult, Proof
+from smoke_kernels.timing import Stopwatch, repetitions
 
 if TYPE_CHECKING:
     from smoke_kernels.options import Options
@@ -24,6 +25,15 @@ LARGEST_SIZE: Final = 8 * 1024**3
 
 _ROW_WORDS: Final = 4096
 _BLOCKS: Final = 1 if SIMULATED else 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """What came out: a digest of each copy and of each batch that was timed."""
+
+    digests: list[int]
+    rounds: int
+    stopwatch: Stopwatch
 
 
 def default_size(*, quick: bool) -> int:
@@ -50,20 +60,20 @@ def run_membw(options: Options) -> KernelResult:
     started = time.perf_counter()
     golden, source = golden_digest(size, options.seed)
     prepared = time.perf_counter()
-    digests, launches = _copy(size, options, repeats)
+    runs = _copy(size, options, repeats)
     ran = time.perf_counter()
     return KernelResult(
         kernel="membw",
         simulated=SIMULATED,
-        parameters={"size": size, "seed": options.seed, "repeats": len(digests)},
+        parameters={"size": size, "seed": options.seed, "repeats": runs.rounds, "batch": runs.stopwatch.launches},
         proof=Proof(
-            digest=render_digest(digests[-1]),
+            digest=render_digest(runs.digests[-1]),
             golden=render_digest(golden),
             golden_source=source,
-            checks=check_digests(digests, golden),
-            details={"distinct_digests": len(set(digests))},
+            checks=check_digests(runs.digests, golden),
+            details={"distinct_digests": len(set(runs.digests))},
         ),
-        rate=Rate(unit="GB/s", samples=tuple(2 * size / s / 1e9 for s in launches)) if launches else None,
+        rate=runs.stopwatch.rate("GB/s", 2 * size / 1e9),
         seconds={"prepare": prepared - started, "device": ran - prepared, "prove": 0.0},
     )
 
@@ -76,22 +86,25 @@ def golden_digest(size: int, seed: int) -> tuple[int, GoldenSource]:
     return digest(counter_words(size // 4, seed=seed, stream=STREAM)), "computed"
 
 
-def _copy(size: int, options: Options, repeats: int) -> tuple[list[int], list[float]]:
-    """Return every copy's digest, and the seconds of every copy after the first, which compiles."""
+def _copy(size: int, options: Options, repeats: int) -> Runs:
+    """Copy at least `repeats` times: each time once to look at it, and then in a batch to time it."""
     count = size // 4
     source, target = poisoned(count), poisoned(count)
     fill_kernel[min(_BLOCKS, count // THREADS), THREADS](source, u32(stream_key(options.seed, STREAM)), u32(count))
     blocks = min(_BLOCKS, count // CHUNK_WORDS)
     digests: list[int] = []
-    launches: list[float] = []
+    stopwatch = Stopwatch()
 
-    def launch() -> None:
+    def copy() -> None:
         copy_kernel[blocks, THREADS](source, target, u32(count))
 
-    for number in repetitions(repeats=repeats, seconds=options.seconds):
-        poison(target)
-        seconds = launch_seconds(launch)
+    def digest_target() -> None:
         digests.append(device_digest(target, rows=count // _ROW_WORDS, columns=_ROW_WORDS, stride=_ROW_WORDS))
-        if seconds is not None and number > 0:
-            launches.append(seconds)
-    return digests, launches
+
+    for rounds in repetitions(repeats=repeats, seconds=options.seconds):  # noqa: B007  (the last one is told)
+        poison(target)
+        copy()
+        digest_target()
+        if stopwatch.time(copy, reset=lambda: poison(target)):
+            digest_target()
+    return Runs(digests=digests, rounds=rounds, stopwatch=stopwatch)

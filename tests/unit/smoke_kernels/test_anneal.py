@@ -5,11 +5,13 @@ import json
 import math
 from dataclasses import replace
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from smoke_kernels.anneal import launch
+from smoke_kernels.anneal.kernel import anneal_kernel
 from smoke_kernels.anneal.lattice import black_sites, energies, initial_spins, planted_lattice
 from smoke_kernels.anneal.launch import run_problem
 from smoke_kernels.anneal.packing import join_colours, split_colours
@@ -27,6 +29,24 @@ from smoke_kernels.regenerate import ANNEAL_PROBLEMS, anneal_entry
 
 if TYPE_CHECKING:
     from smoke_kernels.anneal.problem import Problem
+
+
+class _Counted:
+    """The shared kernel, or one that does nothing, with the half-sweeps of its launches."""
+
+    def __init__(self, *, idle: bool = False, grid_wide: bool = False) -> None:
+        self.kernel = None if idle else anneal_kernel(independent=False, grid_wide=grid_wide)
+        self.launches: list[tuple[int, int]] = []
+
+    def __getitem__(self, configuration: object) -> _Counted:
+        if self.kernel is not None:
+            self.kernel = self.kernel[configuration]
+        return self
+
+    def __call__(self, *arguments: Any) -> None:
+        self.launches.append((arguments[-2], arguments[-1]))
+        if self.kernel is not None:
+            self.kernel(*arguments)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +112,19 @@ def test_the_kernel_gives_the_bits_of_numpy(size: int, sweeps: int, seed: int, *
     expected = anneal_reference(problem.lattice, problem.spins, problem.parameters, independent=independent)
     assert np.array_equal(runs.spins, expected)
     assert runs.digests == [problem.golden] == [digest(split_colours(expected))]
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_lattice_beyond_one_block_takes_one_launch_where_blocks_can_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch, *, together: bool
+) -> None:
+    monkeypatch.setattr(launch, "_ONE_BLOCK_SITES", 0)
+    monkeypatch.setattr(launch, "can_sync_grids", lambda: together)
+    problem = build_problem(ProblemKey(size=8, sweeps=3, seed=1))
+    kernel = _Counted(grid_wide=together)
+    monkeypatch.setattr(launch, "anneal_kernel", lambda **_: kernel)
+    assert run_problem(problem, repeats=1, seconds=0).digests == [problem.golden]
+    assert kernel.launches == ([(0, 0), (0, 6)] if together else [(half, half + 1) for half in range(6)])
 
 
 def test_the_shipped_golden_values_are_those_of_numpy() -> None:
@@ -218,14 +251,7 @@ def test_too_few_sweeps_are_held_to_the_reference() -> None:
 
 
 def test_a_device_that_keeps_its_input_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Idle:
-        def __getitem__(self, configuration: object) -> Idle:
-            return self
-
-        def __call__(self, *arguments: object) -> None:
-            """Launch nothing: the spins stay what they were."""
-
-    monkeypatch.setattr("smoke_kernels.anneal.launch.anneal_kernel", lambda **_: Idle())
+    monkeypatch.setattr("smoke_kernels.anneal.launch.anneal_kernel", lambda **_: _Counted(idle=True))
     result = run_anneal(Options(quick=True))
     assert result.proof is not None
     assert {check.name for check in result.proof.checks if not check.passed} == {"digest", "energy"}

@@ -23,7 +23,10 @@ PACKAGES = Path(sysconfig.get_path("purelib"))
 CUDA_12 = Path(sys.prefix) / "cu12"
 CAPABILITIES = {12: ("5.0", "6.1", "7.0", "7.5", "8.0", "9.0", "12.0"), 13: ("7.5", "8.0", "9.0", "12.0")}
 COMPILED = [(cuda, capability) for cuda, capabilities in CAPABILITIES.items() for capability in capabilities]
-KERNELS = ("matmul", "digest", "anneal", "anneal-independent", "anneal-one-replica", "fill", "copy")
+ANNEALS = ("anneal", "anneal-independent", "anneal-one-replica")
+KERNELS = ("matmul", "digest", *ANNEALS, *(f"{name}-block" for name in ANNEALS), "fill", "copy")
+
+BARRIER = "cudaCGSynchronize"
 
 each_compiler = pytest.mark.parametrize(("cuda", "capability"), COMPILED)
 
@@ -86,7 +89,9 @@ class Compilers:
 
     def run_ptxas(self, path: Path, capability: str) -> subprocess.CompletedProcess[str]:
         architecture = f"-arch=sm_{capability.replace('.', '')}"
-        command: list[str | Path] = [self.ptxas, "-v", architecture, path, "-o", path.with_suffix(".cubin")]
+        # A barrier of the grid is a function of CUDA's device runtime, which smoke_kernels.ptx has linked already.
+        unlinked = ["--compile-only"] if BARRIER in path.read_text(encoding="utf-8") else []
+        command: list[str | Path] = [self.ptxas, "-v", *unlinked, architecture, path, "-o", path.with_suffix(".cubin")]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -164,7 +169,7 @@ def test_the_copy_moves_vectors_only(compiled: Everything, cuda: int, capability
 
 
 @each_compiler
-@pytest.mark.parametrize("kernel", ["anneal", "anneal-independent", "anneal-one-replica"])
+@pytest.mark.parametrize("kernel", [name for name in KERNELS if name.startswith("anneal")])
 def test_anneal_is_integers_without_a_division(compiled: Everything, kernel: str, cuda: int, capability: str) -> None:
     result = compiled[cuda, kernel, capability]
     assert result.count(r"\.f(?:16|32|64)\b") == 0
@@ -172,3 +177,15 @@ def test_anneal_is_integers_without_a_division(compiled: Everything, kernel: str
     # A multiprocessor has 65536 registers: with 40 it holds 1536 threads, with 48 it holds 1280. One of 7.5 holds at
     # most 1024; on those before it, one replica takes 47 registers.
     assert result.registers <= {"5.0": 48, "6.1": 48, "7.0": 48, "7.5": 64}.get(capability, 40)
+
+
+@each_compiler
+@pytest.mark.parametrize("kernel", ANNEALS)
+def test_the_blocks_of_a_grid_wait_for_each_other_in_one_launch(
+    compiled: Everything, kernel: str, cuda: int, capability: str
+) -> None:
+    assert compiled[cuda, kernel, capability].count(rf"\b{BARRIER}\b") >= 2  # declared and called
+    alone = compiled[cuda, f"{kernel}-block", capability]
+    assert (alone.count(BARRIER), alone.count(r"\bbar\.sync\b")) == (0, 1)
+    # What another block wrote before the barrier must not come from a cache that nobody keeps coherent.
+    assert compiled[cuda, kernel, capability].count(r"\bld\.global\.nc\b") == 0
