@@ -10,7 +10,7 @@ from smoke_kernels.golden import check_digests, find_golden
 from smoke_kernels.hashing import digest
 from smoke_kernels.matmul import run
 from smoke_kernels.matmul.inputs import LARGEST_ENTRY, LARGEST_SIZE, exact_product, factors, padded_flat
-from smoke_kernels.matmul.kernel import matmul_kernel
+from smoke_kernels.matmul.kernel import lane_place, matmul_kernel
 from smoke_kernels.matmul.run import golden_digest, prove_product, run_matmul
 from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE, Tile
 from smoke_kernels.options import Options
@@ -81,6 +81,17 @@ def test_a_tile_splits_evenly(tile: Tile) -> None:
         tile.block,
         2 * tile.block,
     )
+
+
+@pytest.mark.parametrize("tile", [SIMULATOR_TILE, GPU_TILE])
+def test_lanes_lie_so_that_those_close_by_read_the_same_vectors(tile: Tile) -> None:
+    lanes = tile.lanes_down * tile.lanes_across
+    places = [lane_place(lane, 2 * tile.lanes_across) for lane in range(lanes)]
+    assert set(places) == {(row, column) for row in range(tile.lanes_down) for column in range(tile.lanes_across)}
+    assert all(places[lane][1] == places[lane + 1][1] for lane in range(0, lanes, 2))
+    assert all(places[lane][0] == places[lane + 2][0] for lane in range(0, lanes, 4))
+    if tile == GPU_TILE:
+        assert places == [((lane // 16) * 2 + lane % 2, (lane % 16) // 2) for lane in range(32)]
 
 
 @pytest.mark.parametrize("size", [64, 128, 256])
