@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     """Return every kernel's source and the types of its arguments, as the launches pass them."""
-    anneal = ("uint32[::1]", "uint8[::1]", "uint32[::1]", "uint32", "uint32", "uint32")
+    words = "uint32[::1]"
+    anneal = (words, "uint8[::1]", words, words, words, "uint32", "uint32", "uint32", "uint32")
     single = ("uint32[::1]", *anneal[:1], *anneal[2:])
     return {
-        "matmul": (matmul_source(GPU_TILE), ("float32[::1]", "float32[::1]", "float32[::1]", "uint32")),
+        "matmul": (
+            matmul_source(GPU_TILE),
+            ("float32[::1]", "float32[::1]", "float32[::1]", "uint32[::1]", "uint32"),
+        ),
         "digest": (digest_source, ("uint32[::1]", "uint32", "uint32", "uint32", "uint64[::1]")),
         "anneal": (anneal_source(independent=False, grid_wide=True), anneal),
         "anneal-independent": (anneal_source(independent=True, grid_wide=True), anneal),
@@ -35,7 +39,7 @@ def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "anneal-independent-block": (anneal_source(independent=True, grid_wide=False), anneal),
         "anneal-one-replica-block": (single_source(grid_wide=False), single),
         "fill": (fill_source, ("uint32[::1]", "uint32", "uint32")),
-        "copy": (copy_source, ("uint32[::1]", "uint32[::1]", "uint32")),
+        "copy": (copy_source, ("uint32[::1]", "uint32[::1]", "uint32[::1]", "uint32")),
     }
 
 

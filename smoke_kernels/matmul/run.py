@@ -8,25 +8,29 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from smoke_kernels.backend import SIMULATED, poison, poisoned, to_device, u32
+from smoke_kernels.backend import SIMULATED
 from smoke_kernels.errors import UsageError
 from smoke_kernels.golden import check_digests, find_golden
 from smoke_kernels.hashing import digest, render_digest
-from smoke_kernels.hashing_device import device_digest
-from smoke_kernels.matmul.inputs import LARGEST_SIZE, exact_product, factors, padded_flat
-from smoke_kernels.matmul.kernel import matmul_kernel
+from smoke_kernels.matmul.device import DeviceProduct
+from smoke_kernels.matmul.inputs import LARGEST_SIZE, exact_product, factors
+from smoke_kernels.matmul.mantissas import LARGEST_DEPTH, check_mantissas, rounded_product, tile_factors
 from smoke_kernels.matmul.proof import ROUNDS, check_entries, check_freivalds
-from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE
-from smoke_kernels.result import KernelResult, Proof
+from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE, SMALL_SIMULATOR_TILE
+from smoke_kernels.multiprocessors import Census
+from smoke_kernels.options import DEFAULT_SEED
+from smoke_kernels.result import Check, KernelResult, Proof
 from smoke_kernels.timing import Stopwatch, repetitions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoke_kernels.options import Options
-    from smoke_kernels.result import Check, GoldenSource
+    from smoke_kernels.result import GoldenSource
 
 TILE: Final = SIMULATOR_TILE if SIMULATED else GPU_TILE
+MANTISSA_TILE: Final = SMALL_SIMULATOR_TILE if SIMULATED else GPU_TILE
+MANTISSA_SIZE: Final = 2 * MANTISSA_TILE.block if SIMULATED else LARGEST_DEPTH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +75,9 @@ def run_matmul(options: Options) -> KernelResult:
     left, right = factors(size, options.seed)
     golden, source = golden_digest(left, right, options.seed)
     prepared = time.perf_counter()
-    runs = _multiply(left, right, options, repeats)
+    census = Census()
+    runs = _multiply(left, right, options, repeats=repeats, golden=golden, census=census)
+    mantissas = _multiply_mantissas(census, runs=1 if SIMULATED else 2)
     ran = time.perf_counter()
     checks = (*check_digests(runs.digests, golden), *prove_product(left, right, runs.product))
     return KernelResult(
@@ -82,10 +88,11 @@ def run_matmul(options: Options) -> KernelResult:
             digest=render_digest(runs.digests[-1]),
             golden=render_digest(golden),
             golden_source=source,
-            checks=checks,
+            checks=(*checks, mantissas, census.check()),
             details={
                 "freivalds": {"rounds": ROUNDS, "modulus": "2**31 - 1"},
                 "distinct_digests": len(set(runs.digests)),
+                **census.details(),
             },
         ),
         rate=runs.stopwatch.rate("GFLOP/s", 2 * size**3 / 1e9),
@@ -111,30 +118,48 @@ def prove_product(
     return entries, check_freivalds(left, right, product, np.random.default_rng())
 
 
-def _multiply(left: NDArray[np.float32], right: NDArray[np.float32], options: Options, repeats: int) -> Runs:
+def _multiply(
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    options: Options,
+    *,
+    repeats: int,
+    golden: int,
+    census: Census,
+) -> Runs:
     """Multiply at least `repeats` times: each time once to look at it, and then in a batch to time it."""
     size = left.shape[0]
-    padded = TILE.padded(size)
-    kernel = matmul_kernel(TILE)
-    left_device = to_device(padded_flat(left.T, padded))
-    right_device = to_device(padded_flat(right, padded))
-    words = poisoned(padded * padded)
-    product = words.view(np.float32)
-    blocks = padded // TILE.block
+    device = DeviceProduct(TILE, left, right)
     digests: list[int] = []
     stopwatch = Stopwatch()
 
-    def multiply() -> None:
-        kernel[(blocks, blocks), TILE.threads](left_device, right_device, product, u32(padded))
-
-    def digest_product() -> None:
-        digests.append(device_digest(words, rows=size, columns=size, stride=padded))
-
     for rounds in repetitions(repeats=repeats, seconds=options.seconds):  # noqa: B007  (the last one is told)
-        poison(words)
-        multiply()
-        digest_product()
-        if stopwatch.time(multiply, reset=lambda: poison(words)):
-            digest_product()
-    host = product.copy_to_host().reshape(padded, padded)[:size, :size]
-    return Runs(product=host, digests=digests, rounds=rounds, stopwatch=stopwatch)
+        device.reset()
+        device.multiply()
+        digests.append(device.digest(size))
+        owners = device.owners.copy_to_host()
+        census.add(owners)
+        # To find where a product is wrong takes the host a second or two: once is enough.
+        if digests[-1] != golden and not census.wrong:
+            census.blame(owners, TILE.tiles_that_differ(device.product(size), exact_product(left, right)))
+        if stopwatch.time(device.multiply, reset=device.reset):
+            digests.append(device.digest(size))
+    return Runs(product=device.product(size), digests=digests, rounds=rounds, stopwatch=stopwatch)
+
+
+def _multiply_mantissas(census: Census, runs: int) -> Check:
+    """Make the product of full mantissas some times, and hold every tile against the reference."""
+    tile, depth = MANTISSA_TILE, MANTISSA_SIZE
+    across = depth // tile.block
+    left, right = tile_factors(tile.block, depth, DEFAULT_SEED)
+    expected = np.tile(rounded_product(left, right), (across, across))
+    device = DeviceProduct(tile, np.tile(left, (across, 1)), np.tile(right, (1, across)))
+    wrong = []
+    for _ in range(runs):
+        device.reset()
+        device.multiply()
+        owners = device.owners.copy_to_host()
+        census.add(owners)
+        wrong.append(tile.tiles_that_differ(device.product(depth), expected))
+        census.blame(owners, wrong[-1])
+    return check_mantissas(wrong, tiles=across**2, depth=depth)
