@@ -43,15 +43,20 @@ def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     }
 
 
+def argument_types(name: str) -> tuple[Any, ...]:
+    """Return the types of a kernel's arguments as numba has them."""
+    types = numba_cuda_submodule("types")
+    return tuple(_numba_type(types, text) for text in kernel_sources()[name][1])
+
+
 def compile_kernel(name: str, capabilities: Mapping[str, tuple[int, int]]) -> dict[str, str]:
     """Return the PTX of one kernel for each compute capability, given as text and as numbers; link what needs it.
 
     Most of the time goes to what numba does before NVIDIA's compiler. Only float atomics and functions such as tanh
     make that differ between capabilities, and no kernel has them: so it is done once, by what numba's compile() calls.
     """
-    types = numba_cuda_submodule("types")
-    source, argument_types = kernel_sources()[name]
-    signature = tuple(_numba_type(types, text) for text in argument_types)
+    source, _ = kernel_sources()[name]
+    signature = argument_types(name)
     lower = numba_cuda_submodule("compiler")._compile_pyfunc_with_fixup  # noqa: SLF001
     library, _ = lower(source, signature, device=False, abi="numba", cc=min(capabilities.values()))
     if library.use_cooperative:
