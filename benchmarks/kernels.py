@@ -35,6 +35,7 @@ from smoke_kernels.timing import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
 
     from smoke_kernels.result import KernelResult
 
@@ -71,11 +72,11 @@ class Cublas:
             raise OSError(f"{name} says {code}")
 
 
-def find_cublas() -> tuple[str, ...]:
+def find_cublas(find: Callable[[str], ModuleSpec | None] = importlib.util.find_spec) -> tuple[str, ...]:
     """Where it may be, the best guess first: NVIDIA's wheels, PyTorch's own folder, a toolkit, the loader's paths."""
     folders: list[Path] = []
     for package, below in (("nvidia", "*/lib"), ("torch", "lib")):
-        spec = importlib.util.find_spec(package)
+        spec = find(package)
         places = (spec.submodule_search_locations or []) if spec else []
         folders += [folder for place in places for folder in sorted(Path(place).glob(below))]
     folders += sorted(TOOLKITS.glob("cuda*/lib64"))

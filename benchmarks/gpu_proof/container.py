@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,11 @@ from gpuprov.verify.chain import judge_node
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.core.execution import Completed
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.devices import CharDevice
     from gpuprov.verify.models import Expectation, Observation
 
 NODE = "container"
@@ -68,17 +71,28 @@ def expect_container(gpus: HostGpus) -> Expectation:
 def _look(expected: Expectation) -> Observation:
     work = _SIMULATED_WORK if expected.simulated else _WORK
     _, *probe = probe_argv(expected, part_timeout_s=_LIMIT_S * 0.8, work=work, questions={})
-    devices = [[device.path, device.major, device.minor] for device in expected.devices]
-    rules = (*COMMON, *((device.major, device.minor) for device in expected.devices))
+    # The probe's -I would hide packages that this Python has by its environment.
+    done = run_inside([sys.executable, *probe[1:]], expected.devices)
+    return parse_answer(done.exit_code, done.stdout, done.stderr, seconds=done.seconds)
+
+
+def run_inside(program: Sequence[str], devices: Sequence[CharDevice]) -> Completed:
+    """Run a program in a container that has these devices and no others.
+
+    Raises:
+        OSError: The kernel lets this process make no control group with device rules.
+        TimedOut: It took too long.
+    """
+    rules = (*COMMON, *((device.major, device.minor) for device in devices))
     with group_with_rules(rules) as procs:
-        # The probe's -I would hide packages that this Python has by its environment.
-        wanted = {"procs": str(procs), "devices": devices, "argv": [sys.executable, *probe[1:]]}
-        argv = (
-            "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc",
-            sys.executable, str(Path(__file__).with_name("inside.py")), json.dumps(wanted),
-        )  # fmt: skip
+        wanted = {
+            "procs": str(procs),
+            "devices": [[device.path, device.major, device.minor] for device in devices],
+            "argv": list(program),
+        }
+        namespaces = ("--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
+        inside = (sys.executable, str(Path(__file__).with_name("inside.py")), json.dumps(wanted))
         # The probe starts python3 by name, and finds the smoke kernels in the folder it runs in.
         path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
-        started = time.monotonic()
-        done = run(argv, timeout_s=_LIMIT_S, cwd=ROOT, environment={"PATH": path}, check=False)
-    return parse_answer(done.exit_code, done.stdout, done.stderr, seconds=time.monotonic() - started)
+        argv = ("unshare", *namespaces, *inside)
+        return run(argv, timeout_s=_LIMIT_S, cwd=ROOT, environment={"PATH": path}, check=False)

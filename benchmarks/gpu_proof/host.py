@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.expected_nodes import expect_host
+from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import every, watch_rounds
 from gpuprov.core.waiting import SystemClock
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from gpuprov.core.waiting import Clock
+    from gpuprov.drivers.base import Driver
     from gpuprov.verify.models import NodeReport
 
 WATCH_EVERY_S = 5.0
@@ -61,9 +63,21 @@ def _version(package: str) -> str:
         return ""
 
 
+class _HostAsItIs(LocalHost):
+    """This machine, on which Python may lack the packages by which engines are asked."""
+
+    def open(self, engine: str) -> Driver:
+        try:
+            return super().open(engine)
+        except ImportError as error:
+            raise HostNotReady(
+                f"{engine} cannot be asked", evidence=str(error), fix=f"python -m pip install {error.name}"
+            ) from error
+
+
 def doctor() -> dict[str, Any]:
     """Return what `gpuprov doctor` finds; a machine that lacks an engine is no failure of a GPU."""
-    host = LocalHost()
+    host = _HostAsItIs()
     document = doctor_document(examine_host(host, Silent()), host="this machine")
     lacking = [finding["id"] for finding in document["findings"] if finding["status"] == "fail"]
     return {"passed": True, "lacking": lacking, "doctor": document}
