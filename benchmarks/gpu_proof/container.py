@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.gpu_proof.device_rules import COMMON, group_with_rules
 from benchmarks.gpu_proof.host import report_document
+from benchmarks.gpu_proof.inside import NO_CONTAINER
 from benchmarks.gpu_proof.parts import ROOT
 from gpuprov.cluster.expected_nodes import expect_node
 from gpuprov.cluster.state import ClusterState
@@ -50,7 +51,7 @@ def verify_container(*, simulated: bool) -> dict[str, Any]:
     except GpuprovError as error:
         return {"passed": False, "why": f"{error.what}: {error.evidence}", "checks": []}
     except OSError as error:
-        return {"passed": None, "why": f"this machine lets no control group be made: {error}", "checks": []}
+        return {"passed": None, "why": f"this machine lets no container be made: {error}", "checks": []}
 
 
 def expect_container(gpus: HostGpus) -> Expectation:
@@ -80,7 +81,7 @@ def run_inside(program: Sequence[str], devices: Sequence[CharDevice]) -> Complet
     """Run a program in a container that has these devices and no others.
 
     Raises:
-        OSError: The kernel lets this process make no control group with device rules.
+        OSError: The kernel lets this process make no control group with device rules, or no namespaces.
         TimedOut: It took too long.
     """
     rules = (*COMMON, *((device.major, device.minor) for device in devices))
@@ -95,4 +96,7 @@ def run_inside(program: Sequence[str], devices: Sequence[CharDevice]) -> Complet
         # The probe starts python3 by name, and finds the smoke kernels in the folder it runs in.
         path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
         argv = ("unshare", *namespaces, *inside)
-        return run(argv, timeout_s=_LIMIT_S, cwd=ROOT, environment={"PATH": path}, check=False)
+        done = run(argv, timeout_s=_LIMIT_S, cwd=ROOT, environment={"PATH": path}, check=False)
+    if done.exit_code == NO_CONTAINER or done.stderr.startswith("unshare:"):
+        raise OSError(done.stderr.strip()[-300:])
+    return done

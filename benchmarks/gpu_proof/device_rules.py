@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
 import struct
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -20,6 +22,7 @@ ANY: Final = None
 # null, zero, full, random, urandom, tty, ptmx, pts
 COMMON: Final[tuple[Rule, ...]] = ((1, 3), (1, 5), (1, 7), (1, 8), (1, 9), (5, 0), (5, 2), (136, ANY))
 
+_REMOVE_TRIES, _REMOVE_PAUSE_S = 40, 0.05
 _SYSCALL: Final = {"x86_64": 321, "aarch64": 280}
 _LOAD, _ATTACH = 5, 8
 _PROGRAM_KIND, _ATTACH_KIND = 15, 6  # BPF_PROG_TYPE_CGROUP_DEVICE, BPF_CGROUP_DEVICE
@@ -74,7 +77,16 @@ def group_with_rules(rules: Sequence[Rule], *, root: Path = Path("/sys/fs/cgroup
             _attach(group, device_program(rules))
         yield group / "cgroup.procs"
     finally:
-        group.rmdir()
+        _remove(group)
+
+
+def _remove(group: Path) -> None:
+    """Processes that were killed leave the group a moment later."""
+    for _ in range(_REMOVE_TRIES):
+        with contextlib.suppress(OSError):
+            group.rmdir()
+            return
+        time.sleep(_REMOVE_PAUSE_S)
 
 
 def _unified(root: Path) -> Path:
