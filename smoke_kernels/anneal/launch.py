@@ -29,6 +29,8 @@ _MOST_BLOCKS: Final = 1 << 16
 # No multiprocessor holds more than 2048 threads: so many blocks of 1024 leave none of them without one.
 _BLOCKS_ON_ONE: Final = 2
 _WORD: Final = 0xFFFFFFFF
+# In one launch. The driver of a GPU that also draws a desktop ends a launch that takes seconds.
+_MOST_HALVES: Final = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,10 +129,11 @@ class _Launches:
 
     def run(self) -> None:
         """Anneal from the spins that are there."""
-        at_once = self._halves if self._copies or self._grid_wide else 1
+        at_once = _MOST_HALVES if self._copies or self._grid_wide else 1
         for half in range(0, self._halves, at_once):
+            last = min(half + at_once, self._halves)
             self._kernel[self._blocks, self._threads](
-                *self._arrays, self._owners, self._traces, *self._words, u32(half), u32(half + at_once)
+                *self._arrays, self._owners, self._traces, *self._words, u32(half), u32(last)
             )
 
     def owners(self) -> NDArray[np.uint32]:

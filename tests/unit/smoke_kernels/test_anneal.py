@@ -228,6 +228,16 @@ def test_a_spin_that_heals_is_caught_by_the_trace() -> None:
     assert all(trace != problem.golden_trace for _, trace in spoiled)
 
 
+def test_an_anneal_of_several_launches_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "_MOST_HALVES", 4)
+    problem = build_problem(ProblemKey(size=8, sweeps=5, seed=1))
+    kernel = _Counted(anneal_kernel(independent=False, grid_wide=False))
+    monkeypatch.setattr(launch, "anneal_kernel", lambda **_: kernel)
+    runs = run_problem(problem, repeats=1, seconds=0, census=Census(), copies=2)
+    assert kernel.launches == [(0, 4), (4, 8), (8, 10)]
+    assert (runs.digests, runs.traces) == (2 * [problem.golden], 2 * [problem.golden_trace])
+
+
 @pytest.mark.parametrize("one_replica", [False, True])
 def test_the_multiprocessor_of_a_wrong_copy_is_named(monkeypatch: pytest.MonkeyPatch, *, one_replica: bool) -> None:
     key = ProblemKey(size=64 if one_replica else 8, sweeps=1, seed=1, one_replica=one_replica)
