@@ -1,11 +1,12 @@
 # make up     four GPU nodes on this machine: packages, Python environment, LXD, networks, image, nodes, Slurm, verify
 # make test   every check and every test but the long ones, the real engines included; make test-long: the long ones too
 # make reliability   the tests that docs/reliability.md is about, and its tables from what they counted
+# make gpu-proof OUT=proof   on a machine with a GPU: everything that only a GPU can show, as JSON and a page of Markdown
 # make lint   the checks alone        make unit   the quick tests, which need neither root nor an engine
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test test-long reliability lint unit clean
+.PHONY: up test test-long reliability gpu-proof lint unit clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -48,6 +49,12 @@ reliability: $(VENV)/.test
 		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted --ignore tests/unit --durations 20; \
 		run $(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md; \
 		[ -z "$$failed" ] || { echo "error: a test failed: see above" >&2; exit 1; }
+
+# No dependency: it must run without a network, by any Python that has the kernels' packages (docs/gpu-proof.md).
+PYTHON = $(firstword $(wildcard $(BIN)/python) python3)
+gpu-proof:
+	@test -n "$(OUT)" || { echo "error: no folder for the proof: make gpu-proof OUT=proof" >&2; exit 2; }
+	$(PYTHON) -m benchmarks.gpu_proof "$(OUT)"
 
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m 'not slow and not compile_gate' tests/unit

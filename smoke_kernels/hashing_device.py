@@ -28,10 +28,11 @@ mix_word = device_function(_mix)
 
 
 def digest_source(words: DeviceArray, rows: int, columns: int, stride: int, partials: DeviceArray) -> None:
-    """Sum the hashes of a (rows, columns) uint32 array whose rows lie `stride` words apart.
+    """Sum the hashes of (rows, columns) uint32 arrays, one for each row of blocks, whose rows lie `stride` words apart.
 
     `partials` gets two uint64 sums a thread. Sums of integers are the same in any order, so the grid does not matter.
     """
+    first = u32(u32(cuda.blockIdx.y) * u32(rows * stride))
     column_step, row_step = u32(cuda.blockDim.x), u32(cuda.gridDim.x)
     low_sum = u64(0)
     high_sum = u64(0)
@@ -40,14 +41,15 @@ def digest_source(words: DeviceArray, rows: int, columns: int, stride: int, part
     while row < rows:
         column = u32(cuda.threadIdx.x)
         while column < columns:
-            word = u32(words[u32(u32(row * stride) + column)])
+            word = u32(words[u32(u32(first + u32(row * stride)) + column)])
             place = u32(u32(row * columns) + column)
             low = mix_word(u32(word ^ mix_word(u32(place ^ u32(DIGEST_SALT)))))
             low_sum += low
             high_sum += mix_word(u32(low + word))
             column = u32(column + column_step)
         row = u32(row + row_step)
-    thread = cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x
+    block = cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x
+    thread = block * cuda.blockDim.x + cuda.threadIdx.x
     partials[2 * thread] = low_sum
     partials[2 * thread + 1] = high_sum
 
@@ -57,9 +59,14 @@ digest_kernel = cuda.jit(digest_source)
 
 def device_digest(words: DeviceArray, *, rows: int, columns: int, stride: int) -> int:
     """Return `hashing.digest` of the (rows, columns) part of a uint32 device array, computed on the device."""
-    partials = poisoned(BLOCKS * THREADS * 4).view(np.uint64)
-    digest_kernel[BLOCKS, THREADS](words, u32(rows), u32(columns), u32(stride), partials)
-    sums = partials.copy_to_host()
-    low_sum = int(sums[0::2].sum(dtype=np.uint64))
-    high_sum = int(sums[1::2].sum(dtype=np.uint64))
-    return (low_sum + (high_sum << 32)) & 0xFFFFFFFFFFFFFFFF
+    (only,) = device_digests(words, copies=1, rows=rows, columns=columns, stride=stride)
+    return only
+
+
+def device_digests(words: DeviceArray, *, copies: int, rows: int, columns: int, stride: int) -> list[int]:
+    """Return the digest of each of some arrays that lie one after the other in a uint32 device array."""
+    blocks = max(1, BLOCKS // copies)
+    partials = poisoned(copies * blocks * THREADS * 4).view(np.uint64)
+    digest_kernel[(blocks, copies), THREADS](words, u32(rows), u32(columns), u32(stride), partials)
+    sums = partials.copy_to_host().reshape(copies, -1, 2).sum(axis=1, dtype=np.uint64)
+    return [(int(low) + (int(high) << 32)) & 0xFFFFFFFFFFFFFFFF for low, high in sums]

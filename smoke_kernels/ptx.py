@@ -23,29 +23,47 @@ if TYPE_CHECKING:
 
 def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     """Return every kernel's source and the types of its arguments, as the launches pass them."""
-    anneal = ("uint32[::1]", "uint8[::1]", "uint32[::1]", "uint32", "uint32", "uint32")
+    words = "uint32[::1]"
+    anneal = (words, "uint8[::1]", words, words, words, "uint32", "uint32", "uint32", "uint32")
+    single = ("uint32[::1]", *anneal[:1], *anneal[2:])
     return {
-        "matmul": (matmul_source(GPU_TILE), ("float32[::1]", "float32[::1]", "float32[::1]", "uint32")),
+        "matmul": (
+            matmul_source(GPU_TILE),
+            ("float32[::1]", "float32[::1]", "float32[::1]", "uint32[::1]", "uint32"),
+        ),
         "digest": (digest_source, ("uint32[::1]", "uint32", "uint32", "uint32", "uint64[::1]")),
-        "anneal": (anneal_source(independent=False), anneal),
-        "anneal-independent": (anneal_source(independent=True), anneal),
-        "anneal-one-replica": (single_source, ("uint32[::1]", *anneal[:1], *anneal[2:])),
+        "anneal": (anneal_source(independent=False, grid_wide=True), anneal),
+        "anneal-independent": (anneal_source(independent=True, grid_wide=True), anneal),
+        "anneal-one-replica": (single_source(grid_wide=True), single),
+        "anneal-block": (anneal_source(independent=False, grid_wide=False), anneal),
+        "anneal-independent-block": (anneal_source(independent=True, grid_wide=False), anneal),
+        "anneal-one-replica-block": (single_source(grid_wide=False), single),
         "fill": (fill_source, ("uint32[::1]", "uint32", "uint32")),
-        "copy": (copy_source, ("uint32[::1]", "uint32[::1]", "uint32")),
+        "copy": (copy_source, ("uint32[::1]", "uint32[::1]", "uint32[::1]", "uint32")),
     }
 
 
+def argument_types(name: str) -> tuple[Any, ...]:
+    """Return the types of a kernel's arguments as numba has them."""
+    types = numba_cuda_submodule("types")
+    return tuple(_numba_type(types, text) for text in kernel_sources()[name][1])
+
+
 def compile_kernel(name: str, capabilities: Mapping[str, tuple[int, int]]) -> dict[str, str]:
-    """Return the PTX of one kernel for each compute capability, given as text and as numbers.
+    """Return the PTX of one kernel for each compute capability, given as text and as numbers; link what needs it.
 
     Most of the time goes to what numba does before NVIDIA's compiler. Only float atomics and functions such as tanh
     make that differ between capabilities, and no kernel has them: so it is done once, by what numba's compile() calls.
     """
-    types = numba_cuda_submodule("types")
-    source, argument_types = kernel_sources()[name]
-    signature = tuple(_numba_type(types, text) for text in argument_types)
+    source, _ = kernel_sources()[name]
+    signature = argument_types(name)
     lower = numba_cuda_submodule("compiler")._compile_pyfunc_with_fixup  # noqa: SLF001
     library, _ = lower(source, signature, device=False, abi="numba", cc=min(capabilities.values()))
+    if library.use_cooperative:
+        # As numba does before it launches: such a kernel must also find its half of the barrier in the device runtime.
+        library.needs_cudadevrt = True
+        for capability in capabilities.values():
+            library.get_cubin(cc=capability)
     return {text: str(library.get_asm_str(cc=capability)) for text, capability in capabilities.items()}
 
 

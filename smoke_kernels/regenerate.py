@@ -13,7 +13,6 @@ import numpy as np
 
 from smoke_kernels.anneal.lattice import initial_spins, planted_lattice
 from smoke_kernels.anneal.problem import ProblemKey, golden_values
-from smoke_kernels.anneal.reference import anneal_reference
 from smoke_kernels.anneal.schedule import sweep_parameters
 from smoke_kernels.hashing import counter_words, digest, render_digest
 from smoke_kernels.matmul.inputs import exact_product, factors
@@ -54,8 +53,7 @@ def anneal_entry(size: int, sweeps: int, seed: int, *, randoms: str = "shared") 
     parameters = sweep_parameters(sweeps, seed)
     names = {"independent": randoms == "independent", "one_replica": randoms == "one replica"}
     key = ProblemKey(size=size, sweeps=sweeps, seed=seed, **names)
-    final = anneal_reference(lattice, initial_spins(size, seed), parameters, independent=key.independent)
-    values = golden_values(lattice, final, replicas=key.replicas)
+    values = golden_values(key, lattice, initial_spins(size, seed), parameters)
     return {"seed": seed, "size": size, "sweeps": sweeps, **names, **values, "ground_energy": lattice.ground_energy}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from smoke_kernels.anneal.lattice import REPLICAS, energies, initial_spins, planted_lattice
 from smoke_kernels.anneal.packing import split_colours
@@ -12,9 +12,10 @@ from smoke_kernels.anneal.reference import anneal_reference
 from smoke_kernels.anneal.schedule import sweep_parameters
 from smoke_kernels.anneal.single import SMALLEST_SIZE as SMALLEST_SINGLE
 from smoke_kernels.anneal.single import pack_sites
+from smoke_kernels.anneal.trace import traced_reference
 from smoke_kernels.errors import UsageError
 from smoke_kernels.golden import find_golden
-from smoke_kernels.hashing import digest
+from smoke_kernels.hashing import digest, render_digest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 SMALLEST_SIZE: Final = 8
 LARGEST_SIZE: Final = 8192
+ONE_BLOCK_SITES: Final = 64 * 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,11 @@ class ProblemKey:
         """How many there are; one is that of bit 0 of the words."""
         return 1 if self.one_replica else REPLICAS
 
+    @property
+    def in_one_block(self) -> bool:
+        """Whether a block of the GPU holds the lattice: there are copies of it then, and each is traced."""
+        return self.size**2 <= ONE_BLOCK_SITES
+
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
@@ -52,6 +59,8 @@ class Problem:
     spins: NDArray[np.uint32]
     parameters: NDArray[np.uint32]
     golden: int
+    golden_trace: int | None
+    """Of a lattice that fits into one block."""
     golden_best_energy: int
     golden_source: GoldenSource
 
@@ -80,21 +89,29 @@ def build_problem(key: ProblemKey) -> Problem:
     source: GoldenSource = "shipped"
     if entry is None:
         source = "computed"
-        final = anneal_reference(lattice, spins, parameters, independent=key.independent)
-        entry = golden_values(lattice, final, replicas=key.replicas)
+        entry = golden_values(key, lattice, spins, parameters)
     return Problem(
         key=key,
         lattice=lattice,
         spins=spins,
         parameters=parameters,
-        golden=int(str(entry["digest"]), 16),
+        golden=int(entry["digest"], 16),
+        golden_trace=None if entry["trace"] is None else int(entry["trace"], 16),
         golden_best_energy=int(entry["best_energy"]),
         golden_source=source,
     )
 
 
-def golden_values(lattice: Lattice, final: NDArray[np.uint32], *, replicas: int = REPLICAS) -> dict[str, str | int]:
-    """Return digest and best energy of final spins, (size, size) words, as the golden table holds them."""
-    words = pack_sites(final) if replicas == 1 else split_colours(final)
-    best = energies(lattice, final, replicas=replicas).min()
-    return {"digest": f"{digest(words):016x}", "best_energy": int(best)}
+def golden_values(
+    key: ProblemKey, lattice: Lattice, spins: NDArray[np.uint32], parameters: NDArray[np.uint32]
+) -> dict[str, Any]:
+    """Return what must come out of (size, size) spin words, as the golden table holds it, by the numpy reference."""
+    pack = pack_sites if key.one_replica else split_colours
+    trace = None
+    if key.in_one_block:
+        spins, number = traced_reference(lattice, spins, parameters, independent=key.independent, pack=pack)
+        trace = f"{number:08x}"
+    else:
+        spins = anneal_reference(lattice, spins, parameters, independent=key.independent)
+    best = int(energies(lattice, spins, replicas=key.replicas).min())
+    return {"digest": render_digest(digest(pack(spins))), "trace": trace, "best_energy": best}

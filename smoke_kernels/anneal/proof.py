@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from smoke_kernels.anneal.lattice import Lattice
 
 
+def check_traces(traces: list[int], golden: int | None) -> tuple[Check, ...]:
+    """Compare every traced run with the golden trace; nothing where none was traced."""
+    right = sum(1 for trace in traces if trace == golden)
+    evidence = f"{right} of {len(traces)} traces are {golden:08x}" if golden is not None else "there is no golden trace"
+    return (Check(name="trace", passed=right == len(traces), evidence=evidence),) if traces else ()
+
+
 def check_energy(
     lattice: Lattice, spins: NDArray[np.uint32], *, expected_best: int | None = None, replicas: int = REPLICAS
 ) -> tuple[Check, dict[str, Any]]:

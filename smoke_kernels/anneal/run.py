@@ -6,16 +6,19 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from smoke_kernels.anneal.launch import run_problem
+from smoke_kernels.anneal.launch import default_copies, run_problem
 from smoke_kernels.anneal.problem import ProblemKey, build_problem
-from smoke_kernels.anneal.proof import check_energy
+from smoke_kernels.anneal.proof import check_energy, check_traces
 from smoke_kernels.anneal.single import SMALLEST_SIZE as SMALLEST_SINGLE
 from smoke_kernels.backend import SIMULATED
 from smoke_kernels.golden import check_digests
 from smoke_kernels.hashing import render_digest
-from smoke_kernels.result import KernelResult, Proof, Rate
+from smoke_kernels.multiprocessors import Census
+from smoke_kernels.result import KernelResult, Proof
 
 if TYPE_CHECKING:
+    from smoke_kernels.anneal.launch import Runs
+    from smoke_kernels.anneal.problem import Problem
     from smoke_kernels.options import Options
     from smoke_kernels.result import Check
 
@@ -64,17 +67,24 @@ def run_anneal(options: Options) -> KernelResult:
     problem = build_problem(proof_name)
     rate_problem = problem if one_problem else build_problem(rate_name)
     prepared = time.perf_counter()
-    runs = run_problem(problem, repeats=repeats if one_problem else 2, seconds=options.seconds if one_problem else 0.0)
-    rate_runs = runs if one_problem else run_problem(rate_problem, repeats=repeats, seconds=options.seconds)
+    census = Census()
+    runs = run_problem(
+        problem,
+        repeats=repeats if one_problem else 2,
+        seconds=options.seconds if one_problem else 0.0,
+        census=census,
+        copies=default_copies(problem),
+    )
+    rate_runs = runs
+    if not one_problem:
+        rate_runs = run_problem(rate_problem, repeats=repeats, seconds=options.seconds, census=census)
     ran = time.perf_counter()
     best = problem.golden_best_energy
     energy, energy_details = check_energy(problem.lattice, runs.spins, expected_best=best, replicas=proof_name.replicas)
-    checks: tuple[Check, ...] = (*check_digests(runs.digests, problem.golden), energy)
+    checks: tuple[Check, ...] = (*_check_runs(runs, problem), energy)
     if not one_problem:
-        rate_checks = check_digests(rate_runs.digests, rate_problem.golden)
-        checks += tuple(replace(check, name=f"rate-{check.name}") for check in rate_checks)
-    flips = rate_name.replicas * rate_name.size**2 * rate_name.sweeps
-    samples = tuple(flips / seconds / 1e9 for seconds in rate_runs.launches)
+        checks += tuple(replace(check, name=f"rate-{check.name}") for check in _check_runs(rate_runs, rate_problem))
+    flips = rate_runs.copies * rate_name.replicas * rate_name.size**2 * rate_name.sweeps
     return KernelResult(
         kernel="anneal",
         simulated=SIMULATED,
@@ -82,19 +92,25 @@ def run_anneal(options: Options) -> KernelResult:
             "size": proof_name.size,
             "sweeps": proof_name.sweeps,
             "replicas": proof_name.replicas,
+            "copies": runs.copies,
             "randoms": "independent" if options.independent or options.one_replica else "shared",
             "rate_size": rate_name.size,
             "rate_sweeps": rate_name.sweeps,
             "seed": options.seed,
-            "repeats": len(rate_runs.digests),
+            "repeats": rate_runs.rounds,
+            "batch": rate_runs.stopwatch.launches,
         },
         proof=Proof(
             digest=render_digest(runs.digests[-1]),
             golden=render_digest(problem.golden),
             golden_source=problem.golden_source,
-            checks=checks,
-            details={"energy": energy_details},
+            checks=(*checks, census.check()),
+            details={"energy": energy_details, **census.details()},
         ),
-        rate=Rate(unit="flips/ns", samples=samples) if samples else None,
+        rate=rate_runs.stopwatch.rate("flips/ns", flips / 1e9),
         seconds={"prepare": prepared - started, "device": ran - prepared, "prove": time.perf_counter() - ran},
     )
+
+
+def _check_runs(runs: Runs, problem: Problem) -> tuple[Check, ...]:
+    return (*check_digests(runs.digests, problem.golden), *check_traces(runs.traces, problem.golden_trace))

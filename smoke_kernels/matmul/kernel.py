@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from smoke_kernels.backend import ALIGNMENT, cuda, device_function, u32, u64
+from smoke_kernels.backend import ALIGNMENT, SIMULATED, cuda, device_function, u32, u64
+from smoke_kernels.multiprocessors import own_multiprocessor
 from smoke_kernels.vectors import LANES, load_four, store_four
 
 if TYPE_CHECKING:
@@ -20,14 +21,40 @@ if TYPE_CHECKING:
 UNROLLED: Final = 8
 
 
+def _lane_place(lane: DeviceWord, two_rows: DeviceWord) -> tuple[DeviceWord, DeviceWord]:
+    """Return row and column of a lane in its warp's part of the tile, where two rows hold `two_rows` lanes.
+
+    Neighbours read the same vector of the right tile, and lanes two apart the same one of the left: shared memory then
+    serves each load of a warp in two wavefronts. With lanes row by row, it takes three on average.
+    """
+    return u32(u32(u32(lane // two_rows) * u32(2)) + u32(lane % u32(2))), u32(u32(lane % two_rows) // u32(2))
+
+
+lane_place = device_function(_lane_place)
+
+
+def _multiply_add(left: DeviceWord, right: DeviceWord, total: DeviceWord) -> DeviceWord:
+    return total + left * right
+
+
+def _multiply_add_exactly(left: DeviceWord, right: DeviceWord, total: DeviceWord) -> DeviceWord:
+    return float(total) + float(left) * float(right)
+
+
+# A GPU's instruction rounds once. So does the simulator, when it stores: the 53 bits of Python's floats hold the sum of
+# every product here (inputs.py), where numpy's float32 would round the product too.
+multiply_add = device_function(_multiply_add_exactly if SIMULATED else _multiply_add)
+
+
 def matmul_source(  # noqa: PLR0915  (the unrolled loop)
     tile: Tile,
-) -> Callable[[DeviceArray, DeviceArray, DeviceArray, int], None]:
+) -> Callable[[DeviceArray, DeviceArray, DeviceArray, DeviceArray, int], None]:
     """Return the kernel's source for one tile shape: product = left_transposed.T @ right, (size, size) float32, flat.
 
-    The left matrix comes transposed, so that both tiles are copied the same way: rows of consecutive floats.
-    `size` is a multiple of tile.block and of tile.depth. All indices are unsigned: no sign handling, fewer registers.
-    Two tiles of each side are in shared memory: while one is multiplied, the next is on its way through registers.
+    The left matrix comes transposed, so that both tiles are copied the same way: rows of consecutive floats. `owners`
+    gets each block's multiprocessor. `size` is a multiple of tile.block and of tile.depth. All indices are unsigned: no
+    sign handling, fewer registers. Two tiles of each side are in shared memory: while one is multiplied, the next is on
+    its way through registers.
     """
     tile_floats = tile.block * tile.depth
     buffers_floats = 2 * tile_floats
@@ -38,7 +65,9 @@ def matmul_source(  # noqa: PLR0915  (the unrolled loop)
     sums_per_thread = side * side
     fetch, stage, multiply, write = fetch_source(tile), stage_source(tile), multiply_source(tile), write_source(tile)
 
-    def matmul(left_transposed: DeviceArray, right: DeviceArray, product: DeviceArray, size: int) -> None:
+    def matmul(
+        left_transposed: DeviceArray, right: DeviceArray, product: DeviceArray, owners: DeviceArray, size: int
+    ) -> None:
         left_tiles = cuda.shared.array(buffers_floats, np.float32, alignment=ALIGNMENT)
         right_tiles = cuda.shared.array(buffers_floats, np.float32, alignment=ALIGNMENT)
         left_staged = cuda.local.array(staged_floats, np.float32)
@@ -52,7 +81,7 @@ def matmul_source(  # noqa: PLR0915  (the unrolled loop)
         first_column = u32(u32(cuda.blockIdx.x) * u32(block))
         warp, lane = u32(thread // u32(warp_threads)), u32(thread % u32(warp_threads))
         warp_row, warp_column = u32(warp // u32(warps_across)), u32(warp % u32(warps_across))
-        lane_row, lane_column = u32(lane // u32(lanes_across)), u32(lane % u32(lanes_across))
+        lane_row, lane_column = lane_place(lane, u32(2 * lanes_across))
         thread_row = u32(u32(u32(warp_row * u32(lanes_down)) + lane_row) * u32(LANES))
         thread_column = u32(u32(u32(warp_column * u32(lanes_across)) + lane_column) * u32(LANES))
         for i in range(sums_per_thread):
@@ -85,6 +114,8 @@ def matmul_source(  # noqa: PLR0915  (the unrolled loop)
                 stage(right_staged, right_tiles, buffer, thread)
             cuda.syncthreads()
         write(sums, product, u32(first_row + thread_row), u32(first_column + thread_column), size)
+        if thread == 0:
+            owners[cuda.blockIdx.y * cuda.gridDim.x + cuda.blockIdx.x] = own_multiprocessor()
 
     return matmul
 
@@ -153,7 +184,7 @@ def multiply_source(tile: Tile) -> Kernel:
             left_column[held + 3], right_row[held + 3] = left_words[3], right_words[3]
         for i in range(side):
             for j in range(side):
-                sums[i * side + j] += left_column[i] * right_row[j]
+                sums[i * side + j] = multiply_add(left_column[i], right_row[j], sums[i * side + j])
 
     return device_function(multiply)
 

@@ -3,29 +3,44 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from smoke_kernels.backend import SIMULATED, poison, poisoned, to_device, u32
+from smoke_kernels.backend import SIMULATED
 from smoke_kernels.errors import UsageError
 from smoke_kernels.golden import check_digests, find_golden
 from smoke_kernels.hashing import digest, render_digest
-from smoke_kernels.hashing_device import device_digest
-from smoke_kernels.matmul.inputs import LARGEST_SIZE, exact_product, factors, padded_flat
-from smoke_kernels.matmul.kernel import matmul_kernel
+from smoke_kernels.matmul.device import DeviceProduct
+from smoke_kernels.matmul.inputs import LARGEST_SIZE, exact_product, factors
+from smoke_kernels.matmul.mantissas import LARGEST_DEPTH, check_mantissas, rounded_product, tile_factors
 from smoke_kernels.matmul.proof import ROUNDS, check_entries, check_freivalds
-from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE
-from smoke_kernels.result import KernelResult, Proof, Rate
-from smoke_kernels.timing import launch_seconds, repetitions
+from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE, SMALL_SIMULATOR_TILE
+from smoke_kernels.multiprocessors import Census
+from smoke_kernels.options import DEFAULT_SEED
+from smoke_kernels.result import Check, KernelResult, Proof
+from smoke_kernels.timing import Stopwatch, repetitions
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoke_kernels.options import Options
-    from smoke_kernels.result import Check, GoldenSource
+    from smoke_kernels.result import GoldenSource
 
 TILE: Final = SIMULATOR_TILE if SIMULATED else GPU_TILE
+MANTISSA_TILE: Final = SMALL_SIMULATOR_TILE if SIMULATED else GPU_TILE
+MANTISSA_SIZE: Final = 2 * MANTISSA_TILE.block if SIMULATED else LARGEST_DEPTH
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """What came out: the last (size, size) product, a digest of each run and of each batch that was timed."""
+
+    product: NDArray[np.float32]
+    digests: list[int]
+    rounds: int
+    stopwatch: Stopwatch
 
 
 def default_size(*, quick: bool) -> int:
@@ -60,22 +75,27 @@ def run_matmul(options: Options) -> KernelResult:
     left, right = factors(size, options.seed)
     golden, source = golden_digest(left, right, options.seed)
     prepared = time.perf_counter()
-    product, digests, launches = _multiply(left, right, options, repeats)
+    census = Census()
+    runs = _multiply(left, right, options, repeats=repeats, golden=golden, census=census)
+    mantissas = _multiply_mantissas(census, runs=1 if SIMULATED else 2)
     ran = time.perf_counter()
-    checks = (*check_digests(digests, golden), *prove_product(left, right, product))
-    operations = 2 * size**3
+    checks = (*check_digests(runs.digests, golden), *prove_product(left, right, runs.product))
     return KernelResult(
         kernel="matmul",
         simulated=SIMULATED,
-        parameters={"size": size, "seed": options.seed, "repeats": len(digests)},
+        parameters={"size": size, "seed": options.seed, "repeats": runs.rounds, "batch": runs.stopwatch.launches},
         proof=Proof(
-            digest=render_digest(digests[-1]),
+            digest=render_digest(runs.digests[-1]),
             golden=render_digest(golden),
             golden_source=source,
-            checks=checks,
-            details={"freivalds": {"rounds": ROUNDS, "modulus": "2**31 - 1"}, "distinct_digests": len(set(digests))},
+            checks=(*checks, mantissas, census.check()),
+            details={
+                "freivalds": {"rounds": ROUNDS, "modulus": "2**31 - 1"},
+                "distinct_digests": len(set(runs.digests)),
+                **census.details(),
+            },
         ),
-        rate=Rate(unit="GFLOP/s", samples=tuple(operations / s / 1e9 for s in launches)) if launches else None,
+        rate=runs.stopwatch.rate("GFLOP/s", 2 * size**3 / 1e9),
         seconds={"prepare": prepared - started, "device": ran - prepared, "prove": time.perf_counter() - ran},
     )
 
@@ -99,27 +119,47 @@ def prove_product(
 
 
 def _multiply(
-    left: NDArray[np.float32], right: NDArray[np.float32], options: Options, repeats: int
-) -> tuple[NDArray[np.float32], list[int], list[float]]:
-    """Return the last product, every run's digest, and the seconds of every launch after the first, which compiles."""
+    left: NDArray[np.float32],
+    right: NDArray[np.float32],
+    options: Options,
+    *,
+    repeats: int,
+    golden: int,
+    census: Census,
+) -> Runs:
+    """Multiply at least `repeats` times: each time once to look at it, and then in a batch to time it."""
     size = left.shape[0]
-    padded = TILE.padded(size)
-    kernel = matmul_kernel(TILE)
-    left_device = to_device(padded_flat(left.T, padded))
-    right_device = to_device(padded_flat(right, padded))
-    words = poisoned(padded * padded)
-    product = words.view(np.float32)
-    blocks = padded // TILE.block
+    device = DeviceProduct(TILE, left, right)
     digests: list[int] = []
-    launches: list[float] = []
+    stopwatch = Stopwatch()
 
-    def launch() -> None:
-        kernel[(blocks, blocks), TILE.threads](left_device, right_device, product, u32(padded))
+    for rounds in repetitions(repeats=repeats, seconds=options.seconds):  # noqa: B007  (the last one is told)
+        device.reset()
+        device.multiply()
+        digests.append(device.digest(size))
+        owners = device.owners.copy_to_host()
+        census.add(owners)
+        # To find where a product is wrong takes the host a second or two: once is enough.
+        if digests[-1] != golden and not census.wrong:
+            census.blame(owners, TILE.tiles_that_differ(device.product(size), exact_product(left, right)))
+        if stopwatch.time(device.multiply, reset=device.reset):
+            digests.append(device.digest(size))
+    return Runs(product=device.product(size), digests=digests, rounds=rounds, stopwatch=stopwatch)
 
-    for number in repetitions(repeats=repeats, seconds=options.seconds):
-        poison(words)
-        seconds = launch_seconds(launch)
-        digests.append(device_digest(words, rows=size, columns=size, stride=padded))
-        if seconds is not None and number > 0:
-            launches.append(seconds)
-    return product.copy_to_host().reshape(padded, padded)[:size, :size], digests, launches
+
+def _multiply_mantissas(census: Census, runs: int) -> Check:
+    """Make the product of full mantissas some times, and hold every tile against the reference."""
+    tile, depth = MANTISSA_TILE, MANTISSA_SIZE
+    across = depth // tile.block
+    left, right = tile_factors(tile.block, depth, DEFAULT_SEED)
+    expected = np.tile(rounded_product(left, right), (across, across))
+    device = DeviceProduct(tile, np.tile(left, (across, 1)), np.tile(right, (1, across)))
+    wrong = []
+    for _ in range(runs):
+        device.reset()
+        device.multiply()
+        owners = device.owners.copy_to_host()
+        census.add(owners)
+        wrong.append(tile.tiles_that_differ(device.product(depth), expected))
+        census.blame(owners, wrong[-1])
+    return check_mantissas(wrong, tiles=across**2, depth=depth)

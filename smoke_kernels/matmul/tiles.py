@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +49,12 @@ class Tile:
         """Distance between the groups of four elements that belong to one thread."""
         return 4 * self.threads_across
 
+    def tiles_that_differ(self, product: NDArray[np.float32], expected: NDArray[np.float32]) -> list[int]:
+        """Return the numbers, row by row, of the tiles in which two (size, size) products differ in any bit."""
+        rows, columns = np.nonzero(product.view(np.uint32) != expected.view(np.uint32))
+        across = self.padded(product.shape[0]) // self.block
+        return sorted(set((rows // self.block * across + columns // self.block).tolist()))
+
     def padded(self, size: int) -> int:
         """Return `size` rounded up to whole tiles."""
         return -(-size // self.block) * self.block
@@ -52,3 +63,4 @@ class Tile:
 GPU_TILE: Final = Tile(block=128, depth=8, thread=8)
 # Few threads with much work each: the simulator pays for threads and barriers, not for arithmetic.
 SIMULATOR_TILE: Final = Tile(block=64, depth=16, thread=16)
+SMALL_SIMULATOR_TILE: Final = Tile(block=16, depth=16, thread=8)

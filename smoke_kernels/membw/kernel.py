@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from smoke_kernels.backend import SIMULATED, cuda, u32, u64
 from smoke_kernels.hashing import WEYL
 from smoke_kernels.hashing_device import mix_word
+from smoke_kernels.multiprocessors import own_multiprocessor
 from smoke_kernels.vectors import LANES, load_four, store_four
 
 if TYPE_CHECKING:
@@ -27,8 +28,13 @@ def fill_source(words: DeviceArray, key: int, count: int) -> None:
         place = u32(place + stride)
 
 
-def copy_source(source: DeviceArray, target: DeviceArray, count: int) -> None:
-    """Copy `count` uint32 words, a multiple of CHUNK_WORDS, 16 bytes an instruction, loads before stores."""
+def copy_source(source: DeviceArray, target: DeviceArray, owners: DeviceArray, count: int) -> None:
+    """Copy `count` uint32 words, a multiple of CHUNK_WORDS, 16 bytes an instruction, loads before stores.
+
+    Block b copies chunk b, and from there every chunk that lies a grid further; `owners` gets its multiprocessor.
+    """
+    if cuda.threadIdx.x == 0:
+        owners[cuda.blockIdx.x] = own_multiprocessor()
     vector = u32(u32(cuda.threadIdx.x) * u32(LANES))
     stride = u32(u32(cuda.gridDim.x) * u32(CHUNK_WORDS))
     base = u32(u32(cuda.blockIdx.x) * u32(CHUNK_WORDS))

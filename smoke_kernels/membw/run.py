@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from smoke_kernels.backend import SIMULATED, poison, poisoned, u32
 from smoke_kernels.errors import UsageError
@@ -12,10 +15,12 @@ from smoke_kernels.hashing import counter_words, digest, render_digest, stream_k
 from smoke_kernels.hashing_device import device_digest
 from smoke_kernels.membw.kernel import CHUNK_WORDS, THREADS, copy_kernel, fill_kernel
 from smoke_kernels.membw.pattern import STREAM
-from smoke_kernels.result import KernelResult, Proof, Rate
-from smoke_kernels.timing import launch_seconds, repetitions
+from smoke_kernels.multiprocessors import Census, owners_of
+from smoke_kernels.result import KernelResult, Proof
+from smoke_kernels.timing import Stopwatch, repetitions
 
 if TYPE_CHECKING:
+    from smoke_kernels.backend import DeviceArray
     from smoke_kernels.options import Options
     from smoke_kernels.result import GoldenSource
 
@@ -23,7 +28,17 @@ SIZE_STEP: Final = 16 * 1024
 LARGEST_SIZE: Final = 8 * 1024**3
 
 _ROW_WORDS: Final = 4096
+_PIECE_WORDS: Final = 1 << 22
 _BLOCKS: Final = 1 if SIMULATED else 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runs:
+    """What came out: a digest of each copy and of each batch that was timed."""
+
+    digests: list[int]
+    rounds: int
+    stopwatch: Stopwatch
 
 
 def default_size(*, quick: bool) -> int:
@@ -50,20 +65,21 @@ def run_membw(options: Options) -> KernelResult:
     started = time.perf_counter()
     golden, source = golden_digest(size, options.seed)
     prepared = time.perf_counter()
-    digests, launches = _copy(size, options, repeats)
+    census = Census()
+    runs = _copy(size, options, repeats=repeats, golden=golden, census=census)
     ran = time.perf_counter()
     return KernelResult(
         kernel="membw",
         simulated=SIMULATED,
-        parameters={"size": size, "seed": options.seed, "repeats": len(digests)},
+        parameters={"size": size, "seed": options.seed, "repeats": runs.rounds, "batch": runs.stopwatch.launches},
         proof=Proof(
-            digest=render_digest(digests[-1]),
+            digest=render_digest(runs.digests[-1]),
             golden=render_digest(golden),
             golden_source=source,
-            checks=check_digests(digests, golden),
-            details={"distinct_digests": len(set(digests))},
+            checks=(*check_digests(runs.digests, golden), census.check()),
+            details={"distinct_digests": len(set(runs.digests)), **census.details()},
         ),
-        rate=Rate(unit="GB/s", samples=tuple(2 * size / s / 1e9 for s in launches)) if launches else None,
+        rate=runs.stopwatch.rate("GB/s", 2 * size / 1e9),
         seconds={"prepare": prepared - started, "device": ran - prepared, "prove": 0.0},
     )
 
@@ -76,22 +92,41 @@ def golden_digest(size: int, seed: int) -> tuple[int, GoldenSource]:
     return digest(counter_words(size // 4, seed=seed, stream=STREAM)), "computed"
 
 
-def _copy(size: int, options: Options, repeats: int) -> tuple[list[int], list[float]]:
-    """Return every copy's digest, and the seconds of every copy after the first, which compiles."""
+def _copy(size: int, options: Options, *, repeats: int, golden: int, census: Census) -> Runs:
+    """Copy at least `repeats` times: each time once to look at it, and then in a batch to time it."""
     count = size // 4
     source, target = poisoned(count), poisoned(count)
     fill_kernel[min(_BLOCKS, count // THREADS), THREADS](source, u32(stream_key(options.seed, STREAM)), u32(count))
     blocks = min(_BLOCKS, count // CHUNK_WORDS)
+    owners = owners_of(blocks)
     digests: list[int] = []
-    launches: list[float] = []
+    stopwatch = Stopwatch()
 
-    def launch() -> None:
-        copy_kernel[blocks, THREADS](source, target, u32(count))
+    def copy() -> None:
+        copy_kernel[blocks, THREADS](source, target, owners, u32(count))
 
-    for number in repetitions(repeats=repeats, seconds=options.seconds):
-        poison(target)
-        seconds = launch_seconds(launch)
+    def digest_target() -> None:
         digests.append(device_digest(target, rows=count // _ROW_WORDS, columns=_ROW_WORDS, stride=_ROW_WORDS))
-        if seconds is not None and number > 0:
-            launches.append(seconds)
-    return digests, launches
+
+    for rounds in repetitions(repeats=repeats, seconds=options.seconds):  # noqa: B007  (the last one is told)
+        poison(target)
+        copy()
+        digest_target()
+        who = owners.copy_to_host()
+        census.add(who)
+        # To find where a copy is wrong takes the host some seconds: once is enough.
+        if digests[-1] != golden and not census.wrong:
+            census.blame(who, (chunk % blocks for chunk in wrong_chunks(target, count, options.seed)))
+        if stopwatch.time(copy, reset=lambda: poison(target)):
+            digest_target()
+    return Runs(digests=digests, rounds=rounds, stopwatch=stopwatch)
+
+
+def wrong_chunks(target: DeviceArray, count: int, seed: int) -> set[int]:
+    """Return the numbers of the chunks that are not the pattern, looked at on the host, piece by piece."""
+    wrong: set[int] = set()
+    for start in range(0, count, _PIECE_WORDS):
+        piece = target[start : start + _PIECE_WORDS].copy_to_host()
+        expected = counter_words(piece.size, seed=seed, stream=STREAM, start=start)
+        wrong |= set(((np.flatnonzero(piece != expected) + start) // CHUNK_WORDS).tolist())
+    return wrong

@@ -2,23 +2,33 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from typing import Any
 
 import pytest
 
+from smoke_kernels import known_good
 from smoke_kernels.known_good import judge_rate, with_judgement
 from smoke_kernels.result import Check, KernelResult, Proof, Rate
 
 H100 = {"name": "NVIDIA H100 80GB HBM3"}
 
 
+def _table() -> dict[str, list[dict[str, Any]]]:
+    table: dict[str, list[dict[str, Any]]] = json.loads(
+        (resources.files("smoke_kernels") / "data" / "known_good.json").read_text(encoding="utf-8")
+    )
+    return table
+
+
 def measured(*samples: float) -> KernelResult:
     checks = (Check(name="digest", passed=True, evidence="1 of 1"),)
     proof = Proof(digest="00", golden="00", golden_source="shipped", checks=checks)
-    return KernelResult(kernel="matmul", simulated=False, proof=proof, rate=Rate(unit="GFLOP/s", samples=samples))
+    rate = Rate(unit="GFLOP/s", samples=samples)
+    return KernelResult(kernel="matmul", simulated=False, parameters={"size": 4096}, proof=proof, rate=rate)
 
 
 def test_every_rate_names_its_source() -> None:
-    table = json.loads((resources.files("smoke_kernels") / "data" / "known_good.json").read_text(encoding="utf-8"))
+    table = _table()
     assert {rate["kernel"] for rate in table["rates"]} <= {"matmul", "anneal", "membw"}
     assert all(len(rate["source"]) > 10 and rate["good"] > 0 for rate in table["rates"])
     assert all(len(entry["source"]) > 10 for entry in table["comparisons"])
@@ -28,9 +38,34 @@ def test_every_rate_names_its_source() -> None:
     ("value", "verdict"), [(45000.0, "ok"), (35100.0, "ok"), (35000.0, "low"), (29250.0, "low"), (29200.0, "bad")]
 )
 def test_a_rate_is_judged_by_the_lines_of_the_table(value: float, verdict: str) -> None:
-    known = judge_rate(kernel="matmul", model=H100["name"], value=value)
+    known = judge_rate(kernel="matmul", model=H100["name"], parameters={"size": 4096}, value=value)
     assert known is not None
     assert known["verdict"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("kernel", "size", "judged"),
+    [("matmul", 2048, True), ("matmul", 1024, False), ("membw", 256 << 20, True), ("membw", 64 << 20, False)],
+)
+def test_a_rate_of_a_small_problem_is_not_that_of_the_gpu(kernel: str, size: int, *, judged: bool) -> None:
+    known = judge_rate(kernel=kernel, model=H100["name"], parameters={"size": size}, value=3000.0)
+    assert (known is not None) == judged
+
+
+def test_a_rate_is_judged_by_its_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+    rate = {"kernel": "anneal", "model": "GPU", "unit": "flips/ns", "least_size": 2048, "good": 100, "source": "a test"}
+    table = [{**rate, "variant": {"randoms": "independent", "replicas": 32}}]
+    monkeypatch.setattr(known_good, "_rates", lambda: table)
+    run = {"size": 64, "rate_size": 2048, "randoms": "independent", "replicas": 32}
+    assert judge_rate(kernel="anneal", model="GPU", parameters=run, value=95.0) is not None
+    for other in ({"rate_size": 1024}, {"randoms": "shared"}, {"replicas": 1}):
+        assert judge_rate(kernel="anneal", model="GPU", parameters={**run, **other}, value=95.0) is None
+
+
+def test_figures_of_others_are_compared_with_independent_random_numbers_only() -> None:
+    anneals = [entry for entry in _table()["comparisons"] if entry["kernel"] == "anneal"]
+    assert anneals
+    assert all(entry["variant"] == {"randoms": "independent"} for entry in anneals)
 
 
 def test_an_unknown_model_is_not_judged() -> None:

@@ -1,0 +1,130 @@
+"""What a proof is made of: each part is a program of its own with a limit, so that one that hangs costs only itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+WATCH_S = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One program of the proof.
+
+    Attributes:
+        argv: What is run; it prints one JSON document, in which `passed` says whether all is well.
+        limit_s: It is ended after so many seconds.
+        lacks: Why it cannot run here; empty where it can.
+    """
+
+    name: str
+    title: str
+    argv: tuple[str, ...]
+    limit_s: float
+    lacks: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What the machine has for the parts.
+
+    Attributes:
+        has: Whether Python finds a module.
+        finds: Whether there is a program of that name.
+        simulated: No GPU is looked for: kernels run on the simulator, devices have no driver behind them.
+    """
+
+    python: str = sys.executable
+    is_root: bool = False
+    simulated: bool = False
+    has: Callable[[str], bool] = lambda name: importlib.util.find_spec(name) is not None
+    finds: Callable[[str], bool] = lambda name: shutil.which(name) is not None
+
+
+def this_place(*, simulated: bool) -> Place:
+    """Return what this machine has."""
+    return Place(is_root=os.geteuid() == 0, simulated=simulated)
+
+
+def _lacks_engine(place: Place) -> str:
+    if place.simulated:
+        return "tests/e2e shows nodes with simulated GPUs"
+    if not place.finds("lxc") and not place.finds("incus") and not place.finds("docker"):
+        return "no engine is here: neither lxc nor incus nor docker is found"
+    packages = [name for name in ("click", "yaml", "jinja2", "ansible_runner") if not place.has(name)]
+    return f"Python finds no {', '.join(packages)}, which gpuprov's commands need" if packages else ""
+
+
+def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
+    """Return every part, those first that nothing else can show."""
+    simulate = ("--simulate",) if place.simulated else ()
+    small = ("--quick",) if place.simulated else ()
+    busy = ("--quick", "--repeats", "2") if place.simulated else ("--seconds", "10")
+
+    def own(name: str, *more: str) -> tuple[str, ...]:
+        return (place.python, "-m", "benchmarks.gpu_proof.part", name, *more, *simulate)
+
+    def kernels(*arguments: str) -> tuple[str, ...]:
+        return (place.python, "-m", "smoke_kernels", *arguments, "--json", *simulate)
+
+    numba = "" if place.has("numba") else "Python finds no numba"
+    real = "the simulator has no speed, no compiler and no driver" if place.simulated else ""
+    root = "" if place.is_root else "namespaces and device rules need root"
+    programs = "" if place.finds("unshare") else "there is no program unshare"
+    pytest = "" if place.has("pytest") else "Python finds no pytest"
+    return (
+        Part(name="record", title="Record of the machine", argv=own("record"), limit_s=60),
+        Part(name="host", title="The host's checks, NVML's included", argv=own("host"), limit_s=60),
+        Part(
+            name="kernels",
+            title="Smoke kernels, level full",
+            argv=kernels("matmul", "anneal", "membw", "--all-devices", *busy),
+            limit_s=150,
+            lacks=numba,
+        ),
+        Part(
+            name="loaded", title="Kernels as the driver loads them", argv=own("loaded"), limit_s=60, lacks=real or numba
+        ),
+        Part(
+            name="cublas",
+            title="Rates beside cuBLAS, and of each variant of anneal",
+            argv=(place.python, "-m", "benchmarks.kernels", "--json", "--repeats", "10"),
+            limit_s=120,
+            lacks=real or numba,
+        ),
+        Part(
+            name="independent",
+            title="anneal with independent random numbers",
+            argv=kernels("anneal", "--independent", *small),
+            limit_s=60,
+            lacks=numba,
+        ),
+        Part(
+            name="one-replica",
+            title="anneal of one replica",
+            argv=kernels("anneal", "--one-replica", *small),
+            limit_s=60,
+            lacks=numba,
+        ),
+        Part(
+            name="container",
+            title="A container of namespaces and device rules, verified as a node",
+            argv=own("container"),
+            limit_s=120,
+            lacks=root or programs or numba,
+        ),
+        Part(name="node", title="A real node on an engine", argv=own("node"), limit_s=240, lacks=_lacks_engine(place)),
+        Part(name="watch", title="A minute without a fault", argv=own("watch", f"{watch_s:g}"), limit_s=watch_s + 60),
+        Part(name="tests", title="tests/gpu", argv=own("tests"), limit_s=180, lacks=real or pytest or numba),
+        Part(name="doctor", title="gpuprov doctor", argv=own("doctor"), limit_s=60),
+    )

@@ -1,0 +1,92 @@
+"""Runs the parts of a proof one after the other, within a budget."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from benchmarks.gpu_proof.parts import ROOT
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.execution import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from benchmarks.gpu_proof.parts import Part
+    from gpuprov.core.execution import Completed
+
+Status = Literal["passed", "failed", "not run"]
+_LEAST_S = 5.0
+_TAIL = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """How a part ended; `document` is what it printed, `why` says what went wrong or was lacking."""
+
+    part: Part
+    status: Status
+    why: str = ""
+    seconds: float = 0.0
+    document: dict[str, Any] | None = None
+
+
+def run_parts(
+    parts: Sequence[Part],
+    *,
+    budget_s: float,
+    tell: Callable[[str], object],
+    execute: Callable[..., Completed] = run,
+    now_s: Callable[[], float] = time.monotonic,
+) -> Iterator[Result]:
+    """Run what can be run while there is time left.
+
+    Args:
+        parts: In this order.
+        budget_s: What all of them may take; a part gets what is left, up to its own limit.
+        tell: Is handed a line before and after each part.
+        execute: Runs a program.
+        now_s: The clock.
+    """
+    end_s = now_s() + budget_s
+    for part in parts:
+        left_s = end_s - now_s()
+        why = part.lacks or ("" if left_s >= _LEAST_S else f"the {budget_s:g} s of this proof are spent")
+        if why:
+            result = Result(part=part, status="not run", why=why)
+        else:
+            tell(f"{part.name}: {part.title} ...")
+            result = _run(part, min(part.limit_s, left_s), execute, now_s)
+        tell(f"{part.name}: {result.status}{f': {result.why}' if result.why else ''}")
+        yield result
+
+
+def _run(part: Part, limit_s: float, execute: Callable[..., Completed], now_s: Callable[[], float]) -> Result:
+    started_s = now_s()
+    try:
+        done = execute(part.argv, timeout_s=limit_s, cwd=ROOT, check=False)
+    except GpuprovError as error:
+        why = f"{error.what}: {error.evidence}"[-_TAIL:]
+        return Result(part=part, status="failed", why=why, seconds=now_s() - started_s)
+    seconds = now_s() - started_s
+    document = read_document(done.stdout)
+    if document is None:
+        said = " ".join((done.stderr or done.stdout).split())[-_TAIL:]
+        why = f"no result, exit status {done.exit_code}: {said or 'no output'}"
+        return Result(part=part, status="failed", why=why, seconds=seconds)
+    if document["passed"] is None:
+        return Result(part=part, status="not run", why=str(document.get("why")), seconds=seconds, document=document)
+    passed = document["passed"] is True and done.exit_code == 0
+    why = "" if passed else str(document.get("why") or f"exit status {done.exit_code}")[:_TAIL]
+    return Result(part=part, status="passed" if passed else "failed", why=why, seconds=seconds, document=document)
+
+
+def read_document(text: str) -> dict[str, Any] | None:
+    """The JSON document in the last line of an output; None where there is none that says whether all is well."""
+    try:
+        document = json.loads(text.strip().rpartition("\n")[2])
+    except (ValueError, RecursionError):
+        return None
+    return document if isinstance(document, dict) and "passed" in document else None

@@ -1,0 +1,384 @@
+"""The GPU proof without a GPU: its parts, how they are run, and the page."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from benchmarks.gpu_proof import __main__ as program
+from benchmarks.gpu_proof import container, host
+from benchmarks.gpu_proof.gpu_tests import read_summary
+from benchmarks.gpu_proof.node import verify_node
+from benchmarks.gpu_proof.page import proof_document, render_page
+from benchmarks.gpu_proof.parts import Part, Place, plan_parts
+from benchmarks.gpu_proof.run import Result, run_parts
+from gpuprov.core.errors import TimedOut
+from gpuprov.core.execution import Completed
+from gpuprov.host.local import LocalHost
+from gpuprov.verify.models import Check, NodeReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+PART = Part(name="one", title="One", argv=("one",), limit_s=30.0)
+
+
+def nothing(_: str) -> bool:
+    return False
+
+
+def anything(_: str) -> bool:
+    return True
+
+
+def test_a_machine_with_everything_runs_every_part() -> None:
+    parts = plan_parts(Place(is_root=True, has=anything, finds=anything))
+    assert [part.name for part in parts if part.lacks] == []
+    assert sum(part.limit_s for part in parts) > program.BUDGET_S, "the budget, not the limits, keeps the promise"
+    assert program.BUDGET_S < 8 * 60
+    assert all("--simulate" not in part.argv for part in parts)
+
+
+def test_each_part_that_cannot_run_says_what_it_lacks() -> None:
+    parts = {part.name: part for part in plan_parts(Place(is_root=False, has=nothing, finds=nothing))}
+    assert [name for name, part in parts.items() if not part.lacks] == ["record", "host", "watch", "doctor"]
+    assert "numba" in parts["kernels"].lacks
+    assert "root" in parts["container"].lacks
+    assert "engine" in parts["node"].lacks
+    assert "pytest" in parts["tests"].lacks
+    bare = {part.name: part for part in plan_parts(Place(has=nothing, finds=anything))}
+    assert "click" in bare["node"].lacks
+
+
+def test_the_simulator_measures_nothing_and_says_so() -> None:
+    parts = {part.name: part for part in plan_parts(Place(is_root=True, has=anything, finds=anything, simulated=True))}
+    assert [name for name, part in parts.items() if part.lacks] == ["loaded", "cublas", "node", "tests"]
+    assert all("--simulate" in part.argv for part in parts.values() if not part.lacks)
+
+
+def finished(stdout: str = "", *, exit_code: int = 0, stderr: str = "") -> Completed:
+    return Completed(argv=("one",), exit_code=exit_code, stdout=stdout, stderr=stderr, seconds=1.0)
+
+
+def run_one(answer: Completed | Exception, part: Part = PART, **more: Any) -> tuple[Result, list[float]]:
+    limits: list[float] = []
+
+    def execute(argv: Sequence[str], *, timeout_s: float, **_: object) -> Completed:
+        assert argv == part.argv
+        limits.append(timeout_s)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    (result,) = run_parts([part], budget_s=100.0, tell=lambda _: None, execute=execute, now_s=lambda: 0.0, **more)
+    return result, limits
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "why"),
+    [
+        (finished('noise\n{"passed": true}\n'), "passed", ""),
+        (finished('{"passed": false, "why": "a digest is wrong"}', exit_code=1), "failed", "a digest is wrong"),
+        (finished('{"passed": true}', exit_code=1), "failed", "exit status 1"),
+        (finished('{"passed": null, "why": "no image"}'), "not run", "no image"),
+        (finished("", exit_code=139, stderr="Segmentation fault"), "failed", "exit status 139: Segmentation fault"),
+        (finished("[1]"), "failed", "no result, exit status 0: [1]"),
+        (finished('{"results": []}'), "failed", "no result"),
+        (TimedOut("one did not end", evidence="within 30 s", fix="x"), "failed", "one did not end: within 30 s"),
+    ],
+)
+def test_a_part_ends_in_one_of_three_ways(answer: Completed | Exception, status: str, why: str) -> None:
+    result, limits = run_one(answer)
+    assert result.status == status
+    assert why in result.why
+    assert limits == [30.0]
+
+
+def test_what_is_lacking_is_not_run() -> None:
+    result, limits = run_one(finished('{"passed": true}'), replace(PART, lacks="no root"))
+    assert (result.status, result.why, limits) == ("not run", "no root", [])
+
+
+def test_parts_share_a_budget() -> None:
+    now = iter([0.0, 0.0, 0.0, 20.0, 20.0, 20.0, 38.0, 38.0])
+    limits: list[float] = []
+    told: list[str] = []
+
+    def execute(_argv: Sequence[str], *, timeout_s: float, **_: object) -> Completed:
+        limits.append(timeout_s)
+        return finished('{"passed": true}')
+
+    parts = [replace(PART, name=name) for name in ("first", "second", "third")]
+    results = list(run_parts(parts, budget_s=40.0, tell=told.append, execute=execute, now_s=lambda: next(now)))
+    assert limits == [30.0, 20.0]
+    assert [result.status for result in results] == ["passed", "passed", "not run"]
+    assert results[2].why == "the 40 s of this proof are spent"
+    assert told[-1] == "third: not run: the 40 s of this proof are spent"
+
+
+KERNELS: dict[str, Any] = {
+    "passed": True,
+    "devices": [{"uuid": "GPU-1", "name": "NVIDIA Test", "driver_version": "580.95.05"}],
+    "results": [
+        {
+            "gpu": "GPU-1", "kernel": "matmul", "passed": True, "parameters": {"size": 4096, "batch": 3},
+            "proof": {"digest": "2aa77726276af8b6", "checks": [{"name": "digest", "passed": True, "evidence": "a|b"}]},
+            "rate": {"median": 41234.5, "unit": "GFLOP/s", "samples": [1.0, 2.0], "known_good": {"fraction": 1.05}},
+            "seconds": {"prepare": 0.25}, "error": None,
+        },
+        {
+            "gpu": "GPU-1", "kernel": "anneal", "passed": False, "parameters": {}, "proof": None, "rate": None,
+            "seconds": {}, "error": {"what": "x"},
+        },
+    ],
+}  # fmt: skip
+CHECKS: dict[str, Any] = {
+    "passed": False,
+    "verdict": "fail",
+    "counts": {"fail": 1},
+    "checks": [{"id": "nvml-remap-pending", "status": "fail", "evidence": "GPU 0: a row", "fix": "reset it"}],
+}
+OTHER: dict[str, Any] = {"passed": True, "deep": {"list": [{"x": 7.25}, {"x": 8}], "flat": [1, 2], "none": {}}}
+
+
+def results_of(**documents: dict[str, Any] | None) -> list[Result]:
+    return [
+        Result(
+            part=replace(PART, name=name, title=f"Part {name}"),
+            status="not run" if document is None else "passed" if document["passed"] else "failed",
+            why="no root" if document is None else "",
+            seconds=1.25,
+            document=document,
+        )
+        for name, document in documents.items()
+    ]
+
+
+def test_the_page_has_every_number_and_what_was_not_run() -> None:
+    results = results_of(kernels=KERNELS, host=CHECKS, other=OTHER, container=None)
+    proof = proof_document(results, simulated=False, seconds=12.34)
+    assert (proof["schema"], proof["passed"], proof["simulated"]) == ("gpuprov.gpu-proof/v1", False, False)
+    assert proof["not_run"] == {"container": "no root"}
+    assert json.loads(json.dumps(proof)) == proof
+    page = render_page(proof)
+    assert "SIMULATED" not in page
+    assert "**FAILED** in 12.3 s; 3 of 4 parts were run." in page
+    assert "| Part container | not run | 1.2 | no root |" in page
+    assert "NVIDIA Test, driver 580.95.05: GPU-1" in page
+    assert "| GPU-1 | matmul | size 4096, batch 3 | 4.123e+04 | GFLOP/s | 2 | 1.05 | 2aa77726276af8b6 | yes |" in page
+    assert "| GPU-1 | matmul | digest | pass | a\\|b |" in page
+    assert "| GPU-1 | anneal |  |  |  | 0 |  |  | NO |" in page
+    assert "| nvml-remap-pending | fail | GPU 0: a row | reset it |" in page
+    assert "| deep.list[0].x | 7.25 |" in page
+    assert "| deep.flat | 1, 2 |" in page
+
+
+def test_a_proof_of_nothing_has_not_passed_and_the_simulator_is_named_first() -> None:
+    assert not proof_document([], simulated=False, seconds=0.0)["passed"]
+    assert not proof_document(results_of(one=None), simulated=False, seconds=0.0)["passed"]
+    page = render_page(proof_document(results_of(other=OTHER), simulated=True, seconds=0.0))
+    assert page.splitlines()[2].startswith("**SIMULATED**")
+    assert "**passed**" in page
+
+
+def test_both_files_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    say = "import json, sys; print(json.dumps({'passed': sys.argv[1] == 'well', 'number': 4711}))"
+    parts = tuple(
+        replace(PART, name=name, title=name, argv=(sys.executable, "-c", say, name)) for name in ("well", "ill")
+    )
+    monkeypatch.setattr(program, "plan_parts", lambda *_, **__: parts)
+    out = tmp_path / "new" / "folder"
+    assert program.main([str(out), "--simulate", "--only", "well"]) == 0
+    assert program.main([str(out), "--simulate"]) == 1
+    proof = json.loads((out / "gpu-proof.json").read_text())
+    assert [part["status"] for part in proof["parts"]] == ["passed", "failed"]
+    assert (out / "gpu-proof.md").read_text().count("| number | 4711 |") == 2
+    with pytest.raises(SystemExit):
+        program.main([str(out), "--simulate", "--only", "nope"])
+
+
+def test_without_a_driver_nothing_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(program, "DRIVER", tmp_path / "absent")
+    assert program.main([str(tmp_path / "out")]) == program.NO_DRIVER
+    assert capsys.readouterr().err.splitlines()[0] == "error: no NVIDIA driver is loaded"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_toolkit_is_found_by_its_nvvm(tmp_path: Path) -> None:
+    assert program.find_toolkit(tmp_path) == ""
+    (tmp_path / "usr/local/cuda-13.0/nvvm/lib64").mkdir(parents=True)
+    assert program.find_toolkit(tmp_path) == ""
+    (tmp_path / "usr/local/cuda-13.0/nvvm/lib64/libnvvm.so.4").touch()
+    assert program.find_toolkit(tmp_path) == str(tmp_path / "usr/local/cuda-13.0")
+
+
+def report(**statuses: str) -> NodeReport:
+    checks = tuple(
+        Check(id=name, layer="nvml", status=status, severity="critical", evidence=f"{name} {status}")  # type: ignore[arg-type]
+        for name, status in statuses.items()
+    )
+    return NodeReport(node="host", access="raw", gpus=("GPU-1",), checks=checks, seconds=0.1)
+
+
+class Clock:
+    """Time passes while somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def now_s(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+WELL, ILL = report(ecc="pass"), report(ecc="fail")
+AWAY = RuntimeError("NVML is gone")
+
+
+@pytest.mark.parametrize(
+    ("looks", "passed", "why", "changes"),
+    [
+        ({}, True, "", []),
+        ({4: ILL}, False, "2 changes", ["fail", "pass"]),
+        ({11: ILL}, False, "1 changes", ["fail"]),
+        ({4: AWAY}, False, "2 changes", ["error", "ok"]),
+        (dict.fromkeys(range(12), ILL), False, "the first look said fail", []),
+    ],
+)
+def test_a_watch_passes_where_all_is_well_and_nothing_changes(
+    looks: dict[int, NodeReport | Exception], passed: bool, why: str, changes: list[str]
+) -> None:
+    done = 0
+
+    def look() -> NodeReport:
+        nonlocal done
+        done += 1
+        found = looks.get(done - 1, WELL)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    seen = host.watch_for(60.0, look, clock=Clock())
+    assert (seen["passed"], seen["why"], done) == (passed, why, 12)
+    assert [change["after"] for change in seen["changes"]] == changes
+
+
+def test_the_hosts_checks_are_those_of_verify_on_a_simulated_gpu() -> None:
+    document = host.check(simulated=True)
+    assert (document["passed"], document["access"]) == (True, "simulated")
+    asked = {check["id"]: check["status"] for check in document["checks"]}
+    assert asked["host-nvml"] == asked["nvml-ecc-uncorrected"] == asked["nvml-pcie-width"] == "pass"
+
+
+def test_a_machine_without_the_engines_packages_is_still_examined(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: LocalHost, __: str) -> None:
+        raise ModuleNotFoundError("No module named 'pylxd'", name="pylxd")
+
+    monkeypatch.setattr(LocalHost, "open", missing)
+    document = host.doctor()
+    assert document["passed"]
+    (engine,) = [finding for finding in document["doctor"]["findings"] if finding["id"] == "engine"]
+    assert "pylxd" in engine["evidence"] + engine["fix"]
+
+
+def test_a_record_lists_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def told(gpus: list[dict[str, str]]) -> Callable[[Path], dict[str, Any]]:
+        return lambda _root: {"nvml": {"gpus": gpus}}
+
+    monkeypatch.setattr(host, "take_record", told([{"uuid": "GPU-1"}]))
+    assert host.record(simulated=False)["passed"]
+    assert host.record(simulated=False)["machine"]["packages"]["numpy"]
+    for gpus, why in (([], "NVML lists no GPU"), ([{"uuid": "x"}], "a UUID does not begin with GPU-")):
+        monkeypatch.setattr(host, "take_record", told(gpus))
+        document = host.record(simulated=False)
+        assert (document["passed"], document["why"]) == (False, why)
+
+
+@pytest.mark.parametrize(
+    ("output", "exit_code", "passed", "counts"),
+    [
+        ("..s\nSKIPPED [1] x.py:3: no rate\n8 passed, 1 skipped in 60.1s", 0, True, {"passed": 8, "skipped": 1}),
+        ("F\nFAILED x.py::test_y - assert 1\n1 failed, 7 passed in 3s", 1, False, {"failed": 1, "passed": 7}),
+        ("NOT RUN: 9 tests\n9 deselected in 0.1s", 5, False, {}),
+        ("1 skipped in 0.1s", 0, False, {"skipped": 1}),
+        ("", 4, False, {}),
+    ],
+)
+def test_the_last_line_of_pytest_is_counted(output: str, exit_code: int, passed: bool, counts: dict[str, int]) -> None:
+    summary = read_summary(output, exit_code=exit_code)
+    assert (summary["passed"], summary["counts"]) == (passed, counts)
+    assert bool(summary["why"]) != passed
+
+
+def test_a_node_is_created_verified_and_removed() -> None:
+    asked: list[tuple[str, ...]] = []
+    answers = {
+        "image": finished('{"images": [{"name": "i"}]}'),
+        "cluster": finished('{"phases": {}}'),
+        "verify": finished('{"passed": true, "simulated": false, "nodes": [{"checks": [{"id": "x"}], "measured": 1}]}'),
+    }
+
+    def command(*arguments: str, timeout_s: float) -> Completed:
+        assert timeout_s > 0
+        asked.append(arguments[:2])
+        return answers[arguments[0]]
+
+    document = verify_node(command=command)
+    assert (document["passed"], document["checks"]) == (True, [{"id": "x"}])
+    assert asked == [("image", "list"), ("cluster", "up"), ("verify", "--cluster"), ("cluster", "down")]
+    asked.clear()
+    answers["verify"] = finished('{"passed": true, "simulated": true, "nodes": []}')
+    assert not verify_node(command=command)["passed"]
+    answers["cluster"] = finished(exit_code=4, stderr="error: no room")
+    asked.clear()
+    document = verify_node(command=command)
+    assert (document["passed"], document["why"]) == (False, "cluster up: error: no room")
+    assert asked[-1] == ("cluster", "down")
+    answers["image"] = finished('{"images": []}')
+    asked.clear()
+    assert verify_node(command=command)["passed"] is None
+    assert asked == [("image", "list")]
+
+
+def test_the_container_has_the_first_gpu_and_no_other() -> None:
+    gpus = LocalHost().gpus("simulated")
+    expected = container.expect_container(gpus)
+    assert expected.gpus == (gpus.gpus[0].uuid,)
+    assert expected.access == "simulated"
+    assert gpus.gpus[0].minor not in expected.denied
+    assert set(expected.denied) >= {gpu.minor for gpu in gpus.gpus[1:]}
+
+
+def test_a_machine_without_control_groups_runs_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_expected: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(container, "_look", refuse)
+    document = container.verify_container(simulated=True)
+    assert document["passed"] is None
+    assert "Operation not permitted" in document["why"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces and device rules need root")
+def test_the_whole_proof_on_the_simulator(tmp_path: Path) -> None:
+    assert program.main([str(tmp_path), "--simulate", "--watch", "1"]) == 0
+    proof = json.loads((tmp_path / "gpu-proof.json").read_text())
+    assert proof["simulated"]
+    assert list(proof["not_run"]) == ["loaded", "cublas", "node", "tests"]
+    parts = {part["name"]: part["document"] for part in proof["parts"]}
+    asked = {check["id"]: check["status"] for check in parts["container"]["checks"]}
+    assert {asked[name] for name in ("device-nodes", "device-open", "device-strangers", "device-mknod")} == {"pass"}
+    assert asked["kernel-matmul"] == asked["kernel-anneal"] == asked["kernel-membw"] == "pass"
+    assert [result["parameters"]["replicas"] for result in parts["one-replica"]["results"]] == [1]
+    assert parts["watch"]["rounds"] == 2
