@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.execution import run
 from gpuprov.gpu.models import Gpu, MigInstance
-from gpuprov.gpu.nvml_reader import LIBRARY_NOT_FOUND, NvmlFailed, ask_nvml
+from gpuprov.gpu.nvml_reader import LIBRARY_NOT_FOUND, NvmlFailed, ask_library
 from gpuprov.gpu.pci import normalise_pci
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read_nvml(library: object) -> NvmlReading:
     Raises:
         NvmlFailed: A call failed that works on every healthy GPU.
     """
-    return parse_reading(ask_nvml(library))
+    return parse_reading(ask_library(library))
 
 
 def read_nvml_in_time(*, timeout_s: float = ANSWER_S) -> NvmlReading:

@@ -37,7 +37,7 @@ class NvmlFailed(Exception):  # not a GpuprovError: `inventory` knows what it me
         self.text = text
 
 
-def ask_nvml(library: object | None = None) -> Facts:
+def ask_library(library: object | None = None) -> Facts:
     """Ask NVML for every GPU.
 
     Args:
@@ -155,7 +155,7 @@ def _text(value: str | bytes) -> str:
 def main() -> None:
     """In the child: ask, and print the answer as JSON."""
     try:
-        answer = ask_nvml()
+        answer = ask_library()
     except NvmlFailed as failure:
         answer = {"failed": {"code": failure.code, "call": failure.call, "text": failure.text}}
     sys.stdout.write(json.dumps(answer))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError
 from gpuprov.core.printable import printable
+from gpuprov.core.units import GIB
 from gpuprov.drivers.node_files import unreadable
 from gpuprov.drivers.tar_stream import BadTar, TarStream
 
@@ -30,7 +31,7 @@ MOST_ENTRIES: Final = 1_000_000
 MOST_BYTES: Final = 10**12
 MOST_SKIPPED: Final = 20  # that are named
 _RESERVE_SHARE = 20  # of the disk, that stays free: a node shall not fill it up
-_RESERVE_BYTES = 2**30  # and no more than that
+_RESERVE_BYTES = GIB  # and no more than that
 _YEAR_9999_S = 253_402_300_799
 
 

@@ -76,7 +76,7 @@ def parse_units(shown: str) -> dict[str, dict[str, str]]:
     return units
 
 
-def parse_version(said: str) -> str | None:
+def parse_service_version(said: str) -> str | None:
     """A driver's version in what a program says of itself."""
     found = _VERSION.search(said)
     return found[1] if found else None
@@ -87,7 +87,7 @@ def _ask_version(program: str, execute: Callable[..., Completed]) -> str | None:
         answer = execute([program, "--version"], timeout_s=_TIMEOUT_S, check=False)
     except GpuprovError:
         return None
-    return parse_version(answer.stdout or answer.stderr)
+    return parse_service_version(answer.stdout or answer.stderr)
 
 
 def _find_processes(root: Path) -> list[str]:

@@ -25,7 +25,7 @@ from gpuprov.drivers.docker.api import Conflict, error_from
 from gpuprov.drivers.docker.last_words import describe_end
 from gpuprov.drivers.docker.last_words import last_words_of as last_words_of_container
 from gpuprov.drivers.lxd.api import LxdApi
-from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, parse_errors
+from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, parse_lxc_errors
 from gpuprov.planes.slurm import daemons
 from gpuprov.provision.events import parse_event
 from gpuprov.provision.playbook import TaskFailed
@@ -299,8 +299,8 @@ def test_the_log_of_an_earlier_start_is_not_told() -> None:
 
 
 def test_errors_of_lxc_are_told_without_what_follows_from_them() -> None:
-    assert parse_errors(NO_INIT) == ['No such file or directory - Failed to exec "/sbin/init"']
-    assert parse_errors("") == []
+    assert parse_lxc_errors(NO_INIT) == ['No such file or directory - Failed to exec "/sbin/init"']
+    assert parse_lxc_errors("") == []
 
 
 def test_a_container_that_was_never_started_has_not_ended() -> None:

@@ -34,7 +34,7 @@ from gpuprov.drivers.docker.blueprint import describe_settings, plan_blueprint
 from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
-from gpuprov.drivers.docker.last_words import last_words_of, read_log
+from gpuprov.drivers.docker.last_words import last_words_of, read_container_log
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
@@ -265,7 +265,7 @@ class DockerDriver(TellsNoNetworkSettings):
 
     def logs(self, name: str) -> str:
         """The end of what the node's main process wrote."""
-        return read_log(self._api, containers.get_ours(self._api, name).id)
+        return read_container_log(self._api, containers.get_ours(self._api, name).id)
 
     # --- snapshots and ports
 

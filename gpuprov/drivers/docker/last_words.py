@@ -22,7 +22,7 @@ _LOG_LINES = 10_000
 _NOT_RUNNING = "is not running"
 
 
-def read_log(api: DockerApi, identity: str) -> str:
+def read_container_log(api: DockerApi, identity: str) -> str:
     """The end of what a container's main process wrote."""
     tail = Tail(MOST_FILE_BYTES)
     streams = {"stdout": 1, "stderr": 1, "tail": _LOG_LINES}
@@ -43,7 +43,7 @@ def last_words_of(api: DockerApi, identity: str, name: str) -> Iterator[None]:
         said = []
         with suppress(GpuprovError):
             said = [describe_end(api.get(f"/containers/{identity}/json")["State"])]
-            said += [f"docker logs: {line}" for line in last_words(read_log(api, identity)).splitlines()]
+            said += [f"docker logs: {line}" for line in last_words(read_container_log(api, identity)).splitlines()]
         evidence = "\n".join([error.evidence, *filter(None, said)])
         raise Conflict(f"{name} is not running", evidence=evidence, fix=f"gpuprov start {name}") from error
 

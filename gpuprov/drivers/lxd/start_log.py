@@ -36,7 +36,7 @@ def explain_start(api: LxdApi, name: str, error: EngineError) -> EngineError:
 
     Where LXD failed before it called LXC, it has said why, and the log may be that of an earlier start.
     """
-    said = parse_errors(_read_log(api, name)) if _BY_LXC in error.evidence else []
+    said = parse_lxc_errors(_read_log(api, name)) if _BY_LXC in error.evidence else []
     if not said:
         return error
     return type(error)(
@@ -54,7 +54,7 @@ def last_words_of(api: LxdApi, name: str) -> Iterator[None]:
     except EngineError as error:
         if _NOT_RUNNING not in error.evidence:
             raise
-        said = [f"lxc.log: {line}" for line in parse_errors(_read_log(api, name))]
+        said = [f"lxc.log: {line}" for line in parse_lxc_errors(_read_log(api, name))]
         with suppress(GpuprovError):
             said += [f"console: {line}" for line in last_words(read_console(api, name)).splitlines()]
         raise type(error)(
@@ -73,7 +73,7 @@ def read_console(api: LxdApi, name: str) -> str:
     return tail.text()
 
 
-def parse_errors(log: str) -> list[str]:
+def parse_lxc_errors(log: str) -> list[str]:
     """The errors that LXC logged, without what follows from them; partly a node's words, so they are cut short."""
     found = list(dict.fromkeys(_ERROR.findall(log)))
     causes = [line for line in found if not _CONSEQUENCE.search(line)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from itertools import repeat
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -31,7 +32,7 @@ class Lxd:
         self.socket = folder / "socket"
         self.said: list[bytes] = []
         self.ends = False
-        self.told: list[str] = []
+        self.told: SimpleQueue[str] = SimpleQueue()  # by whoever ends the command
 
     def begin(self, *_path: str, body: object) -> dict[str, Any]:
         assert body
@@ -48,7 +49,7 @@ class Lxd:
         stream = connection.request.path.rpartition("=")[2]
         try:
             if stream == "control":
-                self.told.append(str(connection.recv()))
+                self.told.put(str(connection.recv()))
             elif stream == "1":
                 for piece in self.said:
                     connection.send(piece)
@@ -81,7 +82,7 @@ def test_what_nobody_reads_is_given_up(lxd: Lxd) -> None:
     call = Call(argv=["tar"], feed=repeat(bytes(131_072)), silence_s=0.3)
     with pytest.raises(TimedOut):
         execute(cast("Any", lxd), "c000", call)
-    assert "9" in lxd.told[0]
+    assert "9" in lxd.told.get(timeout=10)
 
 
 def test_who_feeds_may_fail(lxd: Lxd) -> None:
@@ -91,7 +92,7 @@ def test_who_feeds_may_fail(lxd: Lxd) -> None:
 
     with pytest.raises(UsageError, match="cannot read it"):
         execute(cast("Any", lxd), "c000", Call(argv=["tar"], feed=broken(), silence_s=10.0))
-    assert lxd.told
+    assert "9" in lxd.told.get(timeout=10)
 
 
 def test_who_takes_may_fail(lxd: Lxd) -> None:
@@ -101,7 +102,7 @@ def test_who_takes_may_fail(lxd: Lxd) -> None:
     lxd.said = [b"1"]
     with pytest.raises(UsageError, match="cannot write it"):
         execute(cast("Any", lxd), "c000", Call(argv=["tar"], take=take, silence_s=10.0))
-    assert lxd.told
+    assert "9" in lxd.told.get(timeout=10)
 
 
 def test_what_moves_goes_on_beyond_the_limit_of_silence(lxd: Lxd) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandMissing, Completed
-from gpuprov.host.nvidia_services import look_at_services, parse_units, parse_version
+from gpuprov.host.nvidia_services import look_at_services, parse_units, parse_service_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def test_units_that_are_not_installed_are_left_out() -> None:
     ],
 )
 def test_a_program_says_its_version(said: str, version: str | None) -> None:
-    assert parse_version(said) == version
+    assert parse_service_version(said) == version
 
 
 def test_systemd_is_asked_and_active_ones_for_their_version(tmp_path: Path) -> None:
