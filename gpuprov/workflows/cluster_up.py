@@ -166,7 +166,9 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
-    return UpResult(changed=changed, report=report, state=None if changed else readings[spec.name].state)
+    seen = readings[spec.name].state
+    as_it_was = not changed and seen.recorded == spec  # a killed run may have left only the recording to do
+    return UpResult(changed=changed, report=report, state=seen if as_it_was else None)
 
 
 def plan_up(

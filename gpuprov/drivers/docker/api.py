@@ -129,6 +129,10 @@ def error_from(status: int, reason: str, request: str) -> EngineError:
 _FIXES = (
     ("no space left", "free some space: docker system df; gpuprov image list"),
     ("pool overlaps", "choose other subnets: network.subnet and network.private_subnet in the spec; docker network ls"),
+    (
+        "has active endpoints",
+        "Docker counts a container that is gone; a restart, which stops all containers, helps: systemctl restart docker",
+    ),
     ("port is already allocated", "find the holder: gpuprov list --all; ss -ltnp"),
     ("address already in use", "find the holder: gpuprov list --all; ss -ltnp"),
     ("already in use", "choose another name or address, or find the holder: gpuprov list --all"),

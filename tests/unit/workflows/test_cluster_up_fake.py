@@ -480,6 +480,16 @@ def test_the_spec_is_recorded(world: World) -> None:
     assert world.engine.nodes["c000"].memory_bytes == 3 << 30
 
 
+def test_what_was_found_is_shown_unless_a_killed_run_had_not_recorded_the_spec(world: World) -> None:
+    world.up(2)
+    assert world.up(2).state
+    for name, network in world.engine.networks.items():
+        labels = {key: value for key, value in network.labels.items() if key != LABEL_SPEC}
+        world.engine.networks[name] = replace(network, labels=labels)
+    again = world.up(2)
+    assert (again.unchanged, again.state) == (True, None)
+
+
 @pytest.mark.parametrize("network", ["nat", "private"])
 @pytest.mark.parametrize("name", ["web", "c002"])
 def test_a_node_on_one_network_stays_as_it_is(world: World, name: str, network: str) -> None:
