@@ -131,7 +131,7 @@ _FIXES = (
     ("pool overlaps", "choose other subnets: network.subnet and network.private_subnet in the spec; docker network ls"),
     (
         "has active endpoints",
-        "Docker counts a container that is gone; a restart, which stops all containers, helps: systemctl restart docker",
+        "Docker counts a container that is gone; to restart it, which stops containers: systemctl restart docker",
     ),
     ("port is already allocated", "find the holder: gpuprov list --all; ss -ltnp"),
     ("address already in use", "find the holder: gpuprov list --all; ss -ltnp"),
