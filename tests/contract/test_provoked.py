@@ -47,7 +47,7 @@ def start_without_init(bench: Bench, folder: Path) -> None:
     tar = folder / "rootfs.tar"
     tar.write_bytes(rootfs_of(b"no init"))
     image = bench.driver.import_rootfs("gpt-noinit", str(tar), {LABEL_VERSION: "test"})
-    bench.create(start=True, image=image)
+    run_when_dead(bench, bench.create(start=True, image=image))  # Docker starts it: its own init is there
 
 
 def run_in_a_dead_node(bench: Bench, _folder: Path) -> None:
@@ -57,7 +57,11 @@ def run_in_a_dead_node(bench: Bench, _folder: Path) -> None:
         name = bench.create()
         change(bench, name, config={"raw.lxc": "lxc.init.cmd = /bin/false"})
     bench.driver.start_node(name)
-    Wait(what="it to die", timeout_s=20, fix="").until(lambda: bench.status(name), lambda status: status == "stopped")
+    run_when_dead(bench, name)
+
+
+def run_when_dead(bench: Bench, name: str) -> None:
+    Wait(what="it to die", timeout_s=20, fix="").until(lambda: bench.status(name), lambda status: status != "running")
     bench.driver.run(name, ["true"])
 
 
@@ -147,7 +151,7 @@ def change(bench: Bench, name: str, **body: Any) -> None:
 FAILURES = {
     "an image without init": Failure(
         provoke=start_without_init,
-        words={"lxd": ("could not start", 'Failed to exec "/sbin/init"'), "docker": ("/bin/sh", "no such file")},
+        words={"lxd": ("could not start", 'Failed to exec "/sbin/init"'), "docker": ("/bin/sh", "is not running")},
     ),
     "a node that died": Failure(
         provoke=run_in_a_dead_node,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LOG_S = 20.0  # for each piece of a log to arrive
 _LOG_LINES = 10_000
-_NOT_RUNNING = "is not running"
+_NOT_RUNNING = ("is not running", "is restarting")  # Docker starts a dead node again, and again
 
 
 def read_container_log(api: DockerApi, identity: str) -> str:
@@ -38,7 +38,7 @@ def last_words_of(api: DockerApi, identity: str, name: str) -> Iterator[None]:
     try:
         yield
     except Conflict as error:
-        if _NOT_RUNNING not in error.evidence:
+        if not any(words in error.evidence for words in _NOT_RUNNING):
             raise
         said = []
         with suppress(GpuprovError):
