@@ -254,6 +254,8 @@ def test_every_verb_on_nodes_works_or_names_what_docker_lacks(gpuprov: Gpuprov) 
         "one\n",
         "two\n",
     )
+    do("cp", "dkw0:/root/kept", str(gpuprov.folder / "kept"))
+    assert (gpuprov.folder / "kept").read_text() == "one\n"
     do("exec", "dkw0", "--", "sh", "-c", "cd /root; nohup python3 -m http.server 8080 >/dev/null 2>&1 & sleep 1")
     with urllib.request.urlopen("http://127.0.0.1:17080/kept", timeout=10) as answer:
         assert answer.read() == b"one\n"
