@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandMissing, Completed
-from gpuprov.host.nvidia_services import look_at_services, parse_units, parse_service_version
+from gpuprov.host.nvidia_services import look_at_services, parse_service_version, parse_units
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
