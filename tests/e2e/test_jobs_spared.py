@@ -47,7 +47,8 @@ class Bay:
         return self.gpuprov.in_node(self.controller, *argv)
 
     def state(self, name: str) -> str:
-        return self.slurm("sinfo", "-h", "-N", "-n", name, "-o", "%T").strip()
+        """Without the star of a node that has not answered for a moment."""
+        return self.slurm("sinfo", "-h", "-N", "-n", name, "-o", "%T").strip().rstrip("*")
 
     def submit(self, script: str, *options: str, name: str = "train") -> str:
         """The id of a batch job."""
