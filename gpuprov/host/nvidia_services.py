@@ -48,14 +48,7 @@ def look_at_services(root: Path, *, execute: Callable[..., Completed] = run) -> 
     problem = ""
     if (root / "run/systemd/system").is_dir():
         try:
-            command = [
-                "systemctl",
-                "show",
-                f"--property={','.join(_PROPERTIES)}",
-                "--",
-                *(f"{u}.service" for u in UNITS),
-            ]
-            units = parse_units(execute(command, timeout_s=_TIMEOUT_S).stdout)
+            units = parse_units(execute(list(_SHOW), timeout_s=_TIMEOUT_S).stdout)
         except GpuprovError as error:
             problem = f"{error.what}: {error.evidence}"
     else:

@@ -59,8 +59,8 @@ def _require_room(api: DockerApi, container: str) -> None:
     """Docker writes the holes of sparse files in full: one file of 1 TB without blocks would fill the disk."""
     document = api.get(f"/containers/{container}/json", size=True)
     name = document["Name"].lstrip("/")
-    needed = int(document.get("SizeRw") or 0)
-    if needed < 0:  # as it does where it fails; what it cannot look at, a copy would lack without a word
+    needed = int(document.get("SizeRw", -1))
+    if needed < 0:  # as Docker says where it fails; what it cannot look at, a copy would lack without a word
         raise EngineError(
             f"docker cannot measure the files of {name}, so they are not copied",
             evidence="the size is unknown; folders nested deeper than a path may be long have this effect",
