@@ -45,7 +45,8 @@ def last_words_of(api: DockerApi, identity: str, name: str) -> Iterator[None]:
             said = [describe_end(api.get(f"/containers/{identity}/json")["State"])]
             said += [f"docker logs: {line}" for line in last_words(read_container_log(api, identity)).splitlines()]
         evidence = "\n".join([error.evidence, *filter(None, said)])
-        raise Conflict(f"{name} is not running", evidence=evidence, fix=f"gpuprov start {name}") from error
+        fix = f"gpuprov logs {name}; gpuprov start {name}"
+        raise Conflict(f"{name} is not running", evidence=evidence, fix=fix) from error
 
 
 def describe_end(state: Mapping[str, Any]) -> str:
