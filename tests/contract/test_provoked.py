@@ -61,8 +61,8 @@ def run_in_a_dead_node(bench: Bench, _folder: Path) -> None:
 
 
 def run_when_dead(bench: Bench, name: str) -> None:
-    Wait(what="it to die", timeout_s=20, fix="").until(lambda: bench.status(name), lambda status: status != "running")
-    bench.driver.run(name, ["true"])
+    """Run a command until that fails: Docker starts a dead node again, and again, and it is alive for moments."""
+    Wait(what="it to die", timeout_s=20, fix="").until(lambda: bench.driver.run(name, ["true"]), lambda _: False)
 
 
 def start_with_a_bad_mount(bench: Bench, _folder: Path) -> None:

@@ -61,7 +61,8 @@ def look():
     policy = next(line.split()[-1] for line in rules.splitlines() if line.startswith("-P FORWARD"))
     reached = {"node": reach("192.0.3.3"), "outside": reach("192.0.2.2")}
     second = {bridge: reach("192.0.2.2", f"on-{bridge}") for bridge in MORE}
-    return {"policy": policy, **reached, **second, "own": rules.count("gpuprov")}
+    own = [rule for rule in rules.splitlines() if "gpuprov" in rule and ("gpbr" in rule or "lab0" in rule)]
+    return {"policy": policy, **reached, **second, "own": len(own)}  # this machine's LXD may have networks of ours too
 
 
 def start_docker():
