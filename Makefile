@@ -38,7 +38,7 @@ test test-long: lint $(VENV)/cu12/.test
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
 	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit
-	$(BIN)/python -m pytest $(TESTS) --ignore tests/unit --durations 20 --durations-min 5
+	$(BIN)/python -m pytest $(TESTS) --ignore tests/unit --durations 20 --durations-min 5 tests
 
 reliability: $(VENV)/.test
 	@$(NEED_ROOT)
@@ -46,7 +46,7 @@ reliability: $(VENV)/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@failed=; run() { echo "$$@"; "$$@" || failed=yes; }; \
 		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted $(IN_PARALLEL) tests/unit; \
-		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted --ignore tests/unit --durations 20; \
+		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted --ignore tests/unit --durations 20 tests; \
 		run $(BIN)/python -m benchmarks.reliability $(LEDGER) --into docs/reliability.md; \
 		[ -z "$$failed" ] || { echo "error: a test failed: see above" >&2; exit 1; }
 

@@ -20,7 +20,7 @@ def command(session: Session, /, **wanted: object) -> None:
     from gpuprov.documents.outcome import plan_document
     from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
-    driver, draft = spec_of_options(session, wanted)
+    driver, draft, _ = spec_of_options(session, wanted)
     order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]))
     preview = preview_up(driver, order, session.host, reporter=session.reporter)
     if preview.choice:

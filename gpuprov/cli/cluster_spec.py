@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.cli.session import Session
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import GpuMode, Role, Sharing
@@ -56,8 +57,8 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, Draft]:
-    """The spec that these options ask for, and its engine."""
+def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, Draft, ClusterState]:
+    """The engine of the spec that these options ask for, the spec, and the cluster as it is."""
     from gpuprov.planes import cluster_order as workflow
 
     order = workflow.ClusterOrder(
@@ -73,4 +74,4 @@ def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Dr
     )
     engine = cast("str | None", options["engine"])
     driver = workflow.resolve_engine(session.host, engine, order, reporter=session.reporter)
-    return driver, workflow.resolve_spec(driver, order)
+    return driver, *workflow.resolve_spec(driver, order)

@@ -11,6 +11,7 @@ from gpuprov.cli.job_options import job_options
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.planes.leaving import JobsPolicy
@@ -36,19 +37,22 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cluster.settled import act_on
-    from gpuprov.cluster.state import observe_cluster
     from gpuprov.documents.outcome import cluster_up_document
-    from gpuprov.planes.rows import state_rows
+    from gpuprov.planes.rows import cluster_rows, found_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
     flags = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
 
-    def bring_up(found: tuple[Driver, Draft], host: Host) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
-        driver, draft = found
+    def bring_up(
+        found: tuple[Driver, Draft, ClusterState], host: Host
+    ) -> tuple[UpResult, ClusterSpec, tuple[NodeRow, ...]]:
+        driver, draft, seen = found
         spec = draft.spec
-        order = UpOrder(spec=spec, left=draft.left, policy=policy, **flags)
+        order = UpOrder(spec=spec, left=draft.left, seen=seen, policy=policy, **flags)
         result = cluster_up(driver, order, host, reporter=session.reporter)
-        return result, spec, state_rows(driver, result.state or observe_cluster(driver, spec.name))
+        if result.as_it_was is not None:
+            return result, spec, found_rows(driver, *result.as_it_was)
+        return result, spec, cluster_rows(driver, spec.name)
 
     result, spec, rows = act_on(
         session.host,

@@ -126,8 +126,8 @@ def find_elsewhere(name: str, doors: Sequence[EngineDoor], *, without: str) -> t
 
 
 def _has(driver: Driver, *, cluster: str) -> bool:
-    labels = [*(network.labels for network in driver.list_networks()), *(node.labels for node in driver.list_nodes())]
-    return any(held.get(LABEL_CLUSTER) == cluster for held in labels)
+    lists = (driver.list_nodes, driver.list_networks)  # the second is asked only where the first does not tell
+    return any(held.labels.get(LABEL_CLUSTER) == cluster for listed in lists for held in listed())
 
 
 def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, creates: bool = False) -> str:

@@ -54,6 +54,19 @@ class Crew:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ready:
+    """Nodes that take work, unless somebody keeps one from it.
+
+    Attributes:
+        words: The plane's word for each node, as `Plane.states` gives it.
+        undone: One line for each thing that a killed run had left, and that was undone.
+    """
+
+    words: Mapping[str, str] = field(default_factory=dict)
+    undone: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Diagnostics:
     """What a bundle collects.
 
@@ -237,13 +250,13 @@ class Plane:
         """
         each(lambda name: driver.push(name, stale[name]), list(stale))
 
-    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> tuple[str, ...]:
-        """Wait until its running nodes take work; returns a line for what a killed run had left to be undone.
+    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
+        """Wait until its running nodes take work.
 
         Raises:
             TimedOut: With each node's last state.
         """
-        return ()
+        return Ready()
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Its word for each node, such as `idle`; nodes of which it knows nothing are left out."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -85,23 +86,27 @@ def resolve_name(order: ClusterOrder) -> str:
     return DEFAULT_CLUSTER if order.file is None else load_draft(order.file).spec.name
 
 
-def resolve_spec(driver: Driver, order: ClusterOrder) -> Draft:
+def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterState]:
     """The file's spec, or the one recorded with the cluster, or the default one; then what else is ordered.
+
+    Returns:
+        It, and the cluster as it is.
 
     Raises:
         SpecError: The file is no spec.
         UsageError: Another bridge or subnet is ordered for a cluster that has its own.
     """
     name = resolve_name(order)
+    state = observe_cluster(driver, name)
     if order.file is not None:
         draft = load_draft(order.file)
         draft = replace(draft, spec=replace(draft.spec, name=name))
     else:
-        recorded = observe_cluster(driver, name).spec
+        recorded = state.spec
         draft = Draft(spec=recorded) if recorded else Draft(spec=ClusterSpec(name=name), left=CHOOSABLE)
     asked = {key: said for key, said in {"bridge": order.bridge, "subnet": order.subnet}.items() if said is not None}
     if asked:
-        _refuse_other_networks(driver, name, asked)
+        _refuse_other_networks(state, asked)
     spec = draft.spec
     nodes, gpus, network = spec.nodes, spec.gpus, replace(spec.network, **asked)
     if order.count is not None:
@@ -115,11 +120,11 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> Draft:
     if order.gpu_mode is not None:
         gpus = replace(gpus, mode=order.gpu_mode)
     changed = replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus, network=network)
-    return Draft(spec=changed, left=draft.left - {f"network.{key}" for key in asked})
+    return Draft(spec=changed, left=draft.left - {f"network.{key}" for key in asked}), state
 
 
-def _refuse_other_networks(driver: Driver, name: str, asked: Mapping[str, str]) -> None:
-    settled = observe_cluster(driver, name).settled
+def _refuse_other_networks(state: ClusterState, asked: Mapping[str, str]) -> None:
+    name, settled = state.name, state.settled
     if settled is None or replace(settled.network, **asked) == settled.network:
         return
     has = ", ".join(f"{key} {getattr(settled.network, key)}" for key in asked)

@@ -34,7 +34,12 @@ _ROUNDS = 3
 
 @contextmanager
 def read_then_lock(
-    driver: Driver, host: Host, clusters: Callable[[], Iterable[str]], *, reporter: Reporter
+    driver: Driver,
+    host: Host,
+    clusters: Callable[[], Iterable[str]],
+    *,
+    seen: ClusterState | None = None,
+    reporter: Reporter,
 ) -> Iterator[Readings]:
     """Read clusters' nodes, then hold the host's lock for the block; read again if the nodes changed in between.
 
@@ -45,17 +50,20 @@ def read_then_lock(
         host: Whose lock.
         clusters: Names the clusters; asked before each reading and, as other runs may make and remove some, after it.
             Where it fails before, another run may be making what is missing, and only its failing after that counts.
+        seen: One of them as it was a moment ago: it is not observed again for the first reading.
         reporter: Is told which run this one waits for.
 
     Yields:
         What was read, by cluster.
     """
 
-    def read(names: Iterable[str]) -> Readings:
-        return {name: read_cluster(driver, observe_cluster(driver, name)) for name in sorted(set(names))}
+    def read(names: Iterable[str], known: Mapping[str, ClusterState]) -> Readings:
+        states = {name: known.get(name) or observe_cluster(driver, name) for name in sorted(set(names))}
+        return {name: read_cluster(driver, state) for name, state in states.items()}
 
+    known = {seen.name: seen} if seen else {}
     for _ in range(_ROUNDS):
-        readings = read(_named_so_far(clusters))
+        readings, known = read(_named_so_far(clusters), known), {}
         with host.lock(reporter):
             if set(clusters()) == set(readings):
                 now = {name: observe_cluster(driver, name) for name in readings}
@@ -63,7 +71,7 @@ def read_then_lock(
                     yield {name: replace(found, state=now[name]) for name, found in readings.items()}
                     return
     with host.lock(reporter):
-        yield read(clusters())
+        yield read(clusters(), {})
 
 
 def _named_so_far(clusters: Callable[[], Iterable[str]]) -> Iterable[str]:

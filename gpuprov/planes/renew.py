@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.state import observe_cluster
@@ -12,12 +12,26 @@ from gpuprov.planes.files import find_stale, gather_files, present_crew, renewal
 from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.files import FileSet, Reading
     from gpuprov.planes.reading import Readings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renewal:
+    """Nodes that were brought to their files.
+
+    Attributes:
+        changed: One line for each set of files that nodes lacked, and for each node that a killed run had kept from
+            work.
+        words: The word of its plane for each node.
+    """
+
+    changed: tuple[str, ...]
+    words: Mapping[str, str]
 
 
 def renew_nodes(
@@ -28,7 +42,7 @@ def renew_nodes(
     reporter: Reporter,
     new: Sequence[str] = (),
     reading: Reading | None = None,
-) -> tuple[str, ...]:
+) -> Renewal:
     """Bring nodes that run to their files, have services read them, and wait until all nodes that run are ready.
 
     Args:
@@ -38,12 +52,10 @@ def renew_nodes(
         reporter: Hears each node's state.
         new: Nodes that run and were made with these files.
         reading: What was read from nodes before; the others are read now.
-
-    Returns:
-        One line for each set of files that nodes lacked, and for each node that a killed run had kept from work.
     """
     stale = find_stale(driver, old, files.of, reading)
-    released: list[str] = []
+    words: dict[str, str] = {}
+    undone: list[str] = []
     up = {*old, *new}
     crew = replace(files.crew, members=tuple(member for member in files.crew.members if member.name in up))
     known = [plane.name for plane in files.planes]
@@ -51,11 +63,13 @@ def renew_nodes(
         mine = {member.name for member in crew.of(plane.name)}
         with reporter.phase(plane.name) if plane.has_services else nullcontext():
             plane.apply(driver, crew, {name: lacking for name, lacking in stale.items() if name in mine}, files.of)
-            released += plane.wait_ready(driver, crew, reporter)
+            ready = plane.wait_ready(driver, crew, reporter)
+        words |= ready.words
+        undone += ready.undone
     others = {member.name for member in crew.members if member.role not in known}
     for name in others & set(stale):
         driver.push(name, stale[name])
-    return (*renewal_lines(files.planes, stale), *released)
+    return Renewal(changed=(*renewal_lines(files.planes, stale), *undone), words=words)
 
 
 def renew_clusters(driver: Driver, readings: Readings, *, reporter: Reporter) -> tuple[str, ...]:
@@ -78,4 +92,4 @@ def renew_cluster(driver: Driver, name: str, reading: Reading, *, reporter: Repo
     there = {member.name for member in crew.members}
     running = [node.name for node in state.nodes if node.status == "running" and node.name in there]
     files = gather_files(driver, crew, state, {}, reading)
-    return renew_nodes(driver, files, running, reporter=reporter, reading=reading)
+    return renew_nodes(driver, files, running, reporter=reporter, reading=reading).changed

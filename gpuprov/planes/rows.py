@@ -16,6 +16,8 @@ from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL
 from gpuprov.planes.registry import PLANES, planes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
 
@@ -57,11 +59,21 @@ def cluster_rows(driver: Driver, name: str) -> tuple[NodeRow, ...]:
 
 def state_rows(driver: Driver, state: ClusterState) -> tuple[NodeRow, ...]:
     """The same of a cluster that was observed a moment ago."""
+    return found_rows(driver, state, read_work(driver, state))
+
+
+def read_work(driver: Driver, state: ClusterState) -> dict[str, str]:
+    """The word of its plane for each node, as far as planes respond."""
     states: dict[str, str] = {}
     for plane in planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
         with suppress(GpuprovError):  # a plane that does not answer shows as nodes of which it says nothing
             states |= plane.states(driver, state)
-    return tuple(node_row(node, states.get(node.name, ""), engine=driver.name) for node in state.nodes)
+    return states
+
+
+def found_rows(driver: Driver, state: ClusterState, work: Mapping[str, str]) -> tuple[NodeRow, ...]:
+    """The nodes of a cluster of which all of this was found out a moment ago."""
+    return tuple(node_row(node, work.get(node.name, ""), engine=driver.name) for node in state.nodes)
 
 
 def list_rows(driver: Driver, *, everything: bool) -> tuple[NodeRow, ...]:

@@ -66,10 +66,12 @@ class UpOrder:
         prune: Remove nodes from create-node and clone that the spec does not have.
         policy: What becomes of jobs on nodes that are to be removed or restarted.
         left: Paths of values of the spec that nobody has said, to be chosen.
+        seen: The cluster as it was a moment ago, where that is known.
     """
 
     spec: ClusterSpec
     left: frozenset[str] = frozenset()
+    seen: ClusterState | None = None
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
@@ -102,11 +104,11 @@ class UpResult(Outcome):
 
     Attributes:
         report: What `verify` says; None where it was not asked for, or nothing was changed.
-        state: The cluster as it was found, and is, where nothing was changed.
+        as_it_was: Where nothing was changed, the cluster as it was found, and is, and the planes' words for its nodes.
     """
 
     report: Report | None = None
-    state: ClusterState | None = None
+    as_it_was: tuple[ClusterState, Mapping[str, str]] | None = None
 
     @property
     def passed(self) -> bool:
@@ -153,7 +155,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     left_over = f"run the same command again; to remove the whole cluster: gpuprov cluster down {spec.name}"
     with (
         drained(driver, lambda: _aim(driver, order, host, gpus).leaves, policy, reporter=reporter),
-        read_then_lock(driver, host, lambda: [spec.name], reporter=reporter) as readings,
+        read_then_lock(driver, host, lambda: [spec.name], seen=order.seen, reporter=reporter) as readings,
         Rollback(reporter, left_over=left_over, keep=order.keep_on_failure) as rollback,
     ):
         with reporter.phase("plan"):
@@ -162,13 +164,13 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-        changed = _carry_out(run, aim, readings[spec.name], policy)
+        changed, words = _carry_out(run, aim, readings[spec.name], policy)
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
     seen = readings[spec.name].state
-    as_it_was = not changed and seen.recorded == spec  # a killed run may have left only the recording to do
-    return UpResult(changed=changed, report=report, state=seen if as_it_was else None)
+    untouched = not changed and seen.recorded == spec  # a killed run may have left only the recording to do
+    return UpResult(changed=changed, report=report, as_it_was=(seen, words) if untouched else None)
 
 
 def plan_up(
@@ -215,8 +217,10 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     return _Aim(spec=spec, state=state, plan=plan, gpus=gpus, choice=choice)
 
 
-def _carry_out(run: NodeRun, aim: _Aim, reading: Reading, policy: JobsPolicy) -> tuple[str, ...]:
-    """Do what was planned; returns one line for each change."""
+def _carry_out(
+    run: NodeRun, aim: _Aim, reading: Reading, policy: JobsPolicy
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """Do what was planned; returns one line for each change, and the planes' words for the nodes."""
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
     if plan.networks:
         with reporter.phase("networks"):
@@ -241,9 +245,9 @@ def _carry_out(run: NodeRun, aim: _Aim, reading: Reading, policy: JobsPolicy) ->
                 _create(run, aim, images, files.of)
         old, new = ([design.name for design in designs] for designs in ((*plan.keep, *plan.repair), plan.create))
         reading = reading.without([design.name for design in plan.repair])
-        renewed = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
+        renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), aim.state)
-    return (*plan.lines(), *renewed)
+    return (*plan.lines(), *renewal.changed), renewal.words
 
 
 def _remove_and_repair(run: NodeRun, aim: _Aim) -> None:

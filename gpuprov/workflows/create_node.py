@@ -161,8 +161,8 @@ def _create(
             copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
         )
     running = [node.name for node in old if node.status == "running"]
-    renewed = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)
-    return Outcome(changed=(*isolated, _created(design), *renewed))
+    renewal = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)
+    return Outcome(changed=(*isolated, _created(design), *renewal.changed))
 
 
 def _without_half_made(name: str, state: ClusterState) -> ClusterState:

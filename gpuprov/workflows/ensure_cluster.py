@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.cluster_order import ClusterOrder, resolve_name, resolve_spec
-from gpuprov.planes.rows import cluster_rows
+from gpuprov.planes.rows import cluster_rows, state_rows
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 
@@ -35,10 +35,10 @@ def ensure_cluster(
     """
     if goal == "absent":
         return _absent(driver, order, host, reporter, check=check)
-    draft = resolve_spec(driver, order)
+    draft, seen = resolve_spec(driver, order)
     spec = draft.spec
-    before = cluster_rows(driver, spec.name)
-    wanted = UpOrder(spec=spec, left=draft.left, verify=order.verify, prune=order.prune, policy=order.policy)
+    before = state_rows(driver, seen)
+    wanted = UpOrder(spec=spec, left=draft.left, seen=seen, verify=order.verify, prune=order.prune, policy=order.policy)
     if check:
         changes = preview_up(driver, wanted, host, reporter=reporter).changes
         return BeforeAfter(changed=changes, before=before, after=before)

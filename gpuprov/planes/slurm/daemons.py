@@ -39,8 +39,13 @@ def node_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
     return {} if result.exit_code else parse_words(result.stdout)
 
 
-def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: Reporter) -> tuple[str, ...]:
-    """Wait until Slurm takes jobs on every node that nobody drained; returns those that a killed run had drained.
+def wait_ready(
+    driver: Driver, controller: str, names: Sequence[str], reporter: Reporter
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Wait until Slurm takes jobs on every node that nobody drained.
+
+    Returns:
+        Each node's last state, and the nodes that a killed run had drained.
 
     Raises:
         TimedOut: With each node's last state.
@@ -75,7 +80,7 @@ def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: 
         return not unready
 
     try:
-        wait.until(observe, ready)
+        states = wait.until(observe, ready)
     except TimedOut as error:
         said = _errors_of([(controller, "slurmctld"), *((name, "slurmd") for name in unready[:_MOST_LOGS])], driver)
         raise TimedOut(error.what, evidence="\n".join([error.evidence, *said]), fix=error.fix) from error
@@ -85,7 +90,7 @@ def wait_ready(driver: Driver, controller: str, names: Sequence[str], reporter: 
             f"{name} is {word.state}, and starts no jobs: {reason}; "
             f"when that is over: gpuprov exec {controller} -- scontrol update nodename={name} state=resume"
         )
-    return tuple(released)
+    return states, tuple(released)
 
 
 def _errors_of(daemons: Iterable[tuple[str, str]], driver: Driver) -> list[str]:

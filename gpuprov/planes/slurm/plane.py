@@ -10,7 +10,7 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import File
-from gpuprov.planes.base import RELEASED, Diagnostics, Plane, spec_of
+from gpuprov.planes.base import RELEASED, Diagnostics, Plane, Ready, spec_of
 from gpuprov.planes.slurm import checks, daemons, jobs, munge
 from gpuprov.planes.slurm.facts import ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
@@ -183,12 +183,14 @@ class SlurmPlane(Plane):
             daemons.restart_daemons(driver, controller_name(crew.spec), renewed)
             each(lambda name: driver.push(name, [file for file in files(name) if file.path == applied]), renewed)
 
-    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> tuple[str, ...]:
+    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
         """Until every node takes jobs; where there is no controller, nobody can be asked."""
         names = [member.name for member in crew.of(NAME)]
         controller = controller_name(crew.spec)
-        released = daemons.wait_ready(driver, controller, names, reporter) if controller in names else ()
-        return tuple(RELEASED.format(name) for name in released)
+        if controller not in names:
+            return Ready()
+        words, released = daemons.wait_ready(driver, controller, names, reporter)
+        return Ready(words=words, undone=tuple(RELEASED.format(name) for name in released))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """Slurm's word for each node; empty while no controller runs."""

@@ -482,12 +482,14 @@ def test_the_spec_is_recorded(world: World) -> None:
 
 def test_what_was_found_is_shown_unless_a_killed_run_had_not_recorded_the_spec(world: World) -> None:
     world.up(2)
-    assert world.up(2).state
+    found = world.up(2).as_it_was
+    assert found
+    assert (found[0].name, found[1]) == ("lab", {"c000": "idle", "c001": "idle"})
     for name, network in world.engine.networks.items():
         labels = {key: value for key, value in network.labels.items() if key != LABEL_SPEC}
         world.engine.networks[name] = replace(network, labels=labels)
     again = world.up(2)
-    assert (again.unchanged, again.state) == (True, None)
+    assert (again.unchanged, again.as_it_was) == (True, None)
 
 
 @pytest.mark.parametrize("network", ["nat", "private"])

@@ -52,7 +52,7 @@ class Machine:
 
     def order(self, engine: str, **order: Any) -> UpOrder:
         self.look()
-        draft = resolve_spec(self.driver(engine), ClusterOrder(**{"count": 2, **order}))
+        draft, _ = resolve_spec(self.driver(engine), ClusterOrder(**{"count": 2, **order}))
         return UpOrder(spec=draft.spec, left=draft.left)
 
     def look(self) -> None:
@@ -226,7 +226,7 @@ def test_an_image_is_built_beside_another_engine_s_cluster(machine: Machine) -> 
 def test_what_is_said_is_taken(machine: Machine, order: dict[str, str], network: dict[str, str]) -> None:
     machine.up()
     machine.up(name="two", **order)
-    settled = resolve_spec(machine.driver("lxd"), ClusterOrder(name="two")).spec.network
+    settled = resolve_spec(machine.driver("lxd"), ClusterOrder(name="two"))[0].spec.network
     assert vars(settled) == {**vars(SECOND), **network}
     assert machine.up(name="two", **order).unchanged
     assert machine.addresses()["two-000"].startswith(network.get("subnet", "10.0.7")[:6])
