@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, HostNotReady
@@ -70,7 +70,7 @@ class LxdDriver:
     def facts(self) -> EngineFacts:
         """Describe the engine and its machine."""
         environment = self._api.client.host_info["environment"]
-        resources = self._api.get("resources")
+        resources = self._resources
         pool = self._api.get("storage-pools", self._pool())
         space = self._api.get("storage-pools", self._pool(), "resources")["space"]
         return EngineFacts(
@@ -83,6 +83,12 @@ class LxdDriver:
             memory_bytes=resources["memory"]["total"],
             free_bytes=space["total"] - space["used"] if space.get("total") else None,
         )
+
+    @cached_property
+    def _resources(self) -> Document:
+        """Of the machine; LXD needs a while to gather them."""
+        found: Document = self._api.get("resources")
+        return found
 
     def _pool(self) -> str:
         """The storage pool for nodes: ours, else one with copy on write, else any."""
