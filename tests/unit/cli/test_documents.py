@@ -167,6 +167,7 @@ def test_documents_about_nodes_and_gpus_name_their_host(
         assert {row["host"] for row in document["nodes"]} == {"here"}
 
 
+@pytest.mark.slow
 def test_the_parts_of_a_bundle_that_are_documents_are_as_their_schemas_say(
     world: World, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:

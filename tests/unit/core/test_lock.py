@@ -109,6 +109,7 @@ def test_who_waits_long_is_told_again(
         assert line.endswith("; 1 more before this one")
 
 
+@pytest.mark.slow
 def test_twenty_at_once_have_it_in_the_order_in_which_they_came(gates: Gates, start: Start) -> None:
     names = [f"c{number:03}" for number in range(20)]
     with host_lock(Silent(), gates=gates):

@@ -64,6 +64,7 @@ def assert_shape(document: dict[str, Any]) -> None:
             assert all(list(check) == ["name", "passed", "evidence"] for check in result["proof"]["checks"])
 
 
+@pytest.mark.slow
 def test_three_kernels_in_one_process_give_one_document() -> None:
     done = run_program(*KERNELS, "--json", "--quick", "--simulate")
     document = json.loads(done.stdout)
@@ -78,6 +79,7 @@ def test_three_kernels_in_one_process_give_one_document() -> None:
     assert all(result["proof"]["digest"] == result["proof"]["golden"] for result in document["results"])
 
 
+@pytest.mark.slow
 def test_every_gpu_is_run_on_and_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["matmul", "membw", "--quick", "--json", "--all-devices", "--stand-for", "GPU-a,GPU-b"]) == 0
     document = json.loads(capsys.readouterr().out)
@@ -152,6 +154,7 @@ def test_text_says_simulated_loudly(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-1].startswith("passed (SIMULATED)")
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_error_has_three_parts_and_exit_code_3() -> None:
     # Hidden where there is one.
     done = run_program("matmul", "--json", CUDA_VISIBLE_DEVICES="")

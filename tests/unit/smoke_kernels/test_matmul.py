@@ -201,6 +201,7 @@ class _SpoilingKernel(_IdleKernel):
         words[self.place] ^= np.uint32(1)
 
 
+@pytest.mark.slow
 def test_who_made_a_wrong_element_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     padded = 2 * SIMULATOR_TILE.block
     place = 3 * padded + SIMULATOR_TILE.block + 9  # row 3, in the second tile of the first row of tiles

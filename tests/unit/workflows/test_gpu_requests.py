@@ -155,6 +155,7 @@ def test_a_killed_request_neither_leaks_nor_double_books(host: Host) -> None:
     assert host.ask("three") == [0]
 
 
+@pytest.mark.slow
 def test_fifty_at_once_for_two_gpus(host: Host) -> None:
     host.ask("first", gpus="none")  # the networks
     start = threading.Barrier(50)
