@@ -65,7 +65,8 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/yamllint --strict .
-	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*') $$(find roles/*/files/runit -type f)
+	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*') \
+		roles/base/files/nvidia-smi $$(find roles/*/files/runit -type f)
 	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline --profile production ansible_collections inventories lab.yml roles site.yml tasks
 
 clean:

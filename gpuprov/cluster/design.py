@@ -1,4 +1,4 @@
-"""The design of one node: everything but its image and its files, decided before anything is created."""
+"""The design of one node: everything but its image and the files of its cluster, decided before it is created."""
 
 from __future__ import annotations
 
@@ -100,6 +100,14 @@ class NodeDesign:
             ),
         }
 
+    def _lease_files(self) -> tuple[File, ...]:
+        """What `nvidia-smi` lists where GPUs are simulated; a lease never changes."""
+        if self.access != "simulated":
+            return ()
+        paths = (device.path for device in self.devices if _is_gpu(device))  # in the order of the GPUs
+        lines = "".join(f"{path} {uuid}\n" for path, uuid in zip(paths, self.gpus, strict=True))
+        return (File(path="/etc/simulated-gpus", content=lines.encode()),)
+
     def request(
         self, image: str = "", files: tuple[File, ...] = (), labels: Mapping[str, str] | None = None
     ) -> NodeRequest:
@@ -118,7 +126,7 @@ class NodeDesign:
             attachments=self.attachments,
             devices=self.devices,
             mounts=self.mounts,
-            files=files,
+            files=(*files, *self._lease_files()),
             privileged=self.privileged,
             cpus=self.cpus,
             memory_bytes=self.memory_gib * GIB if self.memory_gib else None,
@@ -175,8 +183,11 @@ def engine_gpus(access: AccessKind, uuids: tuple[str, ...]) -> EngineGpus | None
 
 def gpu_paths(devices: tuple[CharDevice, ...]) -> tuple[str, ...]:
     """Paths of the GPUs among a node's devices, `/dev/nvidia0`, in order of minor; control devices are left out."""
-    gpus = [device for device in devices if device.path.removeprefix("/dev/nvidia").isdecimal()]
-    return tuple(device.path for device in sorted(gpus, key=lambda device: device.minor))
+    return tuple(device.path for device in sorted(filter(_is_gpu, devices), key=lambda device: device.minor))
+
+
+def _is_gpu(device: CharDevice) -> bool:
+    return device.path.removeprefix("/dev/nvidia").isdecimal()
 
 
 def changed_labels(design: NodeDesign, labels: Mapping[str, str]) -> dict[str, str]:

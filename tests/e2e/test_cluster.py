@@ -49,6 +49,11 @@ def test_status_for_people_says_simulated_on_every_line(gpuprov: Gpuprov) -> Non
     assert all("SIMULATED" in line for line in lines[1:5])
 
 
+def test_nvidia_smi_lists_the_lease_of_its_node(gpuprov: Gpuprov) -> None:
+    for row in gpuprov.json("cluster", "status", "gpte2e")["nodes"]:
+        assert gpuprov.in_node(row["name"], "nvidia-smi", "-L") == f"GPU 0: SIMULATED (UUID: {row['gpus'][0]})\n"
+
+
 def test_srun_reaches_every_node(gpuprov: Gpuprov) -> None:
     assert sorted(gpuprov.in_node("e000", "srun", "-N4", "hostname").split()) == NODES
 

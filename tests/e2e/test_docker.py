@@ -125,6 +125,7 @@ def test_up_makes_four_idle_nodes_that_verify_passes(gpuprov: Gpuprov, cluster: 
 
 
 def test_slurm_runs_jobs_and_hands_out_what_there_is(gpuprov: Gpuprov) -> None:
+    assert gpuprov.in_node(NODES[0], "nvidia-smi", "-L").startswith("GPU 0: SIMULATED (UUID: GPU-")
     assert sorted(gpuprov.in_node(NODES[0], "srun", "-N4", "hostname").split()) == NODES
     gpus = ("sh", "-c", 'echo "gpus=$CUDA_VISIBLE_DEVICES"')
     assert gpuprov.in_node(NODES[0], "srun", "--gres=gpu:1", *gpus) == "gpus=0\n"
