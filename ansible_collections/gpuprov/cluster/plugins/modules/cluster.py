@@ -38,6 +38,12 @@ options:
         description: Whether other nodes may hold the same GPUs.
         type: str
         choices: [shared, exclusive]
+    bridge:
+        description: Bridge of the NAT network of a new cluster. The default is a free one.
+        type: str
+    subnet:
+        description: Subnet of that network, such as V(10.9.3.0/24). The default is a free one.
+        type: str
     verify:
         description:
             - Whether to prove the nodes once they are up, if anything was changed, as C(gpuprov cluster up) does.
@@ -117,6 +123,8 @@ ARGUMENTS: dict[str, Any] = {
     "role": ROLE,
     "gpus_per_node": {"type": "int"},
     "sharing": {"type": "str", "choices": ["shared", "exclusive"]},
+    "bridge": {"type": "str"},
+    "subnet": {"type": "str"},
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
     "force": FORCE,
@@ -139,7 +147,7 @@ def act(module: Module) -> dict[str, Any]:
         file=Path(wanted["file"]) if wanted["file"] else None,
         policy=JobsPolicy(force=wanted["force"]),
         **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode")},
-        **{key: wanted[key] for key in ("verify", "prune")},
+        **{key: wanted[key] for key in ("bridge", "subnet", "verify", "prune")},
     )
     host = LocalHost()
     listener = Listener(module)
