@@ -147,7 +147,7 @@ def act(module: Module) -> dict[str, Any]:
         file=Path(wanted["file"]) if wanted["file"] else None,
         policy=JobsPolicy(force=wanted["force"]),
         **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode")},
-        **{key: wanted[key] for key in ("bridge", "subnet", "verify", "prune")},
+        **{key: wanted[key] for key in ("verify", "prune", "bridge", "subnet")},
     )
     host = LocalHost()
     listener = Listener(module)
