@@ -61,7 +61,7 @@ QUIET: dict[str, Any] = {
     "problem": "",
     "xids": [],
 }
-LOG_CHECKS = {"host-bus", "host-switch", "host-xid", "host-xid-program"}
+LOG_CHECKS = {"host-bus", "host-switch", "host-xid", "host-xid-jobs", "host-xid-program"}
 SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30"
 OFF = "NVRM: GPU 0000:51:00.0: GPU has fallen off the bus."
 
@@ -69,6 +69,16 @@ OFF = "NVRM: GPU 0000:51:00.0: GPU has fallen off the bus."
 def xid(number: int, seconds: float = 6.0, *, pci: str = "0000:52:00") -> dict[str, Any]:
     text = f"NVRM: Xid (PCI:{pci}): {number}, something"
     return {**QUIET, "xids": [{"number": number, "pci": pci, "text": text, "seconds": seconds}]}
+
+
+def faults(*programs: str) -> dict[str, Any]:
+    """Each program had a page fault on the same GPU."""
+    pci = "0000:52:00"
+    rows = [
+        {"number": 31, "pci": pci, "text": f"NVRM: Xid (PCI:{pci}): 31, pid={pid}, name={name}, Ch 8", "seconds": 6.0}
+        for pid, name in enumerate(programs)
+    ]
+    return {**QUIET, "xids": rows}
 
 
 FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -132,6 +142,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
         "not permitted",
         {"log": {**QUIET, "problem": "/dev/kmsg: not permitted"}},
     ),
+    ("host-xid-jobs", "warn", "different jobs", {"log": faults("train", "infer")}),
     ("host-xid-program", "warn", "): 13,", {"log": xid(13)}),
     ("host-xid-program", "warn", "): 31,", {"log": xid(31)}),
     ("host-xid-program", "warn", "): 45,", {"log": xid(45)}),
@@ -167,6 +178,12 @@ def test_a_check_fires_with_its_evidence_and_a_fix(name: str, status: str, says:
 def test_a_program_is_not_blamed_on_the_gpu_and_the_other_way_round() -> None:
     assert found(judge_host(REAL, see_real_host(log=xid(13))))["host-xid"].status == "pass"
     assert found(judge_host(REAL, see_real_host(log=xid(79))))["host-xid-program"].status == "pass"
+
+
+def test_the_links_of_a_switch_that_failed_are_no_second_failure() -> None:
+    for number, status in ((74, "pass"), (145, "pass"), (48, "fail")):
+        checks = found(judge_host(REAL, see_real_host(log={**xid(number), "switches": [SWITCH]})))
+        assert (checks["host-switch"].status, checks["host-xid"].status) == ("fail", status), number
 
 
 def test_what_asks_for_nothing_or_was_cured_is_no_failure() -> None:
