@@ -1,10 +1,11 @@
-"""Whether what the driver needs beside it runs on the host, and nothing hangs in the driver."""
+"""Whether what the driver needs beside it runs on the host, and no process hangs in the driver or is left of it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.verify.checks.driver import facts_of, no_driver
+from gpuprov.verify.checks.readings import gpus_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
@@ -35,6 +36,23 @@ def judge_stuck(expected: Expectation, seen: Observation) -> Finding:
             f"{stuck['hidden']} processes have waited in the kernel for {watched}; only root sees where", "unread"
         )
     return passed("no process waits in the driver")
+
+
+def judge_zombies(expected: Expectation, seen: Observation) -> Finding:
+    """No GPU is held by a process that has ended: its memory comes back when nobody has its files open any more."""
+    if facts_of(seen, "driver")["version"] is None:
+        return not_asked(no_driver(expected))
+    zombies: Mapping[str, str] = facts_of(seen, "zombies")["ended"]
+    held = [
+        f"{zombies[pid]} ({pid}) holds {gpu['uuid']}"
+        for gpu in gpus_of(seen)
+        for pid in (str(process["pid"]) for process in gpu["readings"]["processes"].get("value", ()))
+        if pid in zombies
+    ]
+    if held:
+        more = f" and {len(held) - _MOST_NAMED} more" if held[_MOST_NAMED:] else ""
+        return failed(f"ended, but not gone: {', '.join(held[:_MOST_NAMED])}{more}")
+    return passed("no process that has ended holds a GPU")
 
 
 def judge_fabric_manager(expected: Expectation, seen: Observation) -> Finding:
@@ -99,6 +117,14 @@ def judge_services(expected: Expectation, seen: Observation) -> Finding:
 
 RULES = (
     Rule(id="host-stuck", layer="nvml", needs=("host-module",), judge=judge_stuck, fact="stuck"),
+    Rule(
+        id="host-zombies",
+        layer="nvml",
+        needs=("host-nvml",),
+        judge=judge_zombies,
+        fact="zombies",
+        severity="warning",
+    ),
     Rule(
         id="host-fabric-manager",
         layer="nvml",

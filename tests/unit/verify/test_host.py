@@ -29,6 +29,8 @@ DRIVER = see_real_host().facts["driver"]  # type: ignore[index]
 TWO_CARDS = {"0000:51:00.0": "nvidia", "0000:52:00.0": "nvidia"}
 BOTH = {"0000:51:00.0": "nvidia", "0000:53:00.0": "nvidia"}
 BOTH_KNOWN = {**DRIVER["pci"], "GPU-lost": "0000:53:00.0"}
+HELD: dict[str, Any] = json.loads(json.dumps(see_real_host().facts["nvml"]))  # type: ignore[index]
+HELD["gpus"][0]["readings"]["processes"]["value"] = [{"pid": 4711, "here": True}, {"pid": 4712, "here": True}]
 MISMATCH = {"failed": {"call": "nvmlInit", "text": "mismatch", "code": 18}}
 BROKEN = {"wrong": ["/dev/nvidia-uvm is missing"], "right": "", "fix": ""}
 
@@ -116,6 +118,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
         {"stuck": stuck("python3 (4711) in os_acquire_mutex")},
     ),
     ("host-stuck", "unknown", "only root", {"stuck": stuck(hidden=2)}),
+    ("host-zombies", "warn", "python3 (4711) holds GPU-", {"nvml": HELD, "zombies": {"ended": {"4711": "python3"}}}),
     ("host-fabric-manager", "fail", "is failed; 1 NVSwitches", {"services": services(MANAGER, ActiveState="failed")}),
     ("host-fabric-manager", "fail", "is inactive", {"services": services(MANAGER, ActiveState="inactive")}),
     ("host-fabric-manager", "fail", "not installed", {"services": without_manager("")}),
@@ -334,7 +337,7 @@ def test_a_node_without_a_real_gpu_does_not_lean_on_the_driver(access: str, buil
 
 
 @pytest.mark.parametrize(
-    "part", ["driver", "libraries", "devices", "uvm", "nvml", "stuck", "services", "log", "addresses"]
+    "part", ["driver", "libraries", "devices", "uvm", "nvml", "stuck", "zombies", "services", "log", "addresses"]
 )
 @pytest.mark.parametrize("nonsense", [3, "x", [1], {"a": 1}])
 def test_a_look_that_makes_no_sense_never_passes(part: str, nonsense: object) -> None:

@@ -14,9 +14,11 @@ import pytest
 
 from gpuprov.host import look as host_look
 from gpuprov.verify.chain import judge_host
+from gpuprov.verify.checks.driver import facts_of
 from gpuprov.verify.models import Expectation
 from tests.fakes.chain import judge_node
 from tests.unit.gpu.conftest import RecordedHost
+from tests.unit.host.hosts import see_real_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +148,17 @@ def test_a_fault_is_found_and_nothing_else(
     checks = judge(build_case, ask(library, **faults))
     assert problems(checks) == found
     assert says in checks[next(iter(found))].evidence
+
+
+@pytest.mark.parametrize(("pid", "status"), [("4711", "warn"), ("4712", "pass")])
+def test_a_process_that_holds_a_gpu_and_has_ended_is_told_on_the_host(library: Path, pid: str, status: str) -> None:
+    seen = see_real_host(nvml=ask(library, STUB_PROCESS=pid)["nvml"], zombies={"ended": {"4711": "python3"}})
+    driver = {**facts_of(seen, "driver"), "gpus": list(GPUS)}
+    seen = see_real_host(**{**(seen.facts or {}), "driver": driver})
+    report = judge_host(Expectation(node="host", status="running", access="raw"), seen)
+    check = next(check for check in report.checks if check.id == "host-zombies")
+    assert check.status == status
+    assert (f"python3 (4711) holds {GPUS[0]}" in check.evidence) == (status == "warn")
 
 
 def test_links_that_are_up_and_a_fabric_that_was_joined_are_no_problem(library: Path, build_case: Build) -> None:
