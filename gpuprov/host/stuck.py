@@ -72,7 +72,7 @@ def find_stuck(root: Path, *, watch_s: float = WATCHED_S, sleep: Callable[[float
         watched_s += _STEP_S
         now = _find_sleepers(root)
         seen = {pid: sleeper for pid, sleeper in now.items() if seen.get(pid) == sleeper}
-    waiting = {one.pid: one for one in reversed(seen.values()) if one.place}
+    waiting = {one.pid: one for one in reversed(list(seen.values())) if one.place}
     hidden = {one.pid for one in seen.values() if one.place is None} - set(waiting)
     return Stuck(
         waiting=tuple(f"{excerpt(one.name, _NAME_MOST)} ({one.pid}) in {one.place}" for one in waiting.values()),

@@ -5,6 +5,7 @@
  *   STUB_HANG       name of a function that never returns; abort: nvmlInitWithFlags ends the process
  *   STUB_COUNT      number of GPUs
  *   STUB_UUID       UUID of GPU 0
+ *   STUB_MODEL      name of each GPU's model
  *   STUB_FAIL       name of a function that fails ...
  *   STUB_FAIL_CODE  ... with this code
  *   STUB_FAIL_GPU   index of the only GPU at which it fails
@@ -103,7 +104,8 @@ int nvmlDeviceGetUUID(gpu_t *gpu, char *buffer, unsigned int size) {
 int nvmlDeviceGetName(gpu_t *gpu, char *buffer, unsigned int size) {
     CHECK();
     (void)gpu;
-    return put(buffer, size, "NVIDIA Stub GPU");
+    const char *given = getenv("STUB_MODEL");
+    return put(buffer, size, given ? given : "NVIDIA Stub GPU");
 }
 
 int nvmlDeviceGetMinorNumber(gpu_t *gpu, unsigned int *minor) { CHECK(); *minor = gpu->index ^ 1u; return SUCCESS; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.verify.checks.driver import facts_of, no_driver
@@ -10,12 +11,14 @@ from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 _FABRIC_MANAGER: Final = "nvidia-fabricmanager"
 _PERSISTENCED: Final = "nvidia-persistenced"
+_SUBNET_MANAGER: Final = "nvlsm"
+_NVLINK_5 = re.compile(r"\bB[123]00\b")  # on a board of NVSwitches of its own; those of a GB200 are in other machines
 _ENABLED: Final = "enabled"
 _DOWN: Final = ("failed", "inactive", "deactivating")
 _FLAPPING: Final = 3  # restarts by systemd
@@ -62,6 +65,8 @@ def judge_fabric_manager(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(no_driver(expected))
     unit: Mapping[str, str] = services["units"].get(_FABRIC_MANAGER, {})
     state = "active" if _FABRIC_MANAGER in services["processes"] else unit.get("ActiveState", "")
+    if _lacks_subnet_manager(services["processes"], seen):
+        return failed(f"{_FABRIC_MANAGER} needs {_SUBNET_MANAGER} for NVLink 5, which is not running", "subnet")
     if state == "active":
         return _judge_active(unit, services["versions"].get(_FABRIC_MANAGER), driver["version"])
     if driver["switches"]:
@@ -94,6 +99,13 @@ def _on_fabric(seen: Observation) -> bool:
     nvml: Mapping[str, Any] = (seen.facts or {})["nvml"] or {}
     fabrics = (gpu["readings"]["fabric"].get("value") for gpu in nvml.get("gpus", ()))
     return any(fabric and fabric["state"] for fabric in fabrics)
+
+
+def _lacks_subnet_manager(processes: Collection[str], seen: Observation) -> bool:
+    """Whether the fabric manager runs without what it reaches switches of NVLink 5 by; where it is seen, both are."""
+    nvml: Mapping[str, Any] = (seen.facts or {})["nvml"] or {}
+    needed = _FABRIC_MANAGER in processes and any(_NVLINK_5.search(gpu["name"]) for gpu in nvml.get("gpus", ()))
+    return needed and _SUBNET_MANAGER not in processes
 
 
 def judge_services(expected: Expectation, seen: Observation) -> Finding:

@@ -83,6 +83,15 @@ def faults(*programs: str) -> dict[str, Any]:
     return {**QUIET, "xids": rows}
 
 
+def linked(*gpus: list[int], name: str = "NVIDIA H200", mig: int = 0) -> dict[str, Any]:
+    """The first GPUs of the host are of this model and have these NVLinks."""
+    nvml: dict[str, Any] = json.loads(json.dumps(see_real_host().facts["nvml"]))  # type: ignore[index]
+    for number, links in enumerate(gpus):
+        nvml["gpus"][number]["name"] = name
+        nvml["gpus"][number]["readings"] |= {"nvlinks": {"value": links}, "mig_mode": {"value": [mig, mig]}}
+    return nvml
+
+
 FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-kernel", "fail", "older than 5.4", {"kernel": "4.18.0-553"}),
     ("host-network", "fail", GATEWAY, {"addresses": {"192.0.2.1": "eth0"}}),
@@ -111,6 +120,8 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ),
     ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
     ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not respond within 45 s"}}),
+    ("host-nvlink", "fail", "has all 18 NVLinks down", {"nvml": linked([1] * 18, [0] * 18)}),
+    ("host-nvlink", "fail", "has 16 of 18 NVLinks", {"nvml": linked([1] * 18, [1] * 16)}),
     (
         "host-stuck",
         "fail",
@@ -130,6 +141,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ),
     ("host-fabric-manager", "fail", "version 570.1.2", {"services": services(MANAGER, version="570.1.2")}),
     ("host-fabric-manager", "warn", "restart it 7 times", {"services": services(MANAGER, NRestarts="7")}),
+    ("host-fabric-manager", "fail", "needs nvlsm for NVLink 5", {"nvml": linked([1] * 18, name="NVIDIA B200")}),
     ("host-services", "warn", "persistenced is failed", {"services": services(PERSISTENCED, ActiveState="failed")}),
     ("host-services", "warn", "persistenced has version 570", {"services": services(PERSISTENCED, version="570.1.2")}),
     ("host-services", "warn", "imex is inactive", {"services": services("nvidia-imex", ActiveState="inactive")}),
@@ -187,6 +199,27 @@ def test_the_links_of_a_switch_that_failed_are_no_second_failure() -> None:
     for number, status in ((74, "pass"), (145, "pass"), (48, "fail")):
         checks = found(judge_host(REAL, see_real_host(log={**xid(number), "switches": [SWITCH]})))
         assert (checks["host-switch"].status, checks["host-xid"].status) == ("fail", status), number
+
+
+@pytest.mark.parametrize(
+    "nvml",
+    [
+        linked([1] * 18, [1] * 18),
+        linked([0] * 18, [0] * 18),  # as in a virtual machine with GPUs of several boards
+        linked([1] * 18, [0] * 18, mig=1),
+        linked([1] * 4, [0] * 4, name="NVIDIA A100-PCIE-40GB"),  # the one has a bridge
+        linked([1] * 18, [1, 0] * 9),  # told of that GPU itself
+    ],
+)
+def test_links_that_differ_for_a_reason_are_no_failure(nvml: dict[str, Any]) -> None:
+    assert found(judge_host(REAL, see_real_host(nvml=nvml)))["host-nvlink"].status in ("pass", "skip")
+
+
+def test_a_subnet_manager_is_missed_on_boards_of_nvlink_5_alone() -> None:
+    with_both = {**SERVICES, "processes": [*SERVICES["processes"], "nvlsm"]}
+    for name, services_seen in (("NVIDIA B200", with_both), ("NVIDIA GB200", SERVICES), ("NVIDIA H200", SERVICES)):
+        seen = see_real_host(nvml=linked([1] * 18, name=name), services=services_seen)
+        assert found(judge_host(REAL, seen))["host-fabric-manager"].status == "pass", name
 
 
 def test_what_asks_for_nothing_or_was_cured_is_no_failure() -> None:
