@@ -13,6 +13,7 @@ from smoke_kernels.anneal.kernel import anneal_source
 from smoke_kernels.anneal.single import single_source
 from smoke_kernels.backend import SIMULATED, numba_cuda_submodule
 from smoke_kernels.hashing_device import digest_source
+from smoke_kernels.matmul.doubles import doubles_source
 from smoke_kernels.matmul.kernel import matmul_source
 from smoke_kernels.matmul.tiles import GPU_TILE
 from smoke_kernels.membw.kernel import copy_source, fill_source
@@ -31,6 +32,7 @@ def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             matmul_source(GPU_TILE),
             ("float32[::1]", "float32[::1]", "float32[::1]", "uint32[::1]", "uint32"),
         ),
+        "doubles": (doubles_source, ("float64[::1]", "float64[::1]", "float64[::1]", "uint32[::1]", "uint32")),
         "digest": (digest_source, ("uint32[::1]", "uint32", "uint32", "uint32", "uint64[::1]")),
         "anneal": (anneal_source(independent=False, grid_wide=True), anneal),
         "anneal-independent": (anneal_source(independent=True, grid_wide=True), anneal),

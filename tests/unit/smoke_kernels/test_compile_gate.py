@@ -24,7 +24,7 @@ CUDA_12 = Path(sys.prefix) / "cu12"
 CAPABILITIES = {12: ("5.0", "6.1", "7.0", "7.5", "8.0", "9.0", "12.0"), 13: ("7.5", "8.0", "9.0", "12.0")}
 COMPILED = [(cuda, capability) for cuda, capabilities in CAPABILITIES.items() for capability in capabilities]
 ANNEALS = ("anneal", "anneal-independent", "anneal-one-replica")
-KERNELS = ("matmul", "digest", *ANNEALS, *(f"{name}-block" for name in ANNEALS), "fill", "copy")
+KERNELS = ("matmul", "doubles", "digest", *ANNEALS, *(f"{name}-block" for name in ANNEALS), "fill", "copy")
 
 BARRIER = "cudaCGSynchronize"
 VECTOR = r"(?:v4\.[fub]32|v2\.b64)"  # 16 bytes
@@ -34,6 +34,8 @@ each_compiler = pytest.mark.parametrize(("cuda", "capability"), COMPILED)
 
 # 256 threads of 128 registers: two blocks of matmul on a multiprocessor of 65536.
 MATMUL_REGISTERS = 128
+# 1536 threads on a multiprocessor of 65536
+DOUBLES_REGISTERS = 40
 
 
 @dataclass(frozen=True)
@@ -160,6 +162,14 @@ def test_matmul_moves_vectors_only(compiled: Everything, cuda: int, capability: 
     assert result.count(rf"st\.shared\.{VECTOR}") >= 2
     assert result.count(r"ld\.(?:shared|global)(?:\.nc)?\.[fub]32") == 0
     assert result.count(r"st\.(?:shared|global)\.[fub]32") == OWNER
+
+
+@each_compiler
+def test_doubles_are_multiplied_and_added_in_one_instruction(compiled: Everything, cuda: int, capability: str) -> None:
+    result = compiled[cuda, "doubles", capability]
+    assert result.count(r"fma\.rn\.f64") >= 1
+    assert result.count(r"(?:add|sub|mul)(?:\.rn)?\.f64") == 0  # would round twice
+    assert result.registers <= DOUBLES_REGISTERS
 
 
 @each_compiler
