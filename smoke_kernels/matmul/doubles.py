@@ -12,22 +12,20 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from smoke_kernels.backend import SIMULATED, cuda, device_function, poison, poisoned, to_device, u32
+from smoke_kernels.backend import SIMULATED, cuda, device_function, to_device, u32
 from smoke_kernels.hashing import counter_words
-from smoke_kernels.multiprocessors import count_multiprocessors, own_multiprocessor, owners_of
-from smoke_kernels.result import Check
+from smoke_kernels.matmul.blocks import check_blocks
+from smoke_kernels.multiprocessors import own_multiprocessor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from smoke_kernels.backend import DeviceArray, DeviceWord, Kernel
     from smoke_kernels.multiprocessors import Census
+    from smoke_kernels.result import Check
 
 SIDE: Final = 4 if SIMULATED else 16
 DEPTH: Final = 32 if SIMULATED else 1024
-RUNS: Final = 1 if SIMULATED else 2
-BLOCKS_EACH: Final = 2 if SIMULATED else 8
-"""Blocks for each multiprocessor of a GPU, which has no room for more threads."""
 
 _STREAM_LEFT: Final = 15
 _STREAM_RIGHT: Final = 16
@@ -98,20 +96,15 @@ def check_doubles(census: Census, seed: int) -> Check:
     """Make the product in every block some times, and require the same bits of all."""
     left = entries(SIDE, DEPTH, seed=seed, stream=_STREAM_LEFT)
     right = entries(DEPTH, SIDE, seed=seed, stream=_STREAM_RIGHT)
-    expected = fused_product(left, right).view(np.uint64)
-    blocks = BLOCKS_EACH * (count_multiprocessors() or 1)
     factors = to_device(left.reshape(-1)), to_device(right.reshape(-1))
-    words, owners = poisoned(2 * expected.size * blocks), owners_of(blocks)
-    bad = 0
-    for _ in range(RUNS):
-        poison(words)
+
+    def launch(blocks: int, words: DeviceArray, owners: DeviceArray) -> None:
         _doubles_kernel()[blocks, (SIDE, SIDE)](*factors, words.view(np.float64), owners, u32(DEPTH))
-        product = words.copy_to_host().view(np.uint64).reshape(blocks, SIDE, SIDE)
-        wrong = np.flatnonzero((product != expected).any(axis=(1, 2))).tolist()
-        ran = owners.copy_to_host()
-        census.add(ran)
-        census.blame(ran, wrong)
-        bad += len(wrong)
-    asked = RUNS * blocks
-    evidence = f"{asked - bad} of {asked} blocks agree in {SIDE} x {SIDE} sums of {DEPTH} float64 products"
-    return Check(name="doubles", passed=not bad, evidence=evidence)
+
+    return check_blocks(
+        census,
+        launch,
+        fused_product(left, right).view(np.uint32).reshape(-1),
+        name="doubles",
+        what=f"{SIDE} x {SIDE} sums of {DEPTH} float64 products",
+    )

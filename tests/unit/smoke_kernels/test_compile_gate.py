@@ -29,6 +29,7 @@ KERNELS = ("matmul", "doubles", "digest", *ANNEALS, *(f"{name}-block" for name i
 BARRIER = "cudaCGSynchronize"
 VECTOR = r"(?:v4\.[fub]32|v2\.b64)"  # 16 bytes
 OWNER = 1  # the one word that a block stores by itself: its multiprocessor
+TENSOR_CORES = 8.0
 
 each_compiler = pytest.mark.parametrize(("cuda", "capability"), COMPILED)
 
@@ -170,6 +171,17 @@ def test_doubles_are_multiplied_and_added_in_one_instruction(compiled: Everythin
     assert result.count(r"fma\.rn\.f64") >= 1
     assert result.count(r"(?:add|sub|mul)(?:\.rn)?\.f64") == 0  # would round twice
     assert result.registers <= DOUBLES_REGISTERS
+
+
+@pytest.mark.parametrize(("cuda", "capability"), [one for one in COMPILED if float(one[1]) >= TENSOR_CORES])
+def test_tensor_cores_are_used_where_they_can_be(compiled: Everything, cuda: int, capability: str) -> None:
+    result = compiled[cuda, "tensor", capability]
+    assert result.count(r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32 \{%[fr]\d") == 1
+    assert (result.spilled_bytes, result.stack_bytes, result.count(r"%smid;")) == (0, 0, 1)
+
+
+def test_tensor_cores_are_not_asked_of_gpus_without_that_instruction(compiled: Everything) -> None:
+    assert {float(capability) for _, kernel, capability in compiled if kernel == "tensor"} == {8.0, 9.0, 12.0}
 
 
 @each_compiler
