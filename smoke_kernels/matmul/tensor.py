@@ -90,13 +90,12 @@ def join_fragments(words: NDArray[np.uint32]) -> tuple[NDArray[np.float64], NDAr
     """Return the (16, 16) and (16, 8) factors of which 32 lanes hold (32, 6) words, as PTX numbers the elements."""
     halves = words.view(np.float16).reshape(WARP, 12)
     left, right = np.full((ROWS, ROWS), np.nan), np.full((ROWS, COLUMNS), np.nan)
-    for lane in range(WARP):
-        group, pair = lane >> 2, lane % 4
-        for i in range(8):
-            row = group if i < 2 or 4 <= i < 6 else group + 8  # noqa: PLR2004  (as PTX says it)
-            left[row, pair * 2 + (i & 1) + (8 if i >= 4 else 0)] = halves[lane, i]  # noqa: PLR2004
-        for i in range(4):
-            right[pair * 2 + (i & 1) + (8 if i >= 2 else 0), group] = halves[lane, 8 + i]  # noqa: PLR2004
+    group, pair = np.divmod(np.arange(WARP), 4)
+    for i in range(8):
+        row = group if i < 2 or 4 <= i < 6 else group + 8  # noqa: PLR2004  (as PTX says it)
+        left[row, pair * 2 + (i & 1) + (8 if i >= 4 else 0)] = halves[:, i]  # noqa: PLR2004
+    for i in range(4):
+        right[pair * 2 + (i & 1) + (8 if i >= 2 else 0), group] = halves[:, 8 + i]  # noqa: PLR2004
     return left, right
 
 
