@@ -63,6 +63,9 @@ def _result_lines(result: Mapping[str, Any]) -> list[str]:
         rate = result["rate"]
         lines.append(f"  rate   {rate['median']:.1f} {rate['unit']}, median of {len(rate['samples'])}")
         known = rate["known_good"]
-        if known is not None:
-            lines.append(f"         {known['fraction']:.2f} of {known['good']}: {known['verdict']} ({known['source']})")
+        lines.append(
+            "         no expectation: no known-good rate of such a run on this GPU"
+            if known is None
+            else f"         {known['fraction']:.2f} of {known['good']}: {known['verdict']} ({known['source']})"
+        )
     return lines

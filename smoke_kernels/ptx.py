@@ -13,7 +13,9 @@ from smoke_kernels.anneal.kernel import anneal_source
 from smoke_kernels.anneal.single import single_source
 from smoke_kernels.backend import SIMULATED, numba_cuda_submodule
 from smoke_kernels.hashing_device import digest_source
+from smoke_kernels.matmul.doubles import doubles_source
 from smoke_kernels.matmul.kernel import matmul_source
+from smoke_kernels.matmul.tensor import LEAST_CAPABILITY, tensor_source
 from smoke_kernels.matmul.tiles import GPU_TILE
 from smoke_kernels.membw.kernel import copy_source, fill_source
 
@@ -31,6 +33,8 @@ def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             matmul_source(GPU_TILE),
             ("float32[::1]", "float32[::1]", "float32[::1]", "uint32[::1]", "uint32"),
         ),
+        "doubles": (doubles_source, ("float64[::1]", "float64[::1]", "float64[::1]", "uint32[::1]", "uint32")),
+        "tensor": (tensor_source, ("uint32[::1]", "uint32[::1]", "float32[::1]", "uint32[::1]", "uint32")),
         "digest": (digest_source, ("uint32[::1]", "uint32", "uint32", "uint32", "uint64[::1]")),
         "anneal": (anneal_source(independent=False, grid_wide=True), anneal),
         "anneal-independent": (anneal_source(independent=True, grid_wide=True), anneal),
@@ -41,6 +45,11 @@ def kernel_sources() -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "fill": (fill_source, ("uint32[::1]", "uint32", "uint32")),
         "copy": (copy_source, ("uint32[::1]", "uint32[::1]", "uint32[::1]", "uint32")),
     }
+
+
+def is_for(name: str, capability: tuple[int, int]) -> bool:
+    """Return whether GPUs of this compute capability can run a kernel."""
+    return name != "tensor" or capability >= LEAST_CAPABILITY
 
 
 def argument_types(name: str) -> tuple[Any, ...]:
@@ -79,7 +88,10 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     split = ((text, text.split(".")) for text in arguments)
     capabilities = {text: (int(major), int(minor)) for text, (major, minor) in split}
-    compiled = {name: compile_kernel(name, capabilities) for name in kernel_sources()}
+    compiled = {
+        name: compile_kernel(name, {text: number for text, number in capabilities.items() if is_for(name, number)})
+        for name in kernel_sources()
+    }
     sys.stdout.write(json.dumps(compiled) + "\n")
     return 0
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from smoke_kernels.backend import cuda
 from smoke_kernels.device import select_device
-from smoke_kernels.ptx import argument_types, kernel_sources
+from smoke_kernels.ptx import argument_types, is_for, kernel_sources
 
 # As they are launched: the driver must be able to start a block of so many.
 _THREADS: Final = 256
@@ -18,7 +18,8 @@ def load_kernels() -> dict[str, Any]:
     """Return what the driver says of every kernel on the first GPU."""
     device = select_device(0)
     found = {}
-    for name in kernel_sources():
+    capability = tuple(cuda.get_current_device().compute_capability)
+    for name in (name for name in kernel_sources() if is_for(name, capability)):
         compiled = cuda.jit(kernel_sources()[name][0]).compile(argument_types(name))
         found[name] = {
             "registers": int(compiled.regs_per_thread),

@@ -10,15 +10,19 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-Action = Literal["ignore", "restart-program", "reset-gpu", "restart-host", "inspect"]
+Action = Literal["ignore", "restart-program", "test-gpu", "reset-gpu", "restart-host", "inspect"]
 OF_THE_GPU: Final = ("reset-gpu", "restart-host", "inspect")
 OFTEN: Final = 5  # resets of one GPU within a day that say that another one will not help
 _DAY_S: Final = 86_400.0
+_ONE_JOB_S: Final = 60.0  # what is left of a job after one of its processes has failed has ended by then
+_MOST_REPORTS: Final = 500
+_PROCESS = re.compile(r": \d+, pid='?(?P<pid>\d+)'?, name=(?P<name>[^,]+)")
 _CHANGED = re.compile(r"changed from .*\bto \w+ \(([^)]*)\)")
 
 
@@ -115,12 +119,16 @@ def standing_xids(
         key = xid.number, xid.pci
         before = found.pop(key, None)
         found[key] = Standing(xid=xid, count=before.count + 1 if before else 1, action=action)
-    worn = _worn_gpus(xids)
-    return tuple(_escalate(one, worn, returned) for one in found.values())
+    worn, suspect = _worn_gpus(xids), _suspect_gpus(left)
+    return tuple(_escalate(one, worn, suspect, returned) for one in found.values())
 
 
-def _escalate(one: Standing, worn: Collection[str], returned: Collection[tuple[int, str]]) -> Standing:
-    """A person is asked for where a reset or a reboot has been tried often enough."""
+def _escalate(
+    one: Standing, worn: Collection[str], suspect: Collection[tuple[int, str]], returned: Collection[tuple[int, str]]
+) -> Standing:
+    """A person is asked for where a reset or a reboot has been tried often enough, a test where jobs had the same."""
+    if one.action == "restart-program" and (one.xid.number, one.xid.pci) in suspect:
+        return replace(one, action="test-gpu")
     if one.action in ("reset-gpu", "restart-host") and (one.xid.number, one.xid.pci) in returned:
         return replace(one, action="inspect", returned=True)
     return replace(one, action="inspect") if one.action == "reset-gpu" and one.xid.pci in worn else one
@@ -141,3 +149,54 @@ def _worn_gpus(xids: Sequence[Xid]) -> frozenset[str]:
         if any(later - first < _DAY_S for first, later in zip(times, times[OFTEN - 1 :], strict=False)):
             worn.add(pci)
     return frozenset(worn)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Report:
+    """An error of a process, first reported at this time."""
+
+    number: int
+    pci: str
+    seconds: float
+    pid: str
+    name: str
+
+    def is_near(self, other: _Report) -> bool:
+        """Whether the other one is of the same kind and of the same day."""
+        return self.number == other.number and abs(self.seconds - other.seconds) < _DAY_S
+
+    def is_of_another_job(self, other: _Report) -> bool:
+        """Whether programs differ, or one was started again; processes that fail within a minute are of one job."""
+        return self.name != other.name or (self.pid != other.pid and abs(self.seconds - other.seconds) > _ONE_JOB_S)
+
+
+def _suspect_gpus(xids: Sequence[Xid]) -> frozenset[tuple[int, str]]:
+    """Number and GPU of errors that different jobs had within a day, on that GPU alone.
+
+    A program that has the error on several GPUs is wrong itself. Lines without a process or a time tell nothing.
+    """
+    reports = _list_reports(xids)
+    own = [
+        one
+        for one in reports
+        if not any(other.name == one.name and other.pci != one.pci and other.is_near(one) for other in reports)
+    ]
+    return frozenset(
+        (one.number, one.pci)
+        for one, other in combinations(own, 2)
+        if one.pci == other.pci and one.is_near(other) and one.is_of_another_job(other)
+    )
+
+
+def _list_reports(xids: Sequence[Xid]) -> tuple[_Report, ...]:
+    """The last errors that say more about a GPU if several jobs have them, each process once."""
+    numbers = load_actions()["test-gpu-if-jobs-differ"]
+    found: dict[tuple[object, ...], _Report] = {}
+    for xid in xids:
+        process = _PROCESS.search(xid.text)
+        if xid.number in numbers and xid.seconds is not None and process:
+            report = _Report(
+                number=xid.number, pci=xid.pci, seconds=xid.seconds, pid=process["pid"], name=process["name"]
+            )
+            found.setdefault((report.number, report.pci, report.pid, report.name), report)
+    return tuple(found.values())[-_MOST_REPORTS:]

@@ -21,6 +21,7 @@ from gpuprov.gpu.models import Gpu
 from gpuprov.host.links import find_links
 from gpuprov.host.nvidia_services import look_at_services
 from gpuprov.host.stuck import find_stuck
+from gpuprov.host.zombies import find_zombies
 from gpuprov.verify.models import Observation
 from gpuprov.verify.request import host_probe_argv
 
@@ -62,6 +63,9 @@ def look_at_host(
     except HostNotReady as error:
         problem, fix = f"{error.what}: {error.evidence}", error.fix
     asked = driver is not None or simulation is not None
+    # Before NVML is asked: who ends in between was right to be in its list.
+    ended = find_zombies(root) if driver else frozenset()
+    nvml = _ask_nvml(None if driver else simulation, execute) if asked else None
     facts: Facts = {
         "kernel": platform.release(),
         "driver": {
@@ -76,7 +80,8 @@ def look_at_host(
         },
         "libraries": _look_at_libraries(driver) if driver else _NOTHING,
         **_look_at_devices(driver, root),
-        "nvml": _ask_nvml(None if driver else simulation, execute) if asked else None,
+        "nvml": nvml,
+        "zombies": {"ended": {str(one.pid): one.name for one in ended & find_zombies(root)}} if driver else None,
         "stuck": asdict(find_stuck(root)) if driver else None,
         "services": look_at_services(root, execute=execute) if driver else None,
         "log": asdict(read_kernel_log(root)),

@@ -28,6 +28,8 @@ _SHOW: Final = (
 )
 # Who says its version, which must be the driver's; the kernel cuts names of processes off
 _PROGRAMS: Final[Mapping[str, str]] = {FABRIC_MANAGER: "nv-fabricmanager", PERSISTENCED: "nvidia-persistenced"}
+# Runs beside the fabric manager, in the same unit, where the switches are of NVLink 5
+SUBNET_MANAGER: Final = "nvlsm"
 _NAME_MOST: Final = 15
 _VERSION = re.compile(r"\b(\d{3}\.\d+(?:\.\d+)?)\b")
 _TIMEOUT_S: Final = 10.0
@@ -84,7 +86,7 @@ def _ask_version(program: str, execute: Callable[..., Completed]) -> str | None:
 
 
 def _find_processes(root: Path) -> list[str]:
-    wanted = {program[:_NAME_MOST]: name for name, program in _PROGRAMS.items()}
+    wanted = {program[:_NAME_MOST]: name for name, program in _PROGRAMS.items()} | {SUBNET_MANAGER: SUBNET_MANAGER}
     found = set()
     for path in root.glob("proc/[0-9]*/comm"):
         with suppress(OSError):  # it has ended meanwhile

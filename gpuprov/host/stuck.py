@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.excerpt import excerpt
+from gpuprov.host.process_stat import parse_stat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
 WATCHED_S: Final = 30.0  # the driver starts a GPU in a second or two, and wakes who waits for it meanwhile
 _STEP_S: Final = 0.5
 _UNINTERRUPTIBLE: Final = "D"
-_STARTED: Final = 19  # the field of /proc/PID/stat, counted from the state
 _FRAME = re.compile(r"(\w+)\+0x\S+ \[nvidia\w*\]")
 _FUNCTION = re.compile(r"(?:nvidia|nv|uvm|rm|os_acquire)_\w+|_nv\d+rm")
 _NAME_MOST: Final = 40
@@ -41,9 +41,10 @@ class Stuck:
 
 @dataclass(frozen=True)
 class _Sleeper:
-    """A process in an uninterruptible sleep; the same one at two moments if it has not run in between.
+    """A thread in an uninterruptible sleep; the same one at two moments if it has not run in between.
 
     Attributes:
+        pid: Of its process.
         started: When, in the kernel's ticks: numbers are used again.
         switches: The lines of /proc/PID/status that count how often it has run.
         place: The function of the driver in which it waits; None where that may not be seen.
@@ -71,36 +72,42 @@ def find_stuck(root: Path, *, watch_s: float = WATCHED_S, sleep: Callable[[float
         watched_s += _STEP_S
         now = _find_sleepers(root)
         seen = {pid: sleeper for pid, sleeper in now.items() if seen.get(pid) == sleeper}
+    waiting = {one.pid: one for one in reversed(list(seen.values())) if one.place}
+    hidden = {one.pid for one in seen.values() if one.place is None} - set(waiting)
     return Stuck(
-        waiting=tuple(
-            f"{excerpt(one.name, _NAME_MOST)} ({one.pid}) in {one.place}" for one in seen.values() if one.place
-        ),
-        hidden=sum(one.place is None for one in seen.values()),
+        waiting=tuple(f"{excerpt(one.name, _NAME_MOST)} ({one.pid}) in {one.place}" for one in waiting.values()),
+        hidden=len(hidden),
         watched_s=watched_s,
     )
 
 
 def _find_sleepers(root: Path) -> Mapping[int, _Sleeper]:
-    """By number; those that wait for something else, such as a disk, are left out."""
+    """By the thread's number; those that wait for something else, such as a disk, are left out."""
     found = {}
-    for path in root.glob("proc/[0-9]*/stat"):
+    for pid, thread in _list_threads(root):
         with suppress(OSError, ValueError, IndexError):  # it has ended meanwhile
-            head, _, tail = path.read_text(errors="replace").rpartition(")")
-            fields = tail.split()
-            if fields[0] != _UNINTERRUPTIBLE:
-                continue
-            place = _place(path.parent)
+            stat = parse_stat((thread / "stat").read_text(errors="replace"))
+            place = _place(thread) if stat.state == _UNINTERRUPTIBLE else ""
             if place != "":
-                pid = int(path.parent.name)
-                name = head.partition("(")[2]
-                switches = _switches(path.parent)
-                found[pid] = _Sleeper(pid, fields[_STARTED], switches, name=name, place=place)
+                found[int(thread.name)] = _Sleeper(pid, stat.started, _switches(thread), name=stat.name, place=place)
     return found
 
 
-def _place(process: Path) -> str | None:
-    """The function of NVIDIA's modules in which a process waits; empty for other places, None if it may not be seen."""
-    stack, waits = _read(process / "stack"), _read(process / "wchan")
+def _list_threads(root: Path) -> Iterator[tuple[int, Path]]:
+    """The number of each process, and the folder of each of its threads.
+
+    Often it is not the first thread that waits: of a killed process that one has ended, and is a zombie.
+    """
+    for path in root.glob("proc/[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):
+            alone = parse_stat(path.read_text(errors="replace")).threads == 1
+            for thread in (path.parent,) if alone else tuple(path.parent.glob("task/[0-9]*")):
+                yield int(path.parent.name), thread
+
+
+def _place(thread: Path) -> str | None:
+    """The function of NVIDIA's modules in which a thread waits; empty for other places, None if it may not be seen."""
+    stack, waits = _read(thread / "stack"), _read(thread / "wchan")
     if stack:
         return driver_function(stack)
     if waits and waits != "0":
@@ -114,8 +121,8 @@ def driver_function(stack: str) -> str:
     return found[1][:_FUNCTION_MOST] if found else ""
 
 
-def _switches(process: Path) -> str:
-    return "".join(line for line in _read(process / "status").splitlines() if "ctxt_switches" in line)
+def _switches(thread: Path) -> str:
+    return "".join(line for line in _read(thread / "status").splitlines() if "ctxt_switches" in line)
 
 
 def _read(path: Path) -> str:

@@ -60,7 +60,7 @@ def _judge_unlooked(judge: Judge, expected: Expectation, seen: Observation) -> F
     return judge(expected, replace(seen, facts={"nvml": {**nvml, "gpus": gpus}}))
 
 
-HOST_CHAIN: tuple[Rule, ...] = (*host.RULES, *services.RULES, *kernel_log.RULES)
+HOST_CHAIN: tuple[Rule, ...] = (*host.RULES, *links.PEER_RULES, *services.RULES, *kernel_log.RULES)
 # Of a GPU that no node is asked about, on the host. What depends on a lease is left out.
 _UNLOOKED: tuple[Rule, ...] = tuple(
     replace(rule, needs=("host-nvml",), judge=partial(_judge_unlooked, rule.judge))

@@ -13,9 +13,11 @@ from smoke_kernels.errors import UsageError
 from smoke_kernels.golden import check_digests, find_golden
 from smoke_kernels.hashing import digest, render_digest
 from smoke_kernels.matmul.device import DeviceProduct
+from smoke_kernels.matmul.doubles import check_doubles
 from smoke_kernels.matmul.inputs import LARGEST_SIZE, exact_product, factors
 from smoke_kernels.matmul.mantissas import LARGEST_DEPTH, check_mantissas, rounded_product, tile_factors
 from smoke_kernels.matmul.proof import ROUNDS, check_entries, check_freivalds
+from smoke_kernels.matmul.tensor import check_tensor_cores
 from smoke_kernels.matmul.tiles import GPU_TILE, SIMULATOR_TILE, SMALL_SIMULATOR_TILE
 from smoke_kernels.multiprocessors import Census
 from smoke_kernels.options import DEFAULT_SEED
@@ -78,6 +80,7 @@ def run_matmul(options: Options) -> KernelResult:
     census = Census()
     runs = _multiply(left, right, options, repeats=repeats, golden=golden, census=census)
     mantissas = _multiply_mantissas(census, runs=1 if SIMULATED else 2)
+    units = check_doubles(census, DEFAULT_SEED), check_tensor_cores(census, DEFAULT_SEED)
     ran = time.perf_counter()
     checks = (*check_digests(runs.digests, golden), *prove_product(left, right, runs.product))
     return KernelResult(
@@ -88,7 +91,7 @@ def run_matmul(options: Options) -> KernelResult:
             digest=render_digest(runs.digests[-1]),
             golden=render_digest(golden),
             golden_source=source,
-            checks=(*checks, mantissas, census.check()),
+            checks=(*checks, mantissas, *units, census.check()),
             details={
                 "freivalds": {"rounds": ROUNDS, "modulus": "2**31 - 1"},
                 "distinct_digests": len(set(runs.digests)),

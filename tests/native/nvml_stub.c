@@ -5,6 +5,7 @@
  *   STUB_HANG       name of a function that never returns; abort: nvmlInitWithFlags ends the process
  *   STUB_COUNT      number of GPUs
  *   STUB_UUID       UUID of GPU 0
+ *   STUB_MODEL      name of each GPU's model
  *   STUB_FAIL       name of a function that fails ...
  *   STUB_FAIL_CODE  ... with this code
  *   STUB_FAIL_GPU   index of the only GPU at which it fails
@@ -13,6 +14,7 @@
  *   STUB_REMAP_PENDING, STUB_REMAP_FAILURE, STUB_RECOVERY    what GPU 0 says of its rows, and wants done
  *   STUB_REASONS    bits that hold the clocks of GPU 0 down
  *   STUB_NVLINKS, STUB_NVLINKS_DOWN   how many links each GPU has, and how many of them are down at GPU 0
+ *   STUB_PROCESS    number of a process that computes on GPU 0
  *   STUB_FABRIC, STUB_FABRIC_HEALTH   state of each GPU in an NVSwitch fabric, and the health mask of GPU 0 there
  *   STUB_WIDTH, STUB_TEMPERATURE, STUB_COMPUTE_MODE, STUB_INFOROM, STUB_XID   the same, of GPU 0
  * Compiled with -DWITHOUT_CUDA_VERSION it lacks nvmlSystemGetCudaDriverVersion, with -DBEFORE_R535
@@ -102,7 +104,8 @@ int nvmlDeviceGetUUID(gpu_t *gpu, char *buffer, unsigned int size) {
 int nvmlDeviceGetName(gpu_t *gpu, char *buffer, unsigned int size) {
     CHECK();
     (void)gpu;
-    return put(buffer, size, "NVIDIA Stub GPU");
+    const char *given = getenv("STUB_MODEL");
+    return put(buffer, size, given ? given : "NVIDIA Stub GPU");
 }
 
 int nvmlDeviceGetMinorNumber(gpu_t *gpu, unsigned int *minor) { CHECK(); *minor = gpu->index ^ 1u; return SUCCESS; }
@@ -217,10 +220,18 @@ int nvmlDeviceGetFieldValues(gpu_t *gpu, int count, field_value_t *values) {
     return SUCCESS;
 }
 
-int nvmlDeviceGetComputeRunningProcesses_v3(gpu_t *gpu, unsigned int *count, void *processes) {
+typedef struct {
+    unsigned int pid;
+    unsigned long long used;
+    unsigned int gpu_instance, compute_instance;
+} process_t;
+
+int nvmlDeviceGetComputeRunningProcesses_v3(gpu_t *gpu, unsigned int *count, process_t *processes) {
     CHECK_AT(gpu);
-    (void)processes;
-    *count = 0;
+    unsigned int room = *count, pid = (unsigned int)at_first(gpu, "STUB_PROCESS", 0);
+    *count = pid != 0;
+    if (room < *count) return INSUFFICIENT_SIZE;
+    if (pid != 0) processes[0] = (process_t){.pid = pid, .used = 1 << 30};
     return SUCCESS;
 }
 

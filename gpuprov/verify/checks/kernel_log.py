@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.gpu.xids import OF_THE_GPU, Xid, standing_xids
+from gpuprov.gpu.xids import OF_THE_GPU, Xid, load_actions, standing_xids
 from gpuprov.verify.checks.driver import facts_of, no_driver
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     Log = Mapping[str, Any]
 
 _MOST_NAMED: Final = 4
-_WORST: Final[Sequence[Action]] = ("restart-program", "reset-gpu", "restart-host", "inspect")
+_WORST: Final[Sequence[Action]] = ("restart-program", "test-gpu", "reset-gpu", "restart-host", "inspect")
 _ASKS: Final[Mapping[Action, str]] = {
     "restart-program": "restart the program",
+    "test-gpu": "test the GPU, on which different jobs had this error",
     "reset-gpu": "reset the GPU",
     "restart-host": "reboot the host",
     "inspect": "inspect the GPU",
@@ -53,6 +54,8 @@ def look_at_xids(actions: Sequence[Action], log: Log) -> Finding:
     returned = {(number, pci) for number, pci in log["returned"]}
     standing = standing_xids(xids, loaded_s=log["loaded_s"], recovered=log["recovered"], returned=returned)
     found = [one for one in standing if one.action in actions]
+    if log["switches"]:  # host-switch tells them: links fail with the switch at their other end
+        found = [one for one in found if one.xid.number not in load_actions()["of-links"]]
     if not found:
         return passed(f"none in {log['source']} since the driver was loaded")
     worst = max(found, key=lambda one: _WORST.index(one.action))
@@ -85,5 +88,6 @@ RULES = (
     _rule("host-bus", partial(look_at_lines, "lost", "GPU that left the bus")),
     _rule("host-switch", partial(look_at_lines, "switches", "error of an NVSwitch")),
     _rule("host-xid", partial(look_at_xids, OF_THE_GPU)),
+    _rule("host-xid-jobs", partial(look_at_xids, ("test-gpu",)), "warning"),
     _rule("host-xid-program", partial(look_at_xids, ("restart-program",)), "warning"),
 )

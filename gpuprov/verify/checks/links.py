@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from gpuprov.verify.checks.driver import NO_GPU, facts_of
-from gpuprov.verify.checks.readings import explain_code, gpu_rule
+from gpuprov.verify.checks.driver import NO_GPU, facts_of, no_driver
+from gpuprov.verify.checks.readings import explain_code, gpu_rule, gpus_of, values_of
 from gpuprov.verify.finding import failed, not_asked, passed, warned
 from gpuprov.verify.models import Rule
 
@@ -51,7 +51,7 @@ def look_at_nvlink(values: Values) -> Finding:
     """All links are up; all down is a card without a bridge, or a machine without NVLink."""
     links = [int(up) for up in values["nvlinks"]]
     down = [str(number) for number, up in enumerate(links) if not up]
-    if links and len(down) == len(links) and _WIRED.search(values["name"]) and values.get("mig_mode", [0])[0] == 0:
+    if links and len(down) == len(links) and _is_wired(values):
         # a warning: in a virtual machine with one GPU of a board nobody is at the other end
         return warned(f"all {len(links)} NVLinks are down; a {values['name']} is wired to others")
     if not links or len(down) == len(links):
@@ -59,6 +59,35 @@ def look_at_nvlink(values: Values) -> Finding:
     if down:
         return failed(f"NVLink {', '.join(down)} of {len(links)} down")
     return passed(f"{len(links)} NVLinks up")
+
+
+def _is_wired(values: Values) -> bool:
+    """Whether NVLinks of this GPU are there to be used: a GPU that is cut into parts has none."""
+    return bool(_WIRED.search(values["name"])) and values.get("mig_mode", [0])[0] == 0
+
+
+def judge_links_of_peers(expected: Expectation, seen: Observation) -> Finding:
+    """GPUs of one model on boards that wire them have as many links as each other, and none has lost them all.
+
+    Where only some links of a GPU are down, the check of that GPU tells it.
+    """
+    if facts_of(seen, "driver")["version"] is None:
+        return not_asked(no_driver(expected))
+    models: dict[str, dict[str, list[int]]] = {}
+    for gpu in gpus_of(seen):
+        values = {"name": gpu["name"], **values_of(gpu["readings"])}
+        if "nvlinks" in values and _is_wired(values):
+            models.setdefault(gpu["name"], {})[gpu["uuid"]] = [int(up) for up in values["nvlinks"]]
+    wrong: dict[str, str] = {}
+    for peers in models.values():
+        most, in_use = max(map(len, peers.values())), any(map(any, peers.values()))
+        wrong |= {uuid: f"has {len(links)} of {most} NVLinks" for uuid, links in peers.items() if len(links) < most}
+        wrong |= {uuid: f"has all {most} NVLinks down" for uuid, links in peers.items() if in_use and not any(links)}
+    if wrong:
+        text = ", ".join(f"{uuid} {what}" for uuid, what in wrong.items())
+        return failed(f"{text}; GPUs of the same model have them up", uuid=next(iter(wrong)))
+    compared = sum(len(peers) for peers in models.values() if len(peers) > 1)
+    return passed(f"{compared} GPUs have the links of their peers") if compared else not_asked("no GPUs to compare")
 
 
 def look_at_fabric(values: Values) -> Finding:
@@ -129,3 +158,5 @@ RULES = (
     ),
     Rule(id="nvml-p2p", layer="nvml", needs=("nvml-uuids",), judge=judge_p2p, fact="nvml", severity="warning"),
 )
+
+PEER_RULES = (Rule(id="host-nvlink", layer="nvml", needs=("host-nvml",), judge=judge_links_of_peers, fact="nvml"),)

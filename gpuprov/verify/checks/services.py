@@ -1,20 +1,24 @@
-"""Whether what the driver needs beside it runs on the host, and nothing hangs in the driver."""
+"""Whether what the driver needs beside it runs on the host, and no process hangs in the driver or is left of it."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.verify.checks.driver import facts_of, no_driver
+from gpuprov.verify.checks.readings import gpus_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 _FABRIC_MANAGER: Final = "nvidia-fabricmanager"
 _PERSISTENCED: Final = "nvidia-persistenced"
+_SUBNET_MANAGER: Final = "nvlsm"
+_NVLINK_5 = re.compile(r"\bB[123]00\b")  # on a board of NVSwitches of its own; those of a GB200 are in other machines
 _ENABLED: Final = "enabled"
 _DOWN: Final = ("failed", "inactive", "deactivating")
 _FLAPPING: Final = 3  # restarts by systemd
@@ -37,6 +41,23 @@ def judge_stuck(expected: Expectation, seen: Observation) -> Finding:
     return passed("no process waits in the driver")
 
 
+def judge_zombies(expected: Expectation, seen: Observation) -> Finding:
+    """No GPU is held by a process that has ended: its memory comes back when nobody has its files open any more."""
+    if facts_of(seen, "driver")["version"] is None:
+        return not_asked(no_driver(expected))
+    zombies: Mapping[str, str] = facts_of(seen, "zombies")["ended"]
+    held = [
+        f"{zombies[pid]} ({pid}) holds {gpu['uuid']}"
+        for gpu in gpus_of(seen)
+        for pid in (str(process["pid"]) for process in gpu["readings"]["processes"].get("value", ()))
+        if pid in zombies
+    ]
+    if held:
+        more = f" and {len(held) - _MOST_NAMED} more" if held[_MOST_NAMED:] else ""
+        return failed(f"ended, but not gone: {', '.join(held[:_MOST_NAMED])}{more}")
+    return passed("no process that has ended holds a GPU")
+
+
 def judge_fabric_manager(expected: Expectation, seen: Observation) -> Finding:
     """Where there are NVSwitches, their manager runs, in the driver's version."""
     driver, services = facts_of(seen, "driver"), facts_of(seen, "services")
@@ -44,6 +65,8 @@ def judge_fabric_manager(expected: Expectation, seen: Observation) -> Finding:
         return not_asked(no_driver(expected))
     unit: Mapping[str, str] = services["units"].get(_FABRIC_MANAGER, {})
     state = "active" if _FABRIC_MANAGER in services["processes"] else unit.get("ActiveState", "")
+    if _lacks_subnet_manager(services["processes"], seen):
+        return failed(f"{_FABRIC_MANAGER} needs {_SUBNET_MANAGER} for NVLink 5, which is not running", "subnet")
     if state == "active":
         return _judge_active(unit, services["versions"].get(_FABRIC_MANAGER), driver["version"])
     if driver["switches"]:
@@ -78,6 +101,13 @@ def _on_fabric(seen: Observation) -> bool:
     return any(fabric and fabric["state"] for fabric in fabrics)
 
 
+def _lacks_subnet_manager(processes: Collection[str], seen: Observation) -> bool:
+    """Whether the fabric manager runs without what it reaches switches of NVLink 5 by; where it is seen, both are."""
+    nvml: Mapping[str, Any] = (seen.facts or {})["nvml"] or {}
+    needed = _FABRIC_MANAGER in processes and any(_NVLINK_5.search(gpu["name"]) for gpu in nvml.get("gpus", ()))
+    return needed and _SUBNET_MANAGER not in processes
+
+
 def judge_services(expected: Expectation, seen: Observation) -> Finding:
     """The driver's other services that are switched on do run, in its version."""
     driver, services = facts_of(seen, "driver"), facts_of(seen, "services")
@@ -99,6 +129,14 @@ def judge_services(expected: Expectation, seen: Observation) -> Finding:
 
 RULES = (
     Rule(id="host-stuck", layer="nvml", needs=("host-module",), judge=judge_stuck, fact="stuck"),
+    Rule(
+        id="host-zombies",
+        layer="nvml",
+        needs=("host-nvml",),
+        judge=judge_zombies,
+        fact="zombies",
+        severity="warning",
+    ),
     Rule(
         id="host-fabric-manager",
         layer="nvml",

@@ -133,6 +133,12 @@ KERNELS: dict[str, Any] = {
             "seconds": {"prepare": 0.25}, "error": None,
         },
         {
+            "gpu": "GPU-1", "kernel": "membw", "passed": True, "parameters": {},
+            "proof": {"digest": "ab", "checks": []},
+            "rate": {"median": 4300.0, "unit": "GB/s", "samples": [1.0], "known_good": None},
+            "seconds": {}, "error": None,
+        },
+        {
             "gpu": "GPU-1", "kernel": "anneal", "passed": False, "parameters": {}, "proof": None, "rate": None,
             "seconds": {}, "error": {"what": "x"},
         },
@@ -173,6 +179,7 @@ def test_the_page_has_every_number_and_what_was_not_run() -> None:
     assert "NVIDIA Test, driver 580.95.05: GPU-1" in page
     assert "| GPU-1 | matmul | size 4096, batch 3 | 4.123e+04 | GFLOP/s | 2 | 1.05 | 2aa77726276af8b6 | yes |" in page
     assert "| GPU-1 | matmul | digest | pass | a\\|b |" in page
+    assert "| GPU-1 | membw |  | 4300 | GB/s | 1 | no expectation | ab | yes |" in page
     assert "| GPU-1 | anneal |  |  |  | 0 |  |  | NO |" in page
     assert "| nvml-remap-pending | fail | GPU 0: a row | reset it |" in page
     assert "| deep.list[0].x | 7.25 |" in page

@@ -104,3 +104,58 @@ def test_a_gpu_that_is_reset_again_and_again_within_a_day_needs_a_person() -> No
     cured = [one for number in range(OFTEN) for one in (xid(95, number), recovery("None", number + 0.5))]
     assert asked(*cured) == {}
     assert asked(*cured, xid(119, 10.0)) == {119: "inspect"}
+
+
+def fault(seconds: float | None, name: str = "train", pid: int = 7, *, pci: str = GPU, number: int = 31) -> Xid:
+    line = f"NVRM: Xid (PCI:{pci}): {number}, pid={pid}, name={name}, Ch 00000008, intr 00000000. MMU Fault"
+    return Xid(number=number, pci=pci, text=line, seconds=seconds)
+
+
+DAY_S = 86_400.0
+UNTOLD = Xid(number=31, pci=GPU, text=f"NVRM: Xid (PCI:{GPU}): 31, Ch 0000007b, engmask 00000101", seconds=20.0)
+NOBODY = Xid(number=31, pci=GPU, text=f"NVRM: Xid (PCI:{GPU}): 31, pid='<unknown>', name=<unknown>, Ch 8", seconds=20.0)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        (fault(10.0), fault(20.0, "infer", 8)),
+        (fault(10.0), fault(200.0, pid=8)),  # of another job: its own processes would have failed by then
+        (fault(10.0, pid=8), fault(DAY_S, "infer", 9)),
+    ],
+)
+def test_different_jobs_that_fail_alike_on_one_gpu_ask_for_a_test_of_it(first: Xid, later: Xid) -> None:
+    assert asked(first, later) == {31: "test-gpu"}
+    by_gpu = {
+        one.xid.pci: one.action for one in standing_xids([first, later, fault(9.0, "x", pci=OTHER)], loaded_s=None)
+    }
+    assert by_gpu == {GPU: "test-gpu", OTHER: "restart-program"}
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        (fault(10.0),),
+        (fault(10.0), fault(500.0)),  # one process
+        (fault(10.0, pid=7), fault(12.0, pid=8), fault(14.0, pid=9)),  # one job
+        (fault(10.0), fault(20.0, "infer", 8, pci=OTHER)),  # each on a GPU of its own
+        (fault(10.0), fault(200.0, pid=8), fault(300.0, pid=9, pci=OTHER)),  # the program is wrong, wherever it runs
+        (fault(10.0), fault(10.0 + DAY_S, "infer", 8)),
+        (fault(10.0, number=13), fault(20.0, "infer", 8, number=13)),
+        (fault(None), fault(None, "infer", 8)),
+        (fault(10.0), UNTOLD, NOBODY),
+    ],
+)
+def test_other_faults_are_those_of_programs(faults: tuple[Xid, ...]) -> None:
+    assert set(asked(*faults).values()) == {"restart-program"}
+
+
+def test_faults_before_the_driver_was_loaded_or_the_gpu_recovered_tell_nothing_of_it() -> None:
+    before, after = fault(10.0), fault(200.0, "infer", 8)
+    assert asked(before, after, loaded_s=100.0) == {31: "restart-program"}
+    assert asked(before, recovery("None", 100.0), after) == {31: "restart-program"}
+
+
+def test_a_flood_of_faults_is_judged_by_its_end() -> None:
+    flood = [fault(10.0 + number, f"p{number}", number) for number in range(5000)]
+    assert asked(*flood) == {31: "test-gpu"}

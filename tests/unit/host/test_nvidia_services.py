@@ -75,6 +75,13 @@ def test_without_systemd_processes_are_looked_for(tmp_path: Path) -> None:
     assert seen["problem"] == "systemd is not running"
 
 
+def test_the_manager_of_a_subnet_is_seen_by_its_process(tmp_path: Path) -> None:
+    (tmp_path / "proc/78").mkdir(parents=True)
+    (tmp_path / "proc/78/comm").write_text("nvlsm\n")
+    seen = look_at_services(tmp_path, execute=answer)
+    assert (seen["processes"], seen["versions"]) == (["nvlsm"], {})
+
+
 @pytest.mark.parametrize("error", [TimedOut("systemctl hangs"), CommandMissing("no systemctl")])
 def test_a_systemd_that_does_not_answer_is_told(tmp_path: Path, error: Exception) -> None:
     def refuse(*_: object, **__: object) -> Completed:

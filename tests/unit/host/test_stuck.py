@@ -30,6 +30,29 @@ def add(root: Path, pid: int, *, state: str = "D", stack: str = "", wchan: str =
     (folder / "status").write_text(f"Name:\ta\nvoluntary_ctxt_switches:\t{switches}\n")
 
 
+def add_thread(root: Path, pid: int, thread: int, **how: str) -> None:
+    """Let a process have one thread more, beside its first one."""
+    add(root / f"proc/{pid}/task/parent", thread, **how)  # type: ignore[arg-type]
+    (root / f"proc/{pid}/task/parent/proc/{thread}").rename(root / f"proc/{pid}/task/{thread}")
+    stat = root / f"proc/{pid}/stat"
+    stat.write_text(stat.read_text().replace("20 0 1 0", "20 0 2 0"))
+
+
+@pytest.mark.parametrize("first", ["S", "Z"])
+def test_any_thread_of_a_process_may_be_the_one_that_is_stuck(tmp_path: Path, first: str) -> None:
+    add(tmp_path, 4711, state=first)
+    add_thread(tmp_path, 4711, 4713, stack=IN_DRIVER)
+    found = find_stuck(tmp_path, watch_s=1.0, sleep=lambda _: None)
+    assert [one.rpartition(") ")[0].rpartition(" ")[2] for one in found.waiting] == ["(4711"]
+    assert (found.hidden, found.watched_s) == (0, 1.0)
+
+
+def test_threads_that_wait_for_work_are_not_watched(tmp_path: Path) -> None:
+    add(tmp_path, 4711, state="S")
+    add_thread(tmp_path, 4711, 4713, state="S", stack=IN_DRIVER)
+    assert find_stuck(tmp_path, sleep=never).waiting == ()
+
+
 def never(_seconds: float) -> None:
     pytest.fail("nothing waits, so nothing is watched")
 

@@ -24,16 +24,19 @@ CUDA_12 = Path(sys.prefix) / "cu12"
 CAPABILITIES = {12: ("5.0", "6.1", "7.0", "7.5", "8.0", "9.0", "12.0"), 13: ("7.5", "8.0", "9.0", "12.0")}
 COMPILED = [(cuda, capability) for cuda, capabilities in CAPABILITIES.items() for capability in capabilities]
 ANNEALS = ("anneal", "anneal-independent", "anneal-one-replica")
-KERNELS = ("matmul", "digest", *ANNEALS, *(f"{name}-block" for name in ANNEALS), "fill", "copy")
+KERNELS = ("matmul", "doubles", "digest", *ANNEALS, *(f"{name}-block" for name in ANNEALS), "fill", "copy")
 
 BARRIER = "cudaCGSynchronize"
 VECTOR = r"(?:v4\.[fub]32|v2\.b64)"  # 16 bytes
 OWNER = 1  # the one word that a block stores by itself: its multiprocessor
+TENSOR_CORES = 8.0
 
 each_compiler = pytest.mark.parametrize(("cuda", "capability"), COMPILED)
 
 # 256 threads of 128 registers: two blocks of matmul on a multiprocessor of 65536.
 MATMUL_REGISTERS = 128
+# 1536 threads on a multiprocessor of 65536
+DOUBLES_REGISTERS = 40
 
 
 @dataclass(frozen=True)
@@ -160,6 +163,25 @@ def test_matmul_moves_vectors_only(compiled: Everything, cuda: int, capability: 
     assert result.count(rf"st\.shared\.{VECTOR}") >= 2
     assert result.count(r"ld\.(?:shared|global)(?:\.nc)?\.[fub]32") == 0
     assert result.count(r"st\.(?:shared|global)\.[fub]32") == OWNER
+
+
+@each_compiler
+def test_doubles_are_multiplied_and_added_in_one_instruction(compiled: Everything, cuda: int, capability: str) -> None:
+    result = compiled[cuda, "doubles", capability]
+    assert result.count(r"fma\.rn\.f64") >= 1
+    assert result.count(r"(?:add|sub|mul)(?:\.rn)?\.f64") == 0  # would round twice
+    assert result.registers <= DOUBLES_REGISTERS
+
+
+@pytest.mark.parametrize(("cuda", "capability"), [one for one in COMPILED if float(one[1]) >= TENSOR_CORES])
+def test_tensor_cores_are_used_where_they_can_be(compiled: Everything, cuda: int, capability: str) -> None:
+    result = compiled[cuda, "tensor", capability]
+    assert result.count(r"mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.f16\.f16\.f32 \{%[fr]\d") == 1
+    assert (result.spilled_bytes, result.stack_bytes, result.count(r"%smid;")) == (0, 0, 1)
+
+
+def test_tensor_cores_are_not_asked_of_gpus_without_that_instruction(compiled: Everything) -> None:
+    assert {float(capability) for _, kernel, capability in compiled if kernel == "tensor"} == {8.0, 9.0, 12.0}
 
 
 @each_compiler

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
 import pytest
 
 from smoke_kernels import known_good
+from smoke_kernels.document import document, render_text
 from smoke_kernels.known_good import judge_rate, with_judgement
 from smoke_kernels.result import Check, KernelResult, Proof, Rate
 
@@ -89,3 +91,13 @@ def test_a_proof_that_asked_nothing_has_not_passed() -> None:
     proof = Proof(digest="00", golden="00", golden_source="shipped", checks=())
     assert not KernelResult(kernel="matmul", simulated=False, proof=proof).passed
     assert not KernelResult(kernel="matmul", simulated=False).passed
+
+
+@pytest.mark.parametrize(("known", "says"), [(None, "no expectation"), ({"good": 2.0}, "0.50 of 2.0: bad (a test)")])
+def test_the_text_says_what_a_rate_is_worth_or_that_nobody_knows(known: dict[str, Any] | None, says: str) -> None:
+    result = measured(1.0)
+    if known and result.rate:
+        known |= {"fraction": 0.5, "verdict": "bad", "source": "a test"}
+        result = replace(result, rate=replace(result.rate, known_good=known))
+    device = {"name": "a GPU", "uuid": None, "compute_capability": None}
+    assert says in render_text(document(devices=[device], results=[result.to_json()], seconds={"total": 1.0}))

@@ -29,6 +29,8 @@ DRIVER = see_real_host().facts["driver"]  # type: ignore[index]
 TWO_CARDS = {"0000:51:00.0": "nvidia", "0000:52:00.0": "nvidia"}
 BOTH = {"0000:51:00.0": "nvidia", "0000:53:00.0": "nvidia"}
 BOTH_KNOWN = {**DRIVER["pci"], "GPU-lost": "0000:53:00.0"}
+HELD: dict[str, Any] = json.loads(json.dumps(see_real_host().facts["nvml"]))  # type: ignore[index]
+HELD["gpus"][0]["readings"]["processes"]["value"] = [{"pid": 4711, "here": True}, {"pid": 4712, "here": True}]
 MISMATCH = {"failed": {"call": "nvmlInit", "text": "mismatch", "code": 18}}
 BROKEN = {"wrong": ["/dev/nvidia-uvm is missing"], "right": "", "fix": ""}
 
@@ -61,7 +63,7 @@ QUIET: dict[str, Any] = {
     "problem": "",
     "xids": [],
 }
-LOG_CHECKS = {"host-bus", "host-switch", "host-xid", "host-xid-program"}
+LOG_CHECKS = {"host-bus", "host-switch", "host-xid", "host-xid-jobs", "host-xid-program"}
 SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30"
 OFF = "NVRM: GPU 0000:51:00.0: GPU has fallen off the bus."
 
@@ -69,6 +71,25 @@ OFF = "NVRM: GPU 0000:51:00.0: GPU has fallen off the bus."
 def xid(number: int, seconds: float = 6.0, *, pci: str = "0000:52:00") -> dict[str, Any]:
     text = f"NVRM: Xid (PCI:{pci}): {number}, something"
     return {**QUIET, "xids": [{"number": number, "pci": pci, "text": text, "seconds": seconds}]}
+
+
+def faults(*programs: str) -> dict[str, Any]:
+    """Each program had a page fault on the same GPU."""
+    pci = "0000:52:00"
+    rows = [
+        {"number": 31, "pci": pci, "text": f"NVRM: Xid (PCI:{pci}): 31, pid={pid}, name={name}, Ch 8", "seconds": 6.0}
+        for pid, name in enumerate(programs)
+    ]
+    return {**QUIET, "xids": rows}
+
+
+def linked(*gpus: list[int], name: str = "NVIDIA H200", mig: int = 0) -> dict[str, Any]:
+    """The first GPUs of the host are of this model and have these NVLinks."""
+    nvml: dict[str, Any] = json.loads(json.dumps(see_real_host().facts["nvml"]))  # type: ignore[index]
+    for number, links in enumerate(gpus):
+        nvml["gpus"][number]["name"] = name
+        nvml["gpus"][number]["readings"] |= {"nvlinks": {"value": links}, "mig_mode": {"value": [mig, mig]}}
+    return nvml
 
 
 FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
@@ -99,6 +120,8 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ),
     ("host-nvml", "unknown", "pynvml", {"nvml": {"missing": "pynvml: no module"}}),
     ("host-nvml", "unknown", "45 s", {"nvml": {"unanswered": "did not respond within 45 s"}}),
+    ("host-nvlink", "fail", "has all 18 NVLinks down", {"nvml": linked([1] * 18, [0] * 18)}),
+    ("host-nvlink", "fail", "has 16 of 18 NVLinks", {"nvml": linked([1] * 18, [1] * 16)}),
     (
         "host-stuck",
         "fail",
@@ -106,6 +129,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
         {"stuck": stuck("python3 (4711) in os_acquire_mutex")},
     ),
     ("host-stuck", "unknown", "only root", {"stuck": stuck(hidden=2)}),
+    ("host-zombies", "warn", "python3 (4711) holds GPU-", {"nvml": HELD, "zombies": {"ended": {"4711": "python3"}}}),
     ("host-fabric-manager", "fail", "is failed; 1 NVSwitches", {"services": services(MANAGER, ActiveState="failed")}),
     ("host-fabric-manager", "fail", "is inactive", {"services": services(MANAGER, ActiveState="inactive")}),
     ("host-fabric-manager", "fail", "not installed", {"services": without_manager("")}),
@@ -117,6 +141,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ),
     ("host-fabric-manager", "fail", "version 570.1.2", {"services": services(MANAGER, version="570.1.2")}),
     ("host-fabric-manager", "warn", "restart it 7 times", {"services": services(MANAGER, NRestarts="7")}),
+    ("host-fabric-manager", "fail", "needs nvlsm for NVLink 5", {"nvml": linked([1] * 18, name="NVIDIA B200")}),
     ("host-services", "warn", "persistenced is failed", {"services": services(PERSISTENCED, ActiveState="failed")}),
     ("host-services", "warn", "persistenced has version 570", {"services": services(PERSISTENCED, version="570.1.2")}),
     ("host-services", "warn", "imex is inactive", {"services": services("nvidia-imex", ActiveState="inactive")}),
@@ -132,6 +157,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
         "not permitted",
         {"log": {**QUIET, "problem": "/dev/kmsg: not permitted"}},
     ),
+    ("host-xid-jobs", "warn", "different jobs", {"log": faults("train", "infer")}),
     ("host-xid-program", "warn", "): 13,", {"log": xid(13)}),
     ("host-xid-program", "warn", "): 31,", {"log": xid(31)}),
     ("host-xid-program", "warn", "): 45,", {"log": xid(45)}),
@@ -167,6 +193,33 @@ def test_a_check_fires_with_its_evidence_and_a_fix(name: str, status: str, says:
 def test_a_program_is_not_blamed_on_the_gpu_and_the_other_way_round() -> None:
     assert found(judge_host(REAL, see_real_host(log=xid(13))))["host-xid"].status == "pass"
     assert found(judge_host(REAL, see_real_host(log=xid(79))))["host-xid-program"].status == "pass"
+
+
+def test_the_links_of_a_switch_that_failed_are_no_second_failure() -> None:
+    for number, status in ((74, "pass"), (145, "pass"), (48, "fail")):
+        checks = found(judge_host(REAL, see_real_host(log={**xid(number), "switches": [SWITCH]})))
+        assert (checks["host-switch"].status, checks["host-xid"].status) == ("fail", status), number
+
+
+@pytest.mark.parametrize(
+    "nvml",
+    [
+        linked([1] * 18, [1] * 18),
+        linked([0] * 18, [0] * 18),  # as in a virtual machine with GPUs of several boards
+        linked([1] * 18, [0] * 18, mig=1),
+        linked([1] * 4, [0] * 4, name="NVIDIA A100-PCIE-40GB"),  # the one has a bridge
+        linked([1] * 18, [1, 0] * 9),  # told of that GPU itself
+    ],
+)
+def test_links_that_differ_for_a_reason_are_no_failure(nvml: dict[str, Any]) -> None:
+    assert found(judge_host(REAL, see_real_host(nvml=nvml)))["host-nvlink"].status in ("pass", "skip")
+
+
+def test_a_subnet_manager_is_missed_on_boards_of_nvlink_5_alone() -> None:
+    with_both = {**SERVICES, "processes": [*SERVICES["processes"], "nvlsm"]}
+    for name, services_seen in (("NVIDIA B200", with_both), ("NVIDIA GB200", SERVICES), ("NVIDIA H200", SERVICES)):
+        seen = see_real_host(nvml=linked([1] * 18, name=name), services=services_seen)
+        assert found(judge_host(REAL, seen))["host-fabric-manager"].status == "pass", name
 
 
 def test_what_asks_for_nothing_or_was_cured_is_no_failure() -> None:
@@ -317,7 +370,7 @@ def test_a_node_without_a_real_gpu_does_not_lean_on_the_driver(access: str, buil
 
 
 @pytest.mark.parametrize(
-    "part", ["driver", "libraries", "devices", "uvm", "nvml", "stuck", "services", "log", "addresses"]
+    "part", ["driver", "libraries", "devices", "uvm", "nvml", "stuck", "zombies", "services", "log", "addresses"]
 )
 @pytest.mark.parametrize("nonsense", [3, "x", [1], {"a": 1}])
 def test_a_look_that_makes_no_sense_never_passes(part: str, nonsense: object) -> None:

@@ -109,7 +109,7 @@ def test_a_rate_stands_beside_the_known_good_one(real: NodeReport) -> None:
 
 def test_a_rate_without_a_known_good_one_says_so(real: NodeReport) -> None:
     node = replace(real, measured=Measured(rates=(replace(RATE, known_good=None),)))
-    assert "no known-good rate for this model" in page(node)
+    assert "no expectation: no known-good rate" in page(node)
     assert charts(page(node))[0].findall(f"{SVG}line") == []
 
 

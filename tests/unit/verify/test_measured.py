@@ -32,9 +32,10 @@ def test_rates_stand_beside_the_known_good_ones(build_case: Build) -> None:
     rates = measure_node(*build_case({"base": "real", "document": {"results.0.rate.known_good": KNOWN}})).rates
     assert [(rate.kernel, rate.median, rate.unit) for rate in rates] == [
         ("matmul", 41000.0, "GFLOP/s"),
+        ("anneal", 2100.0, "flips/ns"),
         ("membw", 2900.0, "GB/s"),
     ] * 2
-    assert [rate.gpu for rate in rates] == ["GPU-aaaaaaaa-0000-4000-8000-00000000000" + end for end in "0022"]
+    assert [rate.gpu for rate in rates] == ["GPU-aaaaaaaa-0000-4000-8000-00000000000" + end for end in "000222"]
     assert rates[0].model.startswith("NVIDIA")
     assert rates[0].known_good is not None
     assert (rates[0].known_good.good, rates[0].known_good.source) == (39000, "measured")

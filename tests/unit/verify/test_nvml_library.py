@@ -14,9 +14,11 @@ import pytest
 
 from gpuprov.host import look as host_look
 from gpuprov.verify.chain import judge_host
+from gpuprov.verify.checks.driver import facts_of
 from gpuprov.verify.models import Expectation
 from tests.fakes.chain import judge_node
 from tests.unit.gpu.conftest import RecordedHost
+from tests.unit.host.hosts import see_real_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,6 +148,32 @@ def test_a_fault_is_found_and_nothing_else(
     checks = judge(build_case, ask(library, **faults))
     assert problems(checks) == found
     assert says in checks[next(iter(found))].evidence
+
+
+def judge_on_host(facts: dict[str, Any], check_id: str) -> Check:
+    """One check of an otherwise healthy host with these GPUs."""
+    driver = {**facts_of(see_real_host(), "driver"), "gpus": list(GPUS)}
+    seen = see_real_host(nvml=facts["nvml"], driver=driver, zombies={"ended": {"4711": "python3"}})
+    report = judge_host(Expectation(node="host", status="running", access="raw"), seen)
+    return next(check for check in report.checks if check.id == check_id)
+
+
+@pytest.mark.parametrize(
+    ("model", "down", "status"),
+    [("NVIDIA H200", "18", "fail"), ("NVIDIA H200", "0", "pass"), ("NVIDIA H100 PCIe", "18", "skip")],
+)
+def test_a_gpu_that_has_lost_the_links_that_its_peers_have(library: Path, model: str, down: str, status: str) -> None:
+    facts = ask(library, STUB_MODEL=model, STUB_NVLINKS="18", STUB_NVLINKS_DOWN=down)
+    check = judge_on_host(facts, "host-nvlink")
+    assert check.status == status
+    assert (f"{GPUS[0]} has all 18 NVLinks down" in check.evidence) == (status == "fail")
+
+
+@pytest.mark.parametrize(("pid", "status"), [("4711", "warn"), ("4712", "pass")])
+def test_a_process_that_holds_a_gpu_and_has_ended_is_told_on_the_host(library: Path, pid: str, status: str) -> None:
+    check = judge_on_host(ask(library, STUB_PROCESS=pid), "host-zombies")
+    assert check.status == status
+    assert (f"python3 (4711) holds {GPUS[0]}" in check.evidence) == (status == "warn")
 
 
 def test_links_that_are_up_and_a_fabric_that_was_joined_are_no_problem(library: Path, build_case: Build) -> None:
