@@ -95,10 +95,11 @@ def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: W
             threading.Event().wait(0.05)
             make(request)
 
-        asked.append(threading.Thread(target=work))
-        asked[-1].start()
+        thread = threading.Thread(target=work)
+        asked.append(thread)
+        thread.start()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        asked[-1].join()
+        thread.join()
 
     with (
         patch.object(driver, "create_network", create),
@@ -106,7 +107,8 @@ def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: W
         Rollback(world.reporter, left_over=AGAIN) as rollback,
     ):
         ensure_networks(driver, requests, rollback, reporter=world.reporter)
-    asked[0].join()
+    for thread in asked:
+        thread.join()
     assert world.engine.networks == {}
 
 
