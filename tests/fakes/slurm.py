@@ -66,8 +66,10 @@ class SlurmInNodes:
         self.on_look: Callable[[], object] = lambda: None
         self.cancelled: list[str] = []
         self.restarted: list[tuple[str, str]] = []
+        self.settled: list[tuple[str, str]] = []  # controllers, and the restart that came next
         self.read: dict[str, bytes] = {}  # the configuration that the daemons of a node have read
         self._engine = engine
+        self._settling = ""
 
     def __call__(self, command: Command) -> ExecResult:
         argv = command.argv
@@ -75,6 +77,9 @@ class SlurmInNodes:
             return self._shell(command)
         if argv[:2] == ("systemctl", "restart"):
             self.restarted.append((command.node.name, argv[2]))
+            if self._settling:
+                self.settled.append((self._settling, argv[2]))
+                self._settling = ""
             self.broken = self.broken and argv[2] != "slurmctld"
             self.start(command.node)
             return said("")
@@ -107,6 +112,9 @@ class SlurmInNodes:
             sums = [f"{hashlib.sha256(file.content).hexdigest()}  {path}" for path, file in present if file]
             sums += [f"{file.mode:o} {file.uid}:{file.gid} {path}" for path, file in present if file]
             return said("\n".join(sums), exit_code=int(len(sums) < 2 * len(present)))
+        if "sdiag" in argv[2]:
+            self._settling = command.node.name
+            return said("")
         if "sinfo" in argv[2]:
             return said("", exit_code=1) if self.broken else self._sinfo(command)
         if "slurmstepd" in argv[2]:

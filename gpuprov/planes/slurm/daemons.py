@@ -12,7 +12,7 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import each
 from gpuprov.core.waiting import Wait
-from gpuprov.planes.slurm.facts import ready_states
+from gpuprov.planes.slurm.facts import ready_states, settling_script
 from gpuprov.planes.slurm.words import FORMAT, parse_words
 
 if TYPE_CHECKING:
@@ -144,13 +144,15 @@ def run_slurm(driver: Driver, controller: str, argv: Sequence[str]) -> str:
 
 
 def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> None:
-    """Make running daemons read changed files; jobs go on, as slurmd's steps outlive it.
+    """Make running daemons read changed files; jobs go on, as slurmd's steps outlive it, and none is lost at its start.
 
     slurmctld comes first: a slurmd that asks about nodes its controller does not know is refused.
 
     Raises:
         EngineError: A daemon did not come back.
     """
+    with suppress(EngineError, TimedOut):  # a controller that does not answer starts no jobs
+        driver.run(controller, ["sh", "-c", settling_script()], timeout_s=_COMMAND_BUDGET_S)
     restart_daemon(driver, controller, "slurmctld")
     each(lambda name: restart_daemon(driver, name, "slurmd"), list(names))
 

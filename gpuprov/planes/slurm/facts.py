@@ -16,6 +16,12 @@ def slurm_facts() -> dict[str, Any]:
     return facts
 
 
+@cache
+def settling_script() -> str:
+    """What a controller runs before its daemon restarts."""
+    return (find_asset("templates") / "slurm" / "settle.sh").read_text(encoding="utf-8")
+
+
 def slurm_path(fact: str) -> str:
     """A path in nodes, by its name in the data file."""
     return str(slurm_facts()[fact])

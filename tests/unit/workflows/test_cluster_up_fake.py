@@ -84,6 +84,7 @@ def test_growing_leaves_running_nodes_running(world: World) -> None:
     touched = {step for step, name in world.steps() if name in ("c000", "c001")}
     assert touched == {"push", "push:done"}
     assert ("c000", "slurmctld") in world.slurm.restarted
+    assert world.slurm.settled == [("c000", "slurmctld")], "no job is starting when the controller restarts"
     assert "NodeName=c003" in world.file("c000", "/etc/slurm/slurm.conf")
     assert len({world.engine.nodes[name].files["/etc/munge/munge.key"].content for name in world.names}) == 1
     assert world.up(4).unchanged
