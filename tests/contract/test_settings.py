@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.execution import run
 from gpuprov.drivers.base import LABEL_CLUSTER, File
 from gpuprov.drivers.networks import NetworkRequest
 from tests.contract.engines import CLUSTER, Bench
@@ -48,6 +49,23 @@ def test_other_settings_are_seen_and_put_right_and_the_node_runs(bench: Bench) -
     assert all(setting.live is live for key, setting in changed.settings.items() if before.settings[key] != setting)
     bench.driver.set_settings(request.name, request)
     assert find(bench.driver, request.name) == before
+
+
+def test_links_that_a_killed_engine_left_on_the_host_are_seen_and_go(bench: Bench) -> None:
+    if bench.driver.name != "lxd":
+        pytest.skip(f"{bench.driver.name} leaves none behind that bear a node's address")
+    request = bench.request()
+    bench.driver.create_node(request)
+    bench.driver.start_node(request.name)
+    before = find(bench.driver, request.name)
+    run(["ip", "link", "add", "gptl0", "type", "veth", "peer", "name", "gptl1"], timeout_s=10)
+    try:
+        run(["ip", "link", "set", "gptl1", "address", request.attachments[0].mac], timeout_s=10)
+        assert find(bench.driver, request.name).settings["links left on the host"].value == "gptl1"
+        bench.driver.set_settings(request.name, request)
+        assert find(bench.driver, request.name) == before
+    finally:
+        run(["ip", "link", "delete", "gptl0"], timeout_s=10, check=False)
 
 
 @pytest.mark.parametrize("address", ["10.77.2.1/24", None])

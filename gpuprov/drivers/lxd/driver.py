@@ -32,7 +32,7 @@ from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
 from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
-from gpuprov.drivers.lxd.remnants import remove_links, remove_unlisted_snapshots
+from gpuprov.drivers.lxd.remnants import find_links, list_links, remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
@@ -109,7 +109,8 @@ class LxdDriver:
     def list_nodes(self) -> list[NodeState]:
         """Every instance, foreign ones too; our images and builders are left out."""
         found = self._api.get("instances", recursion=1)
-        nodes = [self._here(document) for document in found if documents.parse_image_instance(document) is None]
+        links = list_links()
+        nodes = [self._here(document, links) for document in found if documents.parse_image_instance(document) is None]
         return [node for node in nodes if node.labels.get(LABEL_ROLE) != ROLE_BUILDER]
 
     def find_node(self, name: str) -> NodeState | None:
@@ -118,10 +119,10 @@ class LxdDriver:
             document = self._api.get("instances", _real(name), recursion=1)
         except NotFound:
             return None
-        return None if documents.parse_image_instance(document) else self._here(document)
+        return None if documents.parse_image_instance(document) else self._here(document, list_links())
 
-    def _here(self, document: Document) -> NodeState:
-        return replace(_observed(document), host=self.host)
+    def _here(self, document: Document, links: Mapping[str, Sequence[str]]) -> NodeState:
+        return replace(_observed(document, links), host=self.host)
 
     def create_node(self, request: NodeRequest) -> None:
         """Make a stopped instance from an image."""
@@ -270,9 +271,10 @@ class LxdDriver:
         return settings.request_settings(request)
 
     def set_settings(self, name: str, request: NodeRequest) -> None:
-        """Bring config keys and networks to the request's; labels, devices, mounts and exposures stay."""
-        body = settings.restore_settings(self._our_document(name), request)
-        self._api.send("put", "instances", name, body=body)
+        """Bring config keys, networks and links to the request's; labels, devices, mounts and exposures stay."""
+        document = self._our_document(name)
+        self._api.send("put", "instances", name, body=settings.restore_settings(document, request))
+        remove_links(document)
 
     # --- inside a node
 
@@ -454,9 +456,11 @@ class LxdDriver:
             images.delete_imported(self._api, name)
 
 
-def _observed(document: Mapping[str, Any]) -> NodeState:
-    shown = settings.instance_settings(document, unplugged=unplugged(document))
-    return replace(documents.parse_instance(document), settings=shown)
+def _observed(document: Mapping[str, Any], links: Mapping[str, Sequence[str]]) -> NodeState:
+    state = documents.parse_instance(document)
+    left = find_links(document, links) if state.status == "running" else ()
+    shown = settings.instance_settings(document, unplugged=unplugged(document), left=left)
+    return replace(state, settings=shown)
 
 
 def _real(name: str) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.execution import CommandMissing, run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.core.execution import Completed
     from gpuprov.drivers.lxd.api import LxdApi
@@ -67,17 +68,34 @@ def remove_links(document: Mapping[str, Any], *, links: Path = _LINKS) -> None:
     LXD makes them there, moves them into the node, and back; they bear the node's own MAC addresses. To be called
     once the node has started or stopped: whatever is on the host then is lost.
     """
+    for link in find_links(document, list_links(links)):
+        _ip("link", "delete", link)  # which fails where it went meanwhile, as the other end of a pair does
+
+
+def list_links(links: Path = _LINKS) -> Mapping[str, Sequence[str]]:
+    """The host's links by their MAC addresses."""
+    found: dict[str, list[str]] = {}
+    for link in links.iterdir():
+        with suppress(OSError):  # it went meanwhile
+            found.setdefault((link / "address").read_text().strip(), []).append(link.name)
+    return found
+
+
+def find_links(document: Mapping[str, Any], links: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Those of the host's veths and macvlans that bear a MAC address of a node."""
     config = document["config"]
     nics = {name: device for name, device in document["devices"].items() if device["type"] == "nic"}
     addresses = {device.get("hwaddr", config.get(f"volatile.{name}.hwaddr")) for name, device in nics.items()}
-    for link in links.iterdir():
-        with suppress(OSError, CommandMissing):  # it went meanwhile, as the other end of a pair does
-            if (link / "address").read_text().strip() in addresses and _kind(link.name) in ("veth", "macvlan"):
-                _ip("link", "delete", link.name)
+    found = sorted(chain.from_iterable(links.get(address, ()) for address in addresses))
+    return tuple(link for link in found if _kind(link) in ("veth", "macvlan"))
 
 
 def _kind(link: str) -> str | None:
-    described = _ip("-j", "-d", "link", "show", "dev", link)
+    """None also where there is no such link, or no command that tells."""
+    try:
+        described = _ip("-j", "-d", "link", "show", "dev", link)
+    except CommandMissing:
+        return None
     (found,) = json.loads(described.stdout) if described.exit_code == 0 else [{}]
     kind: str | None = found.get("linkinfo", {}).get("info_kind")
     return kind

@@ -8,7 +8,7 @@ from gpuprov.drivers.base import Setting
 from gpuprov.drivers.lxd import documents
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gpuprov.drivers.base import NodeRequest, Settings
     from gpuprov.drivers.networks import NetworkRequest
@@ -19,9 +19,19 @@ LINK, NAT = "link", "NAT rule"
 SHAKEN_KEY, SHAKEN_VALUE = "dns.search", "gpuprov.invalid"  # harmless for a moment, and no request sets it
 
 
-def instance_settings(document: Mapping[str, Any], *, unplugged: Collection[str] = ()) -> Settings:
-    """The settings of an instance as LXD lists it; `unplugged` are nic devices that have lost their bridge."""
+def instance_settings(
+    document: Mapping[str, Any], *, unplugged: Collection[str] = (), left: Sequence[str] = ()
+) -> Settings:
+    """The settings of an instance as LXD lists it.
+
+    Args:
+        document: The instance.
+        unplugged: Its nic devices that have lost their bridge.
+        left: Links of it that an LXD that was killed has left on the host.
+    """
     shown = _config(document["config"])
+    if left:
+        shown["links left on the host"] = Setting(value=", ".join(left))
     for name, device in document["devices"].items():
         if _shown_elsewhere(name, device):
             continue
