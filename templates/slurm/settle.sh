@@ -1,3 +1,4 @@
+#!/bin/sh
 # On the controller, before its daemon restarts: no more jobs start, and those that are starting have reached their nodes.
 # A start that slurmctld has decided on and not sent is lost with it, and the job seems to run for half an hour or more.
 # The partitions are up again once slurmctld has read its configuration.
