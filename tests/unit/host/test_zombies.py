@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,9 +37,12 @@ def test_a_process_without_a_thread_left_is_a_zombie(tmp_path: Path) -> None:
 
 
 def test_the_kernel_s_own_words_are_read() -> None:
-    stat = parse_stat(Path("/proc/self/stat").read_text(encoding="utf-8"))
-    assert stat.threads == len(list(Path("/proc/self/task").iterdir()))
-    assert (stat.state, int(stat.started) > 0) == ("R", True)
+    with subprocess.Popen(["sleep", "60"]) as process:  # a process that nothing else gives threads
+        try:
+            stat = parse_stat(Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8"))
+        finally:
+            process.kill()
+    assert (stat.threads, stat.state in "RSD", int(stat.started) > 0) == (1, True, True)
 
 
 def zombie(pid: int, started: str = "1") -> Zombie:
