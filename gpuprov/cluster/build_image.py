@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,8 +14,10 @@ from gpuprov.cluster import transport as node_transport
 from gpuprov.cluster.built_images import BUILDER
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs, TimedOut
 from gpuprov.core.fingerprint import short
+from gpuprov.core.following import Follower
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import AGAIN, Rollback
+from gpuprov.core.side_by_side import beside
 from gpuprov.core.units import GIB
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
@@ -29,13 +32,14 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
-from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
+from gpuprov.provision.progress import hear_pip
+from gpuprov.provision.recipe import PYTHONS, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.targets import Target
 from gpuprov.provision.wheels import ensure_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -111,20 +115,24 @@ def ensure_image(
     cache = site.cache or default_cache()
     _refuse_taken_names(driver, short(fingerprint))
     _refuse_without_room(driver, cache)
-    with reporter.phase("base"):
-        base = _ensure_base(driver, recipe, cache, tools)
-    with Rollback(reporter, left_over=AGAIN) as rollback:
-        rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
-        with reporter.phase("builder"):
-            to_its_end(partial(_start_builder, driver, base, site))
-            python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
-        with reporter.phase("wheels"):
-            _push_payload(driver, recipe, tools.wheels(recipe.requirements, python=python, cache=cache))
-        with reporter.phase("roles"):
-            tools.play(_play(driver, recipe), reporter=reporter)
-        with reporter.phase("publish"):
-            labels = _labels(driver, recipe, fingerprint)
-            image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
+    with beside(partial(_fetch_wheels, recipe, cache, tools, reporter)) as fetched:
+        with reporter.phase("base"):
+            base = _ensure_base(driver, recipe, cache, tools, reporter)
+        with Rollback(reporter, left_over=AGAIN) as rollback:
+            rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
+            with reporter.phase("builder"):
+                to_its_end(partial(_start_builder, driver, base, site))
+                python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
+            with reporter.phase("wheels"):
+                wheels = fetched()
+                if python != PYTHONS.get(recipe.base):
+                    wheels = tools.wheels(recipe.requirements, python=python, cache=cache, follower=_tells(reporter))
+                _push_payload(driver, recipe, wheels)
+            with reporter.phase("roles"):
+                tools.play(_play(driver, recipe), reporter=reporter)
+            with reporter.phase("publish"):
+                labels = _labels(driver, recipe, fingerprint)
+                image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
     return EnsuredImage(image=image, built=True)
 
 
@@ -158,9 +166,28 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
         )
 
 
-def _ensure_base(driver: Driver, recipe: Recipe, cache: Path, tools: BuildTools) -> str:
+def _fetch_wheels(
+    recipe: Recipe, cache: Path, tools: BuildTools, reporter: Reporter, stop: threading.Event
+) -> list[Path]:
+    """Those of the base's Python, if that is known before there is a node to ask."""
+    python = PYTHONS.get(recipe.base)
+    follower = _tells(reporter, stop)
+    return tools.wheels(recipe.requirements, python=python, cache=cache, follower=follower) if python else []
+
+
+def _tells(reporter: Reporter, stop: threading.Event | None = None) -> Follower:
+    def hear(lines: Sequence[str]) -> None:
+        state = hear_pip(lines)
+        if state:
+            reporter.node("wheels", state)
+
+    return Follower(hear=hear, stop=stop or threading.Event())
+
+
+def _ensure_base(driver: Driver, recipe: Recipe, cache: Path, tools: BuildTools, reporter: Reporter) -> str:
     if recipe.engine_image is None:
-        rootfs = tools.rootfs(recipe.base, ROOTFS_PACKAGES, cache=cache)
+        tell = partial(reporter.node, "packages")
+        rootfs = tools.rootfs(recipe.base, recipe.rootfs_packages, cache=cache, tell=tell)
         return driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: __version__})
     image = driver.find_image(recipe.engine_image)
     if image is None:

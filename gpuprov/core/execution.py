@@ -171,8 +171,7 @@ class _Attention:
     def judge(self, pid: int, stdout: bytes | None, stderr: bytes | None) -> str:
         """Which limit it is over, in words; empty where it may go on."""
         if self._follower is not None:
-            for line in self._ear.new_lines(stdout, stderr):
-                self._follower.hear(line)
+            self._follower.hear(self._ear.new_lines(stdout, stderr))
             if self._follower.stop.is_set():
                 raise CommandStopped("the command was ended", evidence="what it was part of failed", fix="try again")
         now_s, look_s = time.monotonic(), self._watch.look_s

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 HEAR_S: Final = 0.25
 
 
-def _ignore(_line: str) -> None:
+def _ignore(_lines: Sequence[str]) -> None:
     """Hear nothing."""
 
 
@@ -21,11 +21,11 @@ class Follower:
     """What a command's caller wants of it while it runs.
 
     Attributes:
-        hear: Is told each line that it writes.
+        hear: Is told the lines that it has written since the last time, those of a moment together.
         stop: Once this is set, the command is ended.
     """
 
-    hear: Callable[[str], object] = _ignore
+    hear: Callable[[Sequence[str]], object] = _ignore
     stop: threading.Event = field(default_factory=threading.Event)
 
 

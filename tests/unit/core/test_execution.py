@@ -120,17 +120,17 @@ SPEAKS = "import sys, time; print('one', flush=True); time.sleep({}); print('two
 
 def test_what_a_followed_command_says_is_heard_while_it_runs() -> None:
     heard: list[str] = []
-    done = run_followed(python(SPEAKS.format(1)), limits=Limits(), follower=Follower(hear=heard.append))
+    done = run_followed(python(SPEAKS.format(1)), limits=Limits(), follower=Follower(hear=heard.extend))
     assert heard == ["one"]
     assert (done.stdout, done.stderr) == ("one\n", "two\n")
 
 
 def test_a_followed_command_is_ended_on_request(tmp_path: Path) -> None:
     stop = threading.Event()
-    follower = Follower(hear=lambda _line: stop.set(), stop=stop)
-    code = f"{SPEAKS.format(0)}; open({str(tmp_path / 'pid')!r}, 'w').write(str(__import__('os').getpid()))"
+    follower = Follower(hear=lambda lines: stop.set() if lines else None, stop=stop)
+    code = f"import os, pathlib; pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))"
     with pytest.raises(CommandStopped):
-        run_followed(python(f"{code}; time.sleep(600)"), limits=Limits(), follower=follower)
+        run_followed(python(f"{code}; {SPEAKS.format(600)}"), limits=Limits(), follower=follower)
     assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
 
 

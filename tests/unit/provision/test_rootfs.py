@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.provision.kept_packages import kept_packages
 from gpuprov.provision.rootfs import ensure_rootfs, render_mmdebstrap
 from gpuprov.provision.unfinished import unfinished_folder
 
@@ -94,3 +95,93 @@ def test_ubuntu_needs_its_universe_for_slurm() -> None:
     target = Path("x.tar")
     assert "--components=main,universe" in render_mmdebstrap("noble", ["python3"], target)
     assert "--components=main" in render_mmdebstrap("bookworm", ["python3"], target)
+
+
+@pytest.fixture
+def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+
+FETCHES = """
+for word; do case $word in --hook-dir=*) kept=$(readlink "${word#--hook-dir=}/kept");; esac; done
+mkdir -p "$kept/partial"; touch "$kept/lock"
+"""
+
+
+@pytest.mark.usefixtures("as_root")
+def test_packages_that_were_fetched_are_there_in_the_next_run_and_go_with_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    body = f"{FETCHES}[ -e $kept/a.deb ] && {{ {WRITES} exit 0; }}; touch $kept/a.deb; exit 25"
+    calls = install(tmp_path, body, monkeypatch)
+    with pytest.raises(HostNotReady):
+        ensure_rootfs("bookworm", ["python3"], cache=cache)
+    kept = kept_packages(cache)
+    assert kept is not None
+    assert (kept / "a.deb").exists()
+    made = ensure_rootfs("bookworm", ["python3"], cache=cache)
+    assert list(cache.iterdir()) == [made]
+    assert calls.read_text().count("call") == 2
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_run_that_fetched_nothing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, f"{FETCHES} exit 25", monkeypatch)
+    with pytest.raises(HostNotReady):
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.usefixtures("as_root")
+def test_packages_that_cannot_be_installed_are_fetched_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = f"{FETCHES} touch $kept/a.deb; echo 'I: extracting archives...' >&2; sleep 1; exit 25"
+    install(tmp_path, body, monkeypatch)
+    with pytest.raises(HostNotReady):
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.usefixtures("as_root")
+def test_packages_from_before_the_machine_was_booted_are_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = kept_packages(tmp_path)
+    assert before is not None
+    before.mkdir()
+    (before / "a.deb").touch()
+    assert kept_packages(tmp_path) == before
+    assert before.exists()
+    monkeypatch.setattr("gpuprov.provision.kept_packages.boot_id", lambda: "another")
+    assert kept_packages(tmp_path) != before
+    assert not before.exists()
+
+
+def test_a_user_s_mmdebstrap_cannot_write_to_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert kept_packages(tmp_path) is None
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    body = 'for word; do case $word in --hook-dir=*) ls "${word#--hook-dir=}" >&2;; esac; done; exit 25'
+    install(tmp_path, body, monkeypatch)
+    with pytest.raises(HostNotReady) as caught:
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert caught.value.evidence.splitlines()[1:] == ["customize.sh", "extract.sh", "packages", "setup.sh"]
+    assert list(tmp_path.glob(".gpuprov-hooks-*")) == []
+
+
+def test_the_name_of_a_base_does_not_depend_on_where_packages_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, WRITES, monkeypatch)
+    names = set()
+    for uid in (0, 1000):
+        monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
+        names.add(ensure_rootfs("bookworm", ["python3"], cache=tmp_path / str(uid)).name)
+    assert len(names) == 1
+
+
+def test_how_far_mmdebstrap_is_is_told_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    install(tmp_path, "echo 'I: running --setup-hook directly: x' >&2; sleep 1\n" + WRITES, monkeypatch)
+    ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache", tell=told.append)
+    assert told == ["fetching the lists of packages"]
