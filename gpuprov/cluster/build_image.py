@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,9 +11,9 @@ from gpuprov import __version__
 from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
 from gpuprov.cluster.built_images import BUILDER
+from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs, TimedOut
 from gpuprov.core.fingerprint import short
-from gpuprov.core.following import Follower
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.core.side_by_side import beside
@@ -32,14 +31,13 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
-from gpuprov.provision.progress import hear_pip
 from gpuprov.provision.recipe import PYTHONS, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.targets import Target
 from gpuprov.provision.wheels import ensure_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -115,18 +113,18 @@ def ensure_image(
     cache = site.cache or default_cache()
     _refuse_taken_names(driver, short(fingerprint))
     _refuse_without_room(driver, cache)
-    with beside(partial(_fetch_wheels, recipe, cache, tools, reporter)) as fetched:
+    parts = ImageParts(recipe, cache, reporter, rootfs=tools.rootfs, wheels=tools.wheels)
+    with beside(parts.early_wheels) as fetched:
         with reporter.phase("base"):
-            base = _ensure_base(driver, recipe, cache, tools, reporter)
+            base = _ensure_base(driver, recipe, parts)
         with Rollback(reporter, left_over=AGAIN) as rollback:
             rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
             with reporter.phase("builder"):
                 to_its_end(partial(_start_builder, driver, base, site))
                 python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
             with reporter.phase("wheels"):
-                wheels = fetched()
-                if python != PYTHONS.get(recipe.base):
-                    wheels = tools.wheels(recipe.requirements, python=python, cache=cache, follower=_tells(reporter))
+                early = fetched()
+                wheels = early if python == PYTHONS.get(recipe.base) else parts.wheels(python)
                 _push_payload(driver, recipe, wheels)
             with reporter.phase("roles"):
                 tools.play(_play(driver, recipe), reporter=reporter)
@@ -166,28 +164,9 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
         )
 
 
-def _fetch_wheels(
-    recipe: Recipe, cache: Path, tools: BuildTools, reporter: Reporter, stop: threading.Event
-) -> list[Path]:
-    """Those of the base's Python, if that is known before there is a node to ask."""
-    python = PYTHONS.get(recipe.base)
-    follower = _tells(reporter, stop)
-    return tools.wheels(recipe.requirements, python=python, cache=cache, follower=follower) if python else []
-
-
-def _tells(reporter: Reporter, stop: threading.Event | None = None) -> Follower:
-    def hear(lines: Sequence[str]) -> None:
-        state = hear_pip(lines)
-        if state:
-            reporter.node("wheels", state)
-
-    return Follower(hear=hear, stop=stop or threading.Event())
-
-
-def _ensure_base(driver: Driver, recipe: Recipe, cache: Path, tools: BuildTools, reporter: Reporter) -> str:
+def _ensure_base(driver: Driver, recipe: Recipe, parts: ImageParts) -> str:
     if recipe.engine_image is None:
-        tell = partial(reporter.node, "packages")
-        rootfs = tools.rootfs(recipe.base, recipe.rootfs_packages, cache=cache, tell=tell)
+        rootfs = parts.base()
         return driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: __version__})
     image = driver.find_image(recipe.engine_image)
     if image is None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,6 +80,7 @@ def ensure_rootfs(
     cache: Path,
     silence_s: float | None = None,
     tell: Callable[[str], object] = lambda _state: None,
+    stop: threading.Event | None = None,
 ) -> Path:
     """The tar of a suite with packages; built once and kept.
 
@@ -88,6 +90,7 @@ def ensure_rootfs(
         cache: Where it is kept.
         silence_s: For how long mmdebstrap may do nothing; None for the usual limit.
         tell: Is told how far it is.
+        stop: Once this is set, mmdebstrap is ended.
 
     Raises:
         HostNotReady: mmdebstrap is missing, or it failed.
@@ -101,7 +104,13 @@ def ensure_rootfs(
         return made
     unfinished = unfinished_file(cache, "rootfs")
     progress = BaseProgress()
-    follower = Follower(hear=lambda lines: (state := progress.hear(lines)) and tell(state))
+
+    def hear(lines: Sequence[str]) -> None:
+        state = progress.hear(lines)
+        if state:
+            tell(state)
+
+    follower = Follower(hear=hear, stop=stop or threading.Event())
     try:
         with _ready_hooks(packages, kept_packages(cache)) as hooks:
             argv = render_mmdebstrap(suite, packages, unfinished, hooks=hooks)

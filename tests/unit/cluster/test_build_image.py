@@ -56,7 +56,15 @@ class Workshop:
     during_play: Callable[[], object] = lambda: None
     during_wheels: Callable[[Follower], object] = lambda _follower: None
 
-    def rootfs(self, suite: str, packages: tuple[str, ...], *, cache: Path, tell: Callable[[str], object]) -> Path:
+    def rootfs(
+        self,
+        suite: str,
+        packages: tuple[str, ...],
+        *,
+        cache: Path,
+        tell: Callable[[str], object],
+        stop: object,  # noqa: ARG002 - the tool's signature
+    ) -> Path:
         tell("installed 1 of 1 packages")
         self.done.append(f"rootfs {suite}")
         self.packages = packages
