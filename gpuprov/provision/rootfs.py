@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, TimedOut
-from gpuprov.core.execution import CommandFailed, CommandMissing, run_followed
+from gpuprov.core.execution import CommandFailed, CommandMissing, run, run_followed
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.core.following import Follower
@@ -33,6 +33,15 @@ HOOKS = Path(__file__).parent / "hooks"
 def default_cache() -> Path:
     """Where root file systems and wheels are kept: of the machine for root, else of the user."""
     return Path("/var/cache/gpuprov") if os.geteuid() == 0 else Path.home() / ".cache" / "gpuprov"
+
+
+def can_build() -> bool:
+    """Whether mmdebstrap is there, and all that it needs: its files are there before that."""
+    argv = ["dpkg-query", "--show", "--showformat", "${db:Status-Status}", "mmdebstrap"]
+    try:
+        return run(argv, timeout_s=ANSWER_S, check=False).stdout == "installed"
+    except CommandMissing:
+        return shutil.which("mmdebstrap") is not None
 
 
 def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path, *, hooks: Path = HOOKS) -> list[str]:
