@@ -3,8 +3,8 @@
 Usage, as root, on Debian with LXD or without any engine: python -m benchmarks.first_run
 
 Prints a table in Markdown; docs/benchmarks.md holds one. Nothing is taken from a cache: gpuprov's image of these nodes
-and its imported bases are removed first and are there again afterwards. Where LXD is missing, `gpuprov host prepare`
-installs it and is timed as well. Makes and removes a cluster `gptfirst` (nodes f000 to f003, bridges gptfn0 and gptfn1,
+is removed first and is there again afterwards, and so are its imported bases. Where LXD is missing, `gpuprov host
+prepare` installs it and is timed as well. Makes and removes a cluster `gptfirst` (nodes f000 to f003, bridges gptfn0 and gptfn1,
 10.79.11.0/24 and 10.79.13.0/24), an LXD image and four containers of that name.
 """
 
@@ -116,13 +116,16 @@ class Bench:
         cache, spec = self.folder / "cache", self.folder / "spec.yaml"
         cache.mkdir()
         spec.write_text(SPEC)
-        # Only the commands in this namespace see the empty cache.
-        empty = f'mkdir -p {CACHE} && mount --bind {cache} {CACHE} && exec "$@"'
-        here = ("unshare", "--mount", "sh", "-c", empty, "sh", GPUPROV)
+        here: tuple[str, ...] = (GPUPROV,)
         if shutil.which("lxd") is None:
+            if Path(CACHE).exists():
+                raise SystemExit(f"LXD is not installed, but there is a cache; to begin with nothing: rm -r {CACHE}")
             with self.time(self.gpuprov, "gpuprov host prepare"):
                 self.hear(*here, "host", "prepare")
-        forget_images(self.recipe)
+        else:
+            forget_images(self.recipe)
+            empty = f'mkdir -p {CACHE} && mount --bind {cache} {CACHE} && exec "$@"'  # for this command alone
+            here = ("unshare", "--mount", "sh", "-c", empty, "sh", GPUPROV)
         with self.time(self.gpuprov, f"gpuprov cluster up -n {NODES}, with verify"):
             self.hear(*here, "cluster", "up", "-f", str(spec))
 
