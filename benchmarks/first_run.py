@@ -4,8 +4,8 @@ Usage, as root, on Debian with LXD or without any engine: python -m benchmarks.f
 
 Prints a table in Markdown; docs/benchmarks.md holds one. Nothing is taken from a cache: gpuprov's image of these nodes
 is removed first and is there again afterwards, and so are its imported bases. Where LXD is missing, `gpuprov host
-prepare` installs it and is timed as well. Makes and removes a cluster `gptfirst` (nodes f000 to f003, bridges gptfn0 and gptfn1,
-10.79.11.0/24 and 10.79.13.0/24), an LXD image and four containers of that name.
+prepare` installs it and is timed as well. Makes and removes a cluster `gptfirst` (nodes f000 to f003, bridges gptfn0
+and gptfn1, 10.79.11.0/24 and 10.79.13.0/24), an LXD image and four containers of that name.
 """
 
 from __future__ import annotations
