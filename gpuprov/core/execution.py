@@ -83,8 +83,22 @@ def run(
     return _completed(process, argv, streams, started=started, check=check)
 
 
-def run_followed(argv: Sequence[str], *, limits: Limits, follower: Follower) -> Completed:
+def run_followed(
+    argv: Sequence[str],
+    *,
+    limits: Limits,
+    follower: Follower,
+    starter: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Completed:
     """Run a command as `run` does, heard while it runs, and ended as soon as its follower says so.
+
+    Args:
+        argv: Program and arguments.
+        limits: How long it may take.
+        follower: Hears it.
+        starter: The beginning of an argv that starts it in its place; no error names it.
+        environment: Variables to add to this process's own.
 
     Raises:
         CommandMissing: The program does not exist or may not be executed.
@@ -93,7 +107,7 @@ def run_followed(argv: Sequence[str], *, limits: Limits, follower: Follower) -> 
         TimedOut: It is over one of the limits.
     """
     started = time.monotonic()
-    process = _start(argv, None, None)
+    process = _start([*starter, *argv], environment, None)
     streams = _communicate(process, argv, "", _Attention(limits, follower))
     return _completed(process, argv, streams, started=started, check=True)
 

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 UBUNTU_SUITES = frozenset({"jammy", "noble"})
 ANSWER_S = 30
 HOOKS = Path(__file__).parent / "hooks"
+# Where gpuprov is killed, mmdebstrap, all that it started and its mounts go at once; its files go with the next build.
+_ALONE = ("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
 def default_cache() -> Path:
@@ -66,9 +68,9 @@ def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path, *, hook
 
 
 @contextlib.contextmanager
-def _ready_hooks(packages: Sequence[str], kept: Path | None) -> Iterator[Path]:
-    """A folder of hooks with what they need to know, where the user that mmdebstrap runs as may read it."""
-    folder = unfinished_folder(Path(tempfile.gettempdir()), "gpuprov-hooks")
+def _workshop(packages: Sequence[str], kept: Path | None) -> Iterator[Path]:
+    """A folder of hooks, with what they need to know, and `tmp`; also for the user that a user's mmdebstrap runs as."""
+    folder = unfinished_folder(Path(tempfile.gettempdir()), "gpuprov-base")
     try:
         for hook in HOOKS.glob("*.sh"):
             (folder / hook.name).write_bytes(hook.read_bytes())
@@ -76,10 +78,21 @@ def _ready_hooks(packages: Sequence[str], kept: Path | None) -> Iterator[Path]:
         (folder / "packages").write_text("\n".join(packages), encoding="utf-8")
         if kept is not None:
             (folder / "kept").symlink_to(kept)
+        (folder / "tmp").mkdir()
+        (folder / "tmp").chmod(0o1777)
         folder.chmod(0o755)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _starter() -> tuple[str, ...]:
+    """What mmdebstrap is started by: a user's has namespaces of its own, and a container may forbid them."""
+    if os.geteuid() != 0:
+        return ()
+    with contextlib.suppress(CommandMissing):
+        return _ALONE if run([*_ALONE, "true"], timeout_s=ANSWER_S, check=False).exit_code == 0 else ()
+    return ()
 
 
 def ensure_rootfs(
@@ -111,6 +124,12 @@ def ensure_rootfs(
     made = cache / f"rootfs-{suite}-{key}.tar"
     if made.is_file():
         return made
+    if shutil.which("mmdebstrap") is None:
+        raise HostNotReady(
+            "mmdebstrap is not installed; it builds the base of an image",
+            evidence=f"not in {os.environ.get('PATH', os.defpath)}",
+            fix="sudo gpuprov host prepare",
+        )
     unfinished = unfinished_file(cache, "rootfs")
     progress = BaseProgress()
 
@@ -121,17 +140,13 @@ def ensure_rootfs(
 
     follower = Follower(hear=hear, stop=stop or threading.Event())
     try:
-        with _ready_hooks(packages, kept_packages(cache)) as hooks:
-            argv = render_mmdebstrap(suite, packages, unfinished, hooks=hooks)
-            run_followed(argv, limits=Limits(silence_s=limit_s), follower=follower)
+        with _workshop(packages, kept_packages(cache)) as folder:
+            argv = render_mmdebstrap(suite, packages, unfinished, hooks=folder)
+            environment = {"TMPDIR": str(folder / "tmp")}
+            limits = Limits(silence_s=limit_s)
+            run_followed(argv, limits=limits, follower=follower, starter=_starter(), environment=environment)
         unfinished.replace(made)
         forget_packages(cache)
-    except CommandMissing as missing:
-        raise HostNotReady(
-            "mmdebstrap is not installed; it builds the base of an image",
-            evidence=missing.evidence,
-            fix="sudo gpuprov host prepare",
-        ) from missing
     except (CommandFailed, TimedOut) as failed:
         if progress.fetched and isinstance(failed, CommandFailed):
             forget_packages(cache)  # all were there, and could not be installed

@@ -165,8 +165,8 @@ def test_a_user_s_mmdebstrap_cannot_write_to_the_cache(tmp_path: Path, monkeypat
     install(tmp_path, body, monkeypatch)
     with pytest.raises(HostNotReady) as caught:
         ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
-    assert caught.value.evidence.splitlines()[1:] == ["customize.sh", "extract.sh", "packages", "setup.sh"]
-    assert list(tmp_path.glob(".gpuprov-hooks-*")) == []
+    assert caught.value.evidence.splitlines()[1:] == ["customize.sh", "extract.sh", "packages", "setup.sh", "tmp"]
+    assert list(tmp_path.glob(".gpuprov-base-*")) == []
 
 
 def test_the_name_of_a_base_does_not_depend_on_where_packages_are_kept(
