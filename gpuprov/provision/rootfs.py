@@ -79,7 +79,7 @@ def _workshop(packages: Sequence[str], kept: Path | None) -> Iterator[Path]:
         if kept is not None:
             (folder / "kept").symlink_to(kept)
         (folder / "tmp").mkdir()
-        (folder / "tmp").chmod(0o1777)
+        (folder / "tmp").chmod(0o755 if os.geteuid() == 0 else 0o1777)
         folder.chmod(0o755)
         yield folder
     finally:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.waiting import Wait
 from gpuprov.provision.kept_packages import kept_packages
 from gpuprov.provision.rootfs import ensure_rootfs, render_mmdebstrap
 from gpuprov.provision.unfinished import unfinished_folder
@@ -64,6 +68,44 @@ def test_what_a_killed_build_left_goes_and_what_another_one_makes_stays(
     made = ensure_rootfs("bookworm", ["python3"], cache=cache)
     unfinished_folder(cache, "wheels").rmdir()
     assert sorted(cache.iterdir()) == sorted([made, cache / f".rootfs-{alive}.tar"])
+
+
+BUILDS = """
+import sys
+from pathlib import Path
+from gpuprov.provision.rootfs import ensure_rootfs
+ensure_rootfs("bookworm", ["python3"], cache=Path(sys.argv[1]))
+"""
+
+
+def programs(folder: Path) -> list[str]:
+    """Processes that run something in this folder."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            lines.append(path.read_text())
+    return [line for line in lines if str(folder) in line and "\0-c\0" not in line]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="a user's mmdebstrap has namespaces of its own")
+def test_where_gpuprov_is_killed_mmdebstrap_and_its_mounts_go_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted, began = tmp_path / "mounted", tmp_path / "began"
+    mounted.mkdir()
+    install(tmp_path, f"mount -t tmpfs none {mounted}; touch {began}; sleep 600 & wait", monkeypatch)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", BUILDS, str(tmp_path / "cache")]) as build:
+        Wait(what="mmdebstrap to begin", timeout_s=30, fix="look").until(began.exists, bool)
+        assert programs(tmp_path / "bin")
+        build.kill()
+    gone = Wait(what="mmdebstrap to be gone", timeout_s=10, fix="look")
+    gone.until(lambda: programs(tmp_path / "bin"), lambda left: not left)
+    assert str(mounted) not in Path("/proc/mounts").read_text()
+    (tmp_path / "bin" / "mmdebstrap").write_text(f"#!/bin/sh\n{WRITES}")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert [path for path in (*tmp_path.glob(".*"), *(tmp_path / "cache").iterdir()) if path != made] == []
 
 
 def test_a_missing_keyring_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
