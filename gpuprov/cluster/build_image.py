@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ PAYLOAD = "/var/cache/gpuprov"
 ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
 CACHE_ROOM_BYTES = 2 * GIB
 BOOT_TIMEOUT_S = 60.0
+SLOW_ROLE = "cuda"  # installs beside the others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,9 +220,10 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
         },
         **{role: dict(given) for role, given in recipe.plane.variables(recipe.init).items()},
     }
-    roles = [RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles]
+    uses = {role: RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles}
+    slow = uses.pop(SLOW_ROLE)
     return Play(
-        roles=(*roles, RoleUse(name="base", tasks="clean")),
+        roles=(replace(slow, tasks="begin"), *uses.values(), slow, RoleUse(name="base", tasks="clean")),
         targets=(Target(name=BUILDER, engine=driver.name),),
         roles_path=recipe.roles_path,
         transport=node_transport.ENTRY,

@@ -163,12 +163,13 @@ def test_the_play_gets_the_packages_and_cleans_up_last(workshop: Workshop) -> No
     workshop.build()
     (play,) = workshop.plays
     assert [(use.name, use.tasks) for use in play.roles] == [
+        ("cuda", "begin"),
         ("base", "main"),
-        ("cuda", "main"),
         ("slurm", "main"),
+        ("cuda", "main"),
         ("base", "clean"),
     ]
-    assert play.roles[0].variables["base_extra_packages"] == ["git"]
+    assert play.roles[1].variables["base_extra_packages"] == ["git"]
     assert [(target.name, target.engine) for target in play.targets] == [(BUILDER, "fake")]
 
 
