@@ -29,7 +29,8 @@ def command(session: Session, engine: Engine, pool_size: int | None) -> None:
     """Prepare this machine for nodes; a second run changes nothing. Needs root.
 
     Installs and starts the engine if it is missing, and creates a btrfs pool for LXD if it has no storage. LXD and
-    Docker can be used side by side: prepare the machine for each, in any order.
+    Docker can be used side by side: prepare the machine for each, in any order. If nothing was installed yet, the base
+    of the first node image is built meanwhile.
     """
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
@@ -39,5 +40,6 @@ def command(session: Session, engine: Engine, pool_size: int | None) -> None:
         engine=engine,
         pool_size_gib=pool_size,
         variables=variables_for(engine, os.environ),
+        first_image=True,
     )
     show_outcome(session, prepare_host(order, session.host, reporter=session.reporter))

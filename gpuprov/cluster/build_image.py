@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,12 @@ from gpuprov import __version__
 from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
 from gpuprov.cluster.built_images import BUILDER
+from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.core.errors import EngineError, HostNotReady, NotOurs, TimedOut
 from gpuprov.core.fingerprint import short
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import AGAIN, Rollback
+from gpuprov.core.side_by_side import beside
 from gpuprov.core.units import GIB
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
@@ -29,7 +31,7 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
-from gpuprov.provision.recipe import ROOTFS_PACKAGES, source_files
+from gpuprov.provision.recipe import PYTHONS, source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.targets import Target
 from gpuprov.provision.wheels import ensure_wheels
@@ -48,6 +50,7 @@ PAYLOAD = "/var/cache/gpuprov"
 ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
 CACHE_ROOM_BYTES = 2 * GIB
 BOOT_TIMEOUT_S = 60.0
+SLOW_ROLE = "cuda"  # installs beside the others
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,20 +114,24 @@ def ensure_image(
     cache = site.cache or default_cache()
     _refuse_taken_names(driver, short(fingerprint))
     _refuse_without_room(driver, cache)
-    with reporter.phase("base"):
-        base = _ensure_base(driver, recipe, cache, tools)
-    with Rollback(reporter, left_over=AGAIN) as rollback:
-        rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
-        with reporter.phase("builder"):
-            to_its_end(partial(_start_builder, driver, base, site))
-            python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
-        with reporter.phase("wheels"):
-            _push_payload(driver, recipe, tools.wheels(recipe.requirements, python=python, cache=cache))
-        with reporter.phase("roles"):
-            tools.play(_play(driver, recipe), reporter=reporter)
-        with reporter.phase("publish"):
-            labels = _labels(driver, recipe, fingerprint)
-            image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
+    parts = ImageParts(recipe, cache, reporter, rootfs=tools.rootfs, wheels=tools.wheels)
+    with beside(parts.early_wheels) as fetched:
+        with reporter.phase("base"):
+            base = _ensure_base(driver, recipe, parts)
+        with Rollback(reporter, left_over=AGAIN) as rollback:
+            rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
+            with reporter.phase("builder"):
+                to_its_end(partial(_start_builder, driver, base, site))
+                python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
+            with reporter.phase("wheels"):
+                early = fetched()
+                wheels = early if python == PYTHONS.get(recipe.base) else parts.wheels(python)
+                _push_payload(driver, recipe, wheels)
+            with reporter.phase("roles"):
+                tools.play(_play(driver, recipe), reporter=reporter)
+            with reporter.phase("publish"):
+                labels = _labels(driver, recipe, fingerprint)
+                image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
     return EnsuredImage(image=image, built=True)
 
 
@@ -158,9 +165,9 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
         )
 
 
-def _ensure_base(driver: Driver, recipe: Recipe, cache: Path, tools: BuildTools) -> str:
+def _ensure_base(driver: Driver, recipe: Recipe, parts: ImageParts) -> str:
     if recipe.engine_image is None:
-        rootfs = tools.rootfs(recipe.base, ROOTFS_PACKAGES, cache=cache)
+        rootfs = parts.base()
         return driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: __version__})
     image = driver.find_image(recipe.engine_image)
     if image is None:
@@ -213,9 +220,10 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
         },
         **{role: dict(given) for role, given in recipe.plane.variables(recipe.init).items()},
     }
-    roles = [RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles]
+    uses = {role: RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles}
+    slow = uses.pop(SLOW_ROLE)
     return Play(
-        roles=(*roles, RoleUse(name="base", tasks="clean")),
+        roles=(replace(slow, tasks="begin"), *uses.values(), slow, RoleUse(name="base", tasks="clean")),
         targets=(Target(name=BUILDER, engine=driver.name),),
         roles_path=recipe.roles_path,
         transport=node_transport.ENTRY,

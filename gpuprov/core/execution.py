@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.following import HEAR_S, Ear
 from gpuprov.core.limits import Limits, Watch
 from gpuprov.core.process import find_activity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from gpuprov.core.following import Follower
 
 EVIDENCE_LINES = 15
 GRACE_S = 5.0
@@ -31,6 +34,10 @@ class CommandMissing(HostNotReady):
 
 class CommandFailed(HostNotReady):
     """The program ended with an exit status other than 0."""
+
+
+class CommandStopped(HostNotReady):
+    """It was ended before its time, for what it was part of failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +77,44 @@ def run(
         TimedOut: It ran longer than `timeout_s`.
     """
     started = time.monotonic()
+    process = _start(argv, environment, cwd)
+    limits = timeout_s if isinstance(timeout_s, Limits) else Limits(total_s=timeout_s)
+    streams = _communicate(process, argv, stdin, _Attention(limits))
+    return _completed(process, argv, streams, started=started, check=check)
+
+
+def run_followed(
+    argv: Sequence[str],
+    *,
+    limits: Limits,
+    follower: Follower,
+    starter: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Completed:
+    """Run a command as `run` does, heard while it runs, and ended as soon as its follower says so.
+
+    Args:
+        argv: Program and arguments.
+        limits: How long it may take.
+        follower: Hears it.
+        starter: The beginning of an argv that starts it in its place; no error names it.
+        environment: Variables to add to this process's own.
+
+    Raises:
+        CommandMissing: The program does not exist or may not be executed.
+        CommandFailed: The exit status is not 0.
+        CommandStopped: The follower had it ended.
+        TimedOut: It is over one of the limits.
+    """
+    started = time.monotonic()
+    process = _start([*starter, *argv], environment, None)
+    streams = _communicate(process, argv, "", _Attention(limits, follower))
+    return _completed(process, argv, streams, started=started, check=True)
+
+
+def _start(argv: Sequence[str], environment: Mapping[str, str] | None, cwd: Path | str | None) -> subprocess.Popen[str]:
     try:
-        process = subprocess.Popen(  # noqa: S603 - argv is a list, never a shell line
+        return subprocess.Popen(  # noqa: S603 - argv is a list, never a shell line
             list(argv),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -89,12 +132,16 @@ def run(
             evidence=f"{shlex.join(argv)}: {error}",
             fix="gpuprov doctor  # names the missing package",
         ) from error
-    stdout, stderr = _communicate(process, argv, stdin, timeout_s)
+
+
+def _completed(
+    process: subprocess.Popen[str], argv: Sequence[str], streams: tuple[str, str], *, started: float, check: bool
+) -> Completed:
     completed = Completed(
         argv=tuple(argv),
         exit_code=process.returncode,
-        stdout=stdout,
-        stderr=stderr,
+        stdout=streams[0],
+        stderr=streams[1],
         seconds=time.monotonic() - started,
     )
     if check and completed.exit_code != 0:
@@ -118,15 +165,44 @@ def run_attached(argv: Sequence[str]) -> int:
         signal.signal(signal.SIGINT, previous)
 
 
+class _Attention:
+    """Looks at a command now and then: whether it is over a limit, and what its follower wants."""
+
+    def __init__(self, limits: Limits, follower: Follower | None = None) -> None:
+        self._watch = Watch(limits, now_s=time.monotonic())
+        self._follower = follower
+        self._ear = Ear()
+        self._next_look_s = 0.0
+
+    @property
+    def pause_s(self) -> float | None:
+        """For how long to let it work unseen; None for as long as it takes."""
+        look_s = self._watch.look_s
+        if self._follower is None:
+            return look_s
+        return HEAR_S if look_s is None else min(HEAR_S, look_s)
+
+    def judge(self, pid: int, stdout: bytes | None, stderr: bytes | None) -> str:
+        """Which limit it is over, in words; empty where it may go on."""
+        if self._follower is not None:
+            self._follower.hear(self._ear.new_lines(stdout, stderr))
+            if self._follower.stop.is_set():
+                raise CommandStopped("the command was ended", evidence="what it was part of failed", fix="try again")
+        now_s, look_s = time.monotonic(), self._watch.look_s
+        if look_s is None or now_s < self._next_look_s:
+            return ""
+        self._next_look_s = now_s + (look_s if self._follower is not None else 0)
+        written = len(stdout or b"") + len(stderr or b"")
+        return self._watch.judge(now_s=now_s, written=written, activity=find_activity(pid))
+
+
 def _communicate(
-    process: subprocess.Popen[str], argv: Sequence[str], stdin: str, timeout_s: float | Limits
+    process: subprocess.Popen[str], argv: Sequence[str], stdin: str, attention: _Attention
 ) -> tuple[str, str]:
-    limits = timeout_s if isinstance(timeout_s, Limits) else Limits(total_s=timeout_s)
-    watch = Watch(limits, now_s=time.monotonic())
     try:
-        said = _listen(process, stdin, watch)
+        said = _listen(process, stdin, attention)
         while said == "":
-            said = _listen(process, None, watch)  # what goes to it is on its way
+            said = _listen(process, None, attention)  # what goes to it is on its way
     except BaseException:
         _end_group(process)
         raise
@@ -140,13 +216,12 @@ def _communicate(
     )
 
 
-def _listen(process: subprocess.Popen[str], stdin: str | None, watch: Watch) -> tuple[str, str] | str:
+def _listen(process: subprocess.Popen[str], stdin: str | None, attention: _Attention) -> tuple[str, str] | str:
     """All that it said, once it has ended; until then the limit that it is over, in words."""
     try:
-        return process.communicate(stdin, timeout=watch.look_s)
+        return process.communicate(stdin, timeout=attention.pause_s)
     except subprocess.TimeoutExpired as expired:
-        written = len(expired.output or b"") + len(expired.stderr or b"")
-        return watch.judge(now_s=time.monotonic(), written=written, activity=find_activity(process.pid))
+        return attention.judge(process.pid, expired.output, expired.stderr)
 
 
 def _end_group(process: subprocess.Popen[str]) -> tuple[str, str]:

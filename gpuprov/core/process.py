@@ -20,7 +20,12 @@ def describe_owner(pid: int, *, proc: Path = _PROC) -> str:
     Raises:
         OSError: There is no such process.
     """
-    return " ".join((platform.node() or "?", _boot(proc), _namespace(proc), str(pid), _began(pid, proc)))
+    return " ".join((platform.node() or "?", boot_id(proc=proc), _namespace(proc), str(pid), _began(pid, proc)))
+
+
+def boot_id(*, proc: Path = _PROC) -> str:
+    """A word that changes when this machine is booted."""
+    return (proc / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def is_gone(owner: str, *, proc: Path = _PROC) -> bool:
@@ -33,7 +38,7 @@ def is_gone(owner: str, *, proc: Path = _PROC) -> bool:
         return False
     _, boot, namespace, pid, began = parts
     try:
-        if boot != _boot(proc):
+        if boot != boot_id(proc=proc):
             return True
         return namespace == _namespace(proc) and not (pid.isdecimal() and _lives(int(pid), began, proc))
     except OSError:
@@ -89,10 +94,6 @@ def _lives(pid: int, began: str, proc: Path) -> bool:
 def _began(pid: int, proc: Path) -> str:
     fields = (proc / str(pid) / "stat").read_text().rpartition(")")[2].split()
     return fields[_START - 2]
-
-
-def _boot(proc: Path) -> str:
-    return (proc / "sys/kernel/random/boot_id").read_text().strip()
 
 
 def _namespace(proc: Path) -> str:

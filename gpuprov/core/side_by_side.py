@@ -6,13 +6,14 @@ import contextlib
 import threading
 from collections import deque
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeVar
 
 from gpuprov.core.interrupts import postponed_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from concurrent.futures import Future
 
 Answer = TypeVar("Answer")
@@ -79,3 +80,28 @@ def _answer(question: Callable[[], Answer]) -> Answer | BaseException:
         return question()
     except BaseException as error:  # noqa: BLE001 - raised again where the answers are collected
         return error
+
+
+@contextmanager
+def beside(act: Callable[[threading.Event], Answer]) -> Iterator[Callable[[], Answer]]:
+    """Call it beside the block, which gets a function that waits for what it returns, or raises what it raised.
+
+    When the block ends, by an error or Ctrl-C too, the event that it was given is set, and it is waited for.
+    """
+    stop = threading.Event()
+    answers: list[Answer | BaseException] = []
+    thread = threading.Thread(target=lambda: answers.append(_answer(lambda: act(stop))), daemon=True)
+    thread.start()
+
+    def wait_for_it() -> Answer:
+        thread.join()
+        answer = answers[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    try:
+        yield wait_for_it
+    finally:
+        stop.set()
+        thread.join()

@@ -28,12 +28,14 @@ class EngineEntry:
         daemons: Names or paths of its daemon.
         prepare: What to type where it is not installed or does not run.
         packages: What `host prepare` installs for it, as the one-line list that apt-get takes; empty where it does not.
+        systemd: Whether its nodes can run systemd.
     """
 
     module: str
     daemons: tuple[str, ...]
     prepare: str
     packages: str = ""
+    systemd: bool = True
 
 
 REGISTRY: Final[Mapping[Engine, EngineEntry]] = {
@@ -53,6 +55,7 @@ REGISTRY: Final[Mapping[Engine, EngineEntry]] = {
         daemons=("dockerd", "/snap/bin/dockerd"),
         prepare="sudo gpuprov host prepare --engine docker",
         packages="docker.io mmdebstrap",
+        systemd=False,
     ),
 }
 INSTALLABLE: Final = tuple(name for name, entry in REGISTRY.items() if entry.packages)  # by `host prepare`

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.fingerprint import fingerprint
+from gpuprov.provision.role_packages import find_packages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,8 +28,11 @@ REQUIREMENTS: dict[CudaWheels, tuple[str, ...]] = {
     "cu13": (NUMBA.format("[cu13]"), "numpy", "nvidia-ml-py"),
 }
 COMMON_ROLES = ("base", "cuda")
-# What only building needs to know; a change of it must make new images too.
+# What roles need to be applied, besides the packages that they install themselves.
 ROOTFS_PACKAGES = ("ca-certificates", "dbus", "iproute2", "python3", "python3-apt", "systemd", "systemd-sysv")
+
+# The interpreter of each suite, so that its wheels can be fetched before there is a node to ask.
+PYTHONS = MappingProxyType({"bookworm": "3.11", "trixie": "3.13", "jammy": "3.10", "noble": "3.12"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +81,12 @@ class Recipe:
     def roles(self) -> tuple[str, ...]:
         """Ansible roles, in the order they are applied."""
         return (*COMMON_ROLES, *self.plane.roles)
+
+    @property
+    def rootfs_packages(self) -> tuple[str, ...]:
+        """What mmdebstrap installs: also what the roles would, which find it there. All of it is in the fingerprint."""
+        packages = find_packages(self.roles_path, self.roles, init=self.init)
+        return tuple(sorted({*ROOTFS_PACKAGES, *packages}))
 
     @property
     def fingerprint(self) -> str:

@@ -4,34 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, TimedOut
-from gpuprov.core.execution import CommandFailed, CommandMissing, run
+from gpuprov.core.execution import CommandFailed, CommandMissing, run, run_followed
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.following import Follower
 from gpuprov.core.limits import Limits
+from gpuprov.provision.kept_packages import forget_packages, kept_packages
 from gpuprov.provision.patience import more_patience, silence_limit_s
-from gpuprov.provision.unfinished import unfinished_file
+from gpuprov.provision.progress import BaseProgress
+from gpuprov.provision.recipe import hash_folder
+from gpuprov.provision.unfinished import unfinished_file, unfinished_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 UBUNTU_SUITES = frozenset({"jammy", "noble"})
 ANSWER_S = 30
-# Documentation and translations are a third of the files, and the number of files is what a copy or a start costs.
-_DPKG_OPTIONS = (
-    "force-unsafe-io",
-    "path-exclude=/usr/share/doc/*",
-    "path-include=/usr/share/doc/*/copyright",
-    "path-exclude=/usr/share/info/*",
-    "path-exclude=/usr/share/locale/*",
-    "path-exclude=/usr/share/man/*",
-)
-# mmdebstrap leaves the names and resolvers of this machine behind.
-_CLEAN = 'rm -f "$1/etc/hostname" "$1/etc/resolv.conf"; : > "$1/etc/machine-id"'
+HOOKS = Path(__file__).parent / "hooks"
+# Where gpuprov is killed, mmdebstrap, all that it started and its mounts go at once; its files go with the next build.
+_ALONE = ("setpriv", "--pdeathsig=KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 
 def default_cache() -> Path:
@@ -39,10 +37,20 @@ def default_cache() -> Path:
     return Path("/var/cache/gpuprov") if os.geteuid() == 0 else Path.home() / ".cache" / "gpuprov"
 
 
-def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path) -> list[str]:
+def can_build() -> bool:
+    """Whether mmdebstrap is there, and all that it needs: its files are there before that."""
+    argv = ["dpkg-query", "--show", "--showformat", "${db:Status-Status}", "mmdebstrap"]
+    try:
+        return run(argv, timeout_s=ANSWER_S, check=False).stdout == "installed"
+    except CommandMissing:
+        return shutil.which("mmdebstrap") is not None
+
+
+def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path, *, hooks: Path = HOOKS) -> list[str]:
     """The command line that builds the tar."""
     return [
         "mmdebstrap",
+        "--verbose",
         "--variant=apt",
         "--format=tar",
         f"--components={'main,universe' if suite in UBUNTU_SUITES else 'main'}",
@@ -51,15 +59,51 @@ def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path) -> list
         # A mirror that hangs fails here and, as the image keeps these lines, in the node; apt waits for two minutes.
         *(f'--aptopt=Acquire::{scheme}::Timeout "{ANSWER_S}"' for scheme in ("http", "https")),
         '--aptopt=Acquire::Retries "1"',
-        *(f"--dpkgopt={option}" for option in _DPKG_OPTIONS),
-        f"--customize-hook={_CLEAN}",
+        "--dpkgopt=force-unsafe-io",
+        f"--hook-dir={hooks}",
         f"--include={','.join(packages)}",
         suite,
         str(target),
     ]
 
 
-def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, silence_s: float | None = None) -> Path:
+@contextlib.contextmanager
+def _workshop(packages: Sequence[str], kept: Path | None) -> Iterator[Path]:
+    """A folder of hooks, with what they need to know, and `tmp`; also for the user that a user's mmdebstrap runs as."""
+    folder = unfinished_folder(Path(tempfile.gettempdir()), "gpuprov-base")
+    try:
+        for hook in HOOKS.glob("*.sh"):
+            (folder / hook.name).write_bytes(hook.read_bytes())
+            (folder / hook.name).chmod(0o755)
+        (folder / "packages").write_text("\n".join(packages), encoding="utf-8")
+        if kept is not None:
+            (folder / "kept").symlink_to(kept)
+        (folder / "tmp").mkdir()
+        (folder / "tmp").chmod(0o755 if os.geteuid() == 0 else 0o1777)
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _starter() -> tuple[str, ...]:
+    """What mmdebstrap is started by: a user's has namespaces of its own, and a container may forbid them."""
+    if os.geteuid() != 0:
+        return ()
+    with contextlib.suppress(CommandMissing):
+        return _ALONE if run([*_ALONE, "true"], timeout_s=ANSWER_S, check=False).exit_code == 0 else ()
+    return ()
+
+
+def ensure_rootfs(
+    suite: str,
+    packages: Sequence[str],
+    *,
+    cache: Path,
+    silence_s: float | None = None,
+    tell: Callable[[str], object] = lambda _state: None,
+    stop: threading.Event | None = None,
+) -> Path:
     """The tar of a suite with packages; built once and kept.
 
     Args:
@@ -67,28 +111,45 @@ def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, silence_s
         packages: Of the distribution.
         cache: Where it is kept.
         silence_s: For how long mmdebstrap may do nothing; None for the usual limit.
+        tell: Is told how far it is.
+        stop: Once this is set, mmdebstrap is ended.
 
     Raises:
         HostNotReady: mmdebstrap is missing, or it failed.
         TimedOut: It did nothing for `silence_s`, as where a mirror does not answer.
     """
     limit_s = silence_s or silence_limit_s()
-    key = short(fingerprint(render_mmdebstrap(suite, packages, Path("-"))))
-    kept = cache / f"rootfs-{suite}-{key}.tar"
-    if kept.is_file():
-        return kept
-    unfinished = unfinished_file(cache, "rootfs")
-    argv = render_mmdebstrap(suite, packages, unfinished)
-    try:
-        run(argv, timeout_s=Limits(silence_s=limit_s))
-        unfinished.replace(kept)
-    except CommandMissing as missing:
+    argv = render_mmdebstrap(suite, packages, Path("-"), hooks=Path("-"))
+    key = short(fingerprint([*argv, hash_folder(HOOKS)]))
+    made = cache / f"rootfs-{suite}-{key}.tar"
+    if made.is_file():
+        return made
+    if shutil.which("mmdebstrap") is None:
         raise HostNotReady(
             "mmdebstrap is not installed; it builds the base of an image",
-            evidence=missing.evidence,
+            evidence=f"not in {os.environ.get('PATH', os.defpath)}",
             fix="sudo gpuprov host prepare",
-        ) from missing
+        )
+    unfinished = unfinished_file(cache, "rootfs")
+    progress = BaseProgress()
+
+    def hear(lines: Sequence[str]) -> None:
+        state = progress.hear(lines)
+        if state:
+            tell(state)
+
+    follower = Follower(hear=hear, stop=stop or threading.Event())
+    try:
+        with _workshop(packages, kept_packages(cache)) as folder:
+            argv = render_mmdebstrap(suite, packages, unfinished, hooks=folder)
+            environment = {"TMPDIR": str(folder / "tmp")}
+            limits = Limits(silence_s=limit_s)
+            run_followed(argv, limits=limits, follower=follower, starter=_starter(), environment=environment)
+        unfinished.replace(made)
+        forget_packages(cache)
     except (CommandFailed, TimedOut) as failed:
+        if progress.fetched and isinstance(failed, CommandFailed):
+            forget_packages(cache)  # all were there, and could not be installed
         fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(suite, failed.evidence)
         raise type(failed)(
             f"the base root file system {suite} could not be built: {failed.what}",
@@ -98,7 +159,8 @@ def ensure_rootfs(suite: str, packages: Sequence[str], *, cache: Path, silence_s
     finally:
         with contextlib.suppress(FileNotFoundError):
             unfinished.unlink()
-    return kept
+        kept_packages(cache)  # what holds none goes
+    return made
 
 
 def _fix(suite: str, evidence: str) -> str:

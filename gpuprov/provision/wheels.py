@@ -9,9 +9,10 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import TimedOut
-from gpuprov.core.execution import CommandFailed, run
+from gpuprov.core.execution import CommandFailed, run_followed
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.following import Follower
 from gpuprov.core.limits import Limits
 from gpuprov.provision.patience import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_folder
@@ -32,7 +33,7 @@ def render_download(requirements: Sequence[str], *, python: str, target: Path) -
     machine = platform.machine()
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in _GLIBC_MINORS] + [f"manylinux2014_{machine}"]
     return [
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--progress-bar=off"),
+        *(sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--progress-bar=off"),
         *("--only-binary=:all:", "--implementation=cp", f"--python-version={python}", f"--dest={target}"),
         *(f"--platform={name}" for name in platforms),
         *(f"--timeout={ANSWER_S}", "--retries=1"),
@@ -42,15 +43,27 @@ def render_download(requirements: Sequence[str], *, python: str, target: Path) -
 
 
 def ensure_wheels(
-    requirements: Sequence[str], *, python: str, cache: Path, silence_s: float | None = None
+    requirements: Sequence[str],
+    *,
+    python: str,
+    cache: Path,
+    silence_s: float | None = None,
+    follower: Follower | None = None,
 ) -> list[Path]:
     """The wheels of the requirements and all they need, for CPython `python` on this machine's processor; kept.
 
     What pip had fetched when it was ended is in pip's own cache, from which the next run takes it.
 
+    Args:
+        requirements: As pip writes them.
+        python: Of the node, such as 3.11.
+        cache: Where they are kept.
+        silence_s: For how long pip may do nothing; None for the usual limit.
+        follower: Hears what pip says, and may end it.
+
     Raises:
         HostNotReady: The index does not answer, or has no such package.
-        TimedOut: pip did nothing for `silence_s`, or for the usual limit where that is None.
+        TimedOut: pip did nothing for `silence_s`.
     """
     limit_s = silence_s or silence_limit_s()
     key = short(fingerprint([platform.machine(), python, *requirements]))
@@ -58,7 +71,8 @@ def ensure_wheels(
     if not kept.is_dir():
         unfinished = unfinished_folder(cache, "wheels")
         try:
-            run(render_download(requirements, python=python, target=unfinished), timeout_s=Limits(silence_s=limit_s))
+            argv = render_download(requirements, python=python, target=unfinished)
+            run_followed(argv, limits=Limits(silence_s=limit_s), follower=follower or Follower())
             unfinished.replace(kept)
         except (CommandFailed, TimedOut) as failed:
             raise _explained(failed, requirements, cache, limit_s) from failed

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.image_parts import ImageParts
+from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.networks import isolate_networks, open_networks
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Stopwatch
+from gpuprov.core.side_by_side import beside
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.passage import let_through
 from gpuprov.drivers.registry import REGISTRY
 from gpuprov.host.survey import survey
+from gpuprov.planes.registry import plane_of
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
+from gpuprov.provision.rootfs import can_build, default_cache
 from gpuprov.provision.targets import Target
-from gpuprov.spec.models import DEFAULT_ENGINE
+from gpuprov.spec.models import DEFAULT_ENGINE, ClusterSpec
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, EngineFacts
     from gpuprov.host.base import Host
     from gpuprov.provision.playbook import PlayResult
+    from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import Engine
 
     RunPlay = Callable[..., PlayResult]
@@ -38,6 +47,7 @@ LXD_FOLDERS = ("/var/lib/lxd", "/var/snap/lxd/common/lxd")  # of the distributio
 PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
 GOOD_POOL_GIB = 30
+LOOK_S = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +61,7 @@ class HostOrder:
             the room there is, where there is no pool at all.
         bridges: The nodes' bridges, to be let through Docker's FORWARD chain; `+` at the end stands for anything.
         variables: More variables of the role, as its argument_specs describe them.
+        first_image: Meanwhile make the parts of the image of a first cluster, where no image was built before.
     """
 
     roles_path: Path
@@ -58,6 +69,7 @@ class HostOrder:
     pool_size_gib: int | None = None
     bridges: tuple[str, ...] = (f"{BRIDGES}+",)
     variables: tuple[tuple[str, object], ...] = ()
+    first_image: bool = False
 
 
 def variables_for(engine: Engine, environment: Mapping[str, str]) -> tuple[tuple[str, object], ...]:
@@ -75,15 +87,53 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
         HostNotReady: Not root, too little room, or a distribution that is not known.
         PlaybookError: A step failed.
     """
-    outcome = _apply(order, "main", host, verb="prepare", reporter=reporter, run=run)
-    driver = host.open(order.engine)
-    note = describe_storage(driver.facts(), changed=not outcome.unchanged)
-    if note:
-        reporter.note(note)
-    with host.lock(reporter):
-        isolated = _isolate_clusters(driver, reporter)
-        _let_clusters_through(host)
+    parts = _first_parts(order, host, reporter)
+    with contextlib.ExitStack() as stack:
+        if parts is not None:
+            made = stack.enter_context(beside(partial(_make_parts, parts)))
+            order = replace(order, variables=(*order.variables, ("host_image_tools_first", True)))
+        outcome = _apply(order, "main", host, verb="prepare", reporter=reporter, run=run)
+        driver = host.open(order.engine)
+        note = describe_storage(driver.facts(), changed=not outcome.unchanged)
+        if note:
+            reporter.note(note)
+        with host.lock(reporter):
+            isolated = _isolate_clusters(driver, reporter)
+            _let_clusters_through(host)
+        if parts is not None:
+            _await_parts(made, reporter)
     return replace(outcome, changed=(*outcome.changed, *isolated))
+
+
+def _first_parts(order: HostOrder, host: Host, reporter: Reporter) -> ImageParts | None:
+    """Those of the image of a cluster that nobody has described; None where they could have been made before."""
+    if not order.first_image or os.geteuid() != 0 or can_build():
+        return None
+    spec = ClusterSpec(engine=order.engine)
+    try:
+        gpus = host.gpus(spec.gpus.mode)
+    except GpuprovError:  # `cluster up` tells it
+        return None
+    init: Init = "systemd" if REGISTRY[order.engine].systemd else "runit"
+    recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init)
+    return ImageParts(recipe, default_cache(), reporter)
+
+
+def _make_parts(parts: ImageParts, stop: threading.Event) -> None:
+    parts.early_wheels(stop)
+    while not can_build():
+        if stop.wait(LOOK_S):
+            return
+    parts.base(stop)
+
+
+def _await_parts(made: Callable[[], None], reporter: Reporter) -> None:
+    """Wait for the parts; the host is ready without them."""
+    try:
+        with reporter.phase("base of the first image"):
+            made()
+    except GpuprovError as error:
+        reporter.note(f"{error.what}; `cluster up` tries again")
 
 
 def _isolate_clusters(driver: Driver, reporter: Reporter) -> tuple[str, ...]:

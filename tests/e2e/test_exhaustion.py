@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+from urllib.request import build_opener
 
 import pytest
 
@@ -19,6 +20,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_VERSION, File, NodeRequest
 from gpuprov.drivers.registry import open_driver
+from gpuprov.provision.kept_packages import kept_packages
 from gpuprov.provision.rootfs import ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
 from tests.contract.engines import write_rootfs
@@ -240,10 +242,35 @@ class Mirror(BaseHTTPRequestHandler):
         pass
 
 
+class Relay(Mirror):
+    """A proxy that hands on so many packages, and garbage after them."""
+
+    left = 0
+    given: list[str]
+
+    def do_GET(self) -> None:
+        if self.path.endswith(".deb"):
+            type(self).left -= 1
+            if self.left < 0:
+                super().do_GET()
+                return
+            self.given.append(self.path)
+        with OPENER.open(self.path, timeout=30) as answer:
+            content = answer.read()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        with suppress(OSError):
+            self.wfile.write(content)
+
+
+OPENER = build_opener()  # by the proxy that this machine has, and not by the test's
+
+
 @contextmanager
-def mirror(manner: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def mirror(manner: str, monkeypatch: pytest.MonkeyPatch, kind: type[Mirror] = Mirror) -> Iterator[None]:
     """Every program started in the block asks this mirror and no other."""
-    handler = type("Handler", (Mirror,), {"manner": manner, "ended": threading.Event()})
+    handler = type("Handler", (kind,), {"manner": manner, "ended": threading.Event()})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -304,6 +331,26 @@ def test_a_mirror_that_does_not_serve(
 
 
 @pytest.mark.long
+def test_a_mirror_that_breaks_half_way(
+    gpuprov: Gpuprov,  # noqa: ARG001 - root, and mmdebstrap
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next run does not ask again for what it was given."""
+    given: list[str] = []
+    for _ in range(2):
+        relay = type("HalfWay", (Relay,), {"left": 30, "given": given})
+        with mirror("garbage", monkeypatch, relay):
+            error, _ = failure(lambda: ensure_rootfs("bookworm", ["systemd"], cache=tmp_path, silence_s=60.0))
+        assert "Hash Sum mismatch" in error.evidence
+    assert len(given) == len(set(given)) == 60
+    kept = kept_packages(tmp_path)
+    assert kept is not None
+    assert list(tmp_path.iterdir()) == [kept]
+    assert len(list(kept.glob("*.deb"))) == 60
+
+
+@pytest.mark.long
 def test_a_mirror_that_hangs_and_then_serves(
     gpuprov: Gpuprov,  # noqa: ARG001 - root, and mmdebstrap
     tmp_path: Path,
@@ -331,4 +378,4 @@ def test_a_disk_that_fills_up_while_the_base_is_built(
         assert isinstance(error, HostNotReady)
         assert error.fix.startswith(f"df -h {folder}")
         assert list(folder.iterdir()) == []
-    assert list(cache.iterdir()) == []
+    assert [path for path in cache.iterdir() if path != kept_packages(cache)] == []

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -78,6 +79,8 @@ def surroundings() -> dict[str, Any]:
         "builder": find_folders(BUILDER),
         "links": loose_links(),
         "plays": abandoned_folders(),
+        "bases": sorted(Path(tempfile.gettempdir()).glob(".gpuprov-base-*")),
+        "mounts": [line for line in Path("/proc/mounts").read_text().splitlines() if "mmdebstrap" in line],
     }
 
 

@@ -56,6 +56,12 @@ def key_file(key: bytes, owner: str) -> File:
     return File(path=slurm_path("munge_key"), content=key, mode=0o400, uid=uid, gid=gid)
 
 
+def present_owners(nodes: Sequence[NodeState]) -> dict[str, str]:
+    """`uid:gid` of munge in each node: another image, such as a newer one, may have another."""
+    labels = {node.name: node.labels.get(LABEL_MUNGE_OWNER, "") for node in nodes}
+    return {name: owner for name, owner in labels.items() if _OWNER.fullmatch(owner)}
+
+
 def find_owner(nodes: Sequence[NodeState], image: ImageState | None) -> str:
     """`uid:gid` of munge in the image of new nodes, else in that of present ones; empty where no label tells it.
 
@@ -63,8 +69,7 @@ def find_owner(nodes: Sequence[NodeState], image: ImageState | None) -> str:
         UsageError: The image was not built for Slurm.
     """
     if image is None:
-        labels = (node.labels.get(LABEL_MUNGE_OWNER, "") for node in nodes)
-        return next(filter(_OWNER.fullmatch, labels), "")
+        return next(iter(present_owners(nodes).values()), "")
     owner = image.labels.get(LABEL_MUNGE_OWNER, "")
     if not _OWNER.fullmatch(owner):
         raise UsageError(

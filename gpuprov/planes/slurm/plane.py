@@ -99,14 +99,15 @@ class SlurmPlane(Plane):
         machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
         self.refuse_crew(crew)
         files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
-        owner = munge.find_owner(state.nodes_of(NAME), image)
-        if owner:
-            files += (munge.key_file(secret() or munge.new_key(), owner),)
+        present = munge.present_owners(state.nodes_of(NAME))
+        of_new = munge.find_owner(state.nodes_of(NAME), image)
+        key = (secret() or munge.new_key()) if of_new else b""
         # the image's slurmctld starts only where this is
         mark = File(path=slurm_path("controller_mark"), content=b"")
 
         def render(member: Member) -> tuple[File, ...]:
-            return (*files, mark) if member.name == controller else files
+            keys = (munge.key_file(key, present.get(member.name, of_new)),) if key else ()
+            return (*files, *keys, *((mark,) if member.name == controller else ()))
 
         return render
 

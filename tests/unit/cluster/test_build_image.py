@@ -6,7 +6,7 @@ import signal
 import threading
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from gpuprov.core.following import Follower
     from gpuprov.drivers.base import ImageState
     from tests.conftest import Ledger
 
@@ -50,16 +51,31 @@ class Workshop:
     recipe: Recipe
     done: list[str] = field(default_factory=list)
     plays: list[Play] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
+    packages: tuple[str, ...] = ()
     during_play: Callable[[], object] = lambda: None
+    during_wheels: Callable[[Follower], object] = lambda _follower: None
 
-    def rootfs(self, suite: str, _packages: object, *, cache: Path) -> Path:
+    def rootfs(
+        self,
+        suite: str,
+        packages: tuple[str, ...],
+        *,
+        cache: Path,
+        tell: Callable[[str], object],
+        stop: object,  # noqa: ARG002 - the tool's signature
+    ) -> Path:
+        tell("installed 1 of 1 packages")
         self.done.append(f"rootfs {suite}")
+        self.packages = packages
         cache.mkdir(exist_ok=True)
         (cache / f"rootfs-{suite}.tar").touch()
         return cache / f"rootfs-{suite}.tar"
 
-    def wheels(self, _requirements: object, *, python: str, cache: Path) -> list[Path]:
-        self.done.append(f"wheels {python}")
+    def wheels(self, _requirements: object, *, python: str, cache: Path, follower: Follower) -> list[Path]:
+        follower.hear(["  Downloading numpy.whl (1 MB)"])
+        self.during_wheels(follower)
+        self.fetched.append(python)
         cache.mkdir(exist_ok=True)
         (cache / "numpy.whl").write_bytes(b"wheel")
         return [cache / "numpy.whl"]
@@ -70,12 +86,12 @@ class Workshop:
         self.during_play()
         return PlayResult(changed=(), ok=1)
 
-    def build(self, driver: FakeDriver | None = None) -> EnsuredImage:
+    def build(self, driver: FakeDriver | None = None, *, reporter: Silent | None = None) -> EnsuredImage:
         return ensure_image(
             driver or FakeDriver(self.engine),
             self.recipe,
             site=BuildSite(attachments=(EPHEMERAL,), files=(), cache=self.folder / "cache"),
-            reporter=Silent(),
+            reporter=reporter or Silent(),
             tools=BuildTools(rootfs=self.rootfs, wheels=self.wheels, play=self.play),
         )
 
@@ -114,16 +130,17 @@ def test_a_build_leaves_one_image_with_its_labels_and_no_builder(workshop: Works
     assert built.image.labels["gpuprov.munge-owner"] == "102:103"
     assert workshop.recipe.fingerprint[:12] in built.image.name
     assert workshop.engine.nodes == {}
-    assert workshop.done == ["rootfs bookworm", "wheels 3.11", "play"]
+    assert (workshop.done, workshop.fetched) == (["rootfs bookworm", "play"], ["3.11"])
 
 
 def test_the_second_build_does_nothing(workshop: Workshop) -> None:
     first = workshop.build()
     before = workshop.engine.dump()
     workshop.done.clear()
+    workshop.fetched.clear()
     second = workshop.build()
     assert (second.image, second.built) == (first.image, False)
-    assert workshop.done == []
+    assert workshop.done == workshop.fetched == []
     assert workshop.engine.dump() == before
 
 
@@ -146,12 +163,13 @@ def test_the_play_gets_the_packages_and_cleans_up_last(workshop: Workshop) -> No
     workshop.build()
     (play,) = workshop.plays
     assert [(use.name, use.tasks) for use in play.roles] == [
+        ("cuda", "begin"),
         ("base", "main"),
-        ("cuda", "main"),
         ("slurm", "main"),
+        ("cuda", "main"),
         ("base", "clean"),
     ]
-    assert play.roles[0].variables["base_extra_packages"] == ["git"]
+    assert play.roles[1].variables["base_extra_packages"] == ["git"]
     assert [(target.name, target.engine) for target in play.targets] == [(BUILDER, "fake")]
 
 
@@ -162,6 +180,79 @@ def test_wheels_and_kernels_are_in_the_builder_before_the_roles(workshop: Worksh
     assert pushed[f"{PAYLOAD}/wheels/numpy.whl"].content == b"wheel"
     assert pushed[f"{PAYLOAD}/smoke_kernels/__main__.py"].content == b"main\n"
     assert pushed[f"{PAYLOAD}/smoke_kernels/data/golden.json"].content == b"{}\n"
+
+
+def test_the_base_has_what_the_roles_would_install_and_the_spec_s_packages_are_left_to_them(
+    workshop: Workshop,
+) -> None:
+    defaults = workshop.recipe.roles_path / "slurm" / "defaults"
+    defaults.mkdir()
+    (defaults / "main.yml").write_text("slurm_packages: [slurmd]\n")
+    workshop.build()
+    assert {"python3", "slurmd"} <= set(workshop.packages)
+    assert "git" not in workshop.packages
+
+
+def test_wheels_are_fetched_while_the_base_is_built(workshop: Workshop) -> None:
+    with_wheels = threading.Event()
+    workshop.during_wheels = lambda _follower: with_wheels.set()
+    rootfs = workshop.rootfs
+
+    def slow_rootfs(*args: Any, **wanted: Any) -> Path:
+        assert with_wheels.wait(10)
+        return rootfs(*args, **wanted)
+
+    with patch.object(workshop, "rootfs", slow_rootfs):
+        assert workshop.build().built
+
+
+def test_wheels_of_another_python_than_the_suite_s_usual_one_are_fetched_again(workshop: Workshop) -> None:
+    def newer(command: Command) -> ExecResult:
+        return ExecResult(exit_code=0, stdout="3.12\n", stderr="") if "python3" in command.argv[-1] else answer(command)
+
+    workshop.engine.answer = newer
+    assert workshop.build().built
+    assert workshop.fetched == ["3.11", "3.12"]
+
+
+def test_a_base_that_cannot_be_built_ends_the_fetching_of_wheels(workshop: Workshop) -> None:
+    ended = []
+
+    def fetch(follower: Follower) -> None:
+        assert follower.stop.wait(10)
+        ended.append(True)
+
+    def fail(*_args: object, **_wanted: object) -> Path:
+        raise HostNotReady("no mirror", evidence="why", fix="do")
+
+    workshop.during_wheels = fetch
+    with patch.object(workshop, "rootfs", fail), pytest.raises(HostNotReady, match="no mirror"):
+        workshop.build()
+    assert ended == [True]
+    assert workshop.engine.nodes == {}
+
+
+def test_wheels_that_cannot_be_fetched_leave_neither_builder_nor_image(workshop: Workshop) -> None:
+    def fail(_follower: Follower) -> None:
+        raise HostNotReady("no index", evidence="why", fix="do")
+
+    workshop.during_wheels = fail
+    with pytest.raises(HostNotReady, match="no index"):
+        workshop.build()
+    assert workshop.engine.nodes == {}
+    assert FakeDriver(workshop.engine).list_images() == []
+
+
+def test_how_far_the_base_and_the_wheels_are_is_told(workshop: Workshop) -> None:
+    told: list[tuple[str, str]] = []
+
+    class Heard(Silent):
+        def node(self, name: str, state: str) -> None:
+            told.append((name, state))
+
+    workshop.build(reporter=Heard())
+    assert ("packages", "installed 1 of 1 packages") in told
+    assert ("wheels", "fetching numpy.whl (1 MB)") in told
 
 
 def test_a_failed_role_leaves_neither_builder_nor_image(workshop: Workshop) -> None:
@@ -329,7 +420,7 @@ def test_an_image_of_the_engine_can_be_the_base(workshop: Workshop) -> None:
     workshop.engine.images["image:mine"] = FakeImage(id="image:mine", name="mine", ours=False)
     workshop.recipe = replace(workshop.recipe, base="image:mine")
     assert workshop.build().built
-    assert workshop.done == ["wheels 3.11", "play"]
+    assert (workshop.done, workshop.fetched) == (["play"], ["3.11"])
 
 
 def test_a_base_that_the_engine_lacks_is_named(workshop: Workshop) -> None:

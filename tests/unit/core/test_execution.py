@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from gpuprov.core.errors import TimedOut
-from gpuprov.core.execution import CommandFailed, CommandMissing, run, run_attached
+from gpuprov.core.execution import CommandFailed, CommandMissing, CommandStopped, run, run_attached, run_followed
+from gpuprov.core.following import Ear, Follower
+from gpuprov.core.limits import Limits
 
 
 def python(code: str) -> list[str]:
@@ -110,3 +113,37 @@ def gone(pid: int) -> bool:
 
 def test_an_attached_command_gives_its_status() -> None:
     assert run_attached(python("raise SystemExit(5)")) == 5
+
+
+SPEAKS = "import sys, time; print('one', flush=True); time.sleep({}); print('two', file=sys.stderr)"
+
+
+def test_what_a_followed_command_says_is_heard_while_it_runs() -> None:
+    heard: list[str] = []
+    done = run_followed(python(SPEAKS.format(1)), limits=Limits(), follower=Follower(hear=heard.extend))
+    assert heard == ["one"]
+    assert (done.stdout, done.stderr) == ("one\n", "two\n")
+
+
+def test_a_followed_command_is_ended_on_request(tmp_path: Path) -> None:
+    stop = threading.Event()
+    follower = Follower(hear=lambda lines: stop.set() if lines else None, stop=stop)
+    code = f"import os, pathlib; pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()))"
+    with pytest.raises(CommandStopped):
+        run_followed(python(f"{code}; {SPEAKS.format(600)}"), limits=Limits(), follower=follower)
+    assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
+
+
+def test_a_followed_command_that_fails_or_is_silent_is_told_as_any_other() -> None:
+    with pytest.raises(CommandFailed) as caught:
+        run_followed(python("raise SystemExit('no')"), limits=Limits(), follower=Follower())
+    assert caught.value.evidence.endswith("no")
+    with pytest.raises(TimedOut, match=r"did nothing for 0\.2 s"):
+        run_followed(["sleep", "600"], limits=Limits(silence_s=0.2), follower=Follower())
+
+
+def test_only_new_and_complete_lines_of_each_stream_are_heard() -> None:
+    ear = Ear()
+    assert ear.new_lines(None, b"a\nb") == ["a"]
+    assert ear.new_lines(b"x\n", b"a\nb\n") == ["x", "b"]
+    assert ear.new_lines(b"x\n", b"a\nb\n") == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.interrupts import to_its_end
-from gpuprov.core.side_by_side import ask_side_by_side, each
+from gpuprov.core.side_by_side import ask_side_by_side, beside, each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,3 +99,41 @@ def test_an_interrupt_as_the_work_begins_is_raised_at_its_end() -> None:
         with pytest.raises(KeyboardInterrupt):
             to_its_end(act)
         assert ended == list(range(number + 1))
+
+
+def test_what_runs_beside_a_block_is_waited_for_there() -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def act(_stop: threading.Event) -> int:
+        begun.set()
+        assert go_on.wait(10)
+        return 7
+
+    with beside(act) as answer:
+        assert begun.wait(10)
+        go_on.set()
+        assert answer() == 7
+
+
+def test_an_error_beside_a_block_is_raised_where_it_is_waited_for() -> None:
+    def act(_stop: threading.Event) -> None:
+        raise ValueError("beside")
+
+    reached = []
+    with pytest.raises(ValueError, match="beside"), beside(act) as answer:
+        reached.append("block")
+        answer()
+    assert reached == ["block"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_block_that_fails_stops_what_runs_beside_it_and_waits_for_it(error: type[BaseException]) -> None:
+    ended = []
+
+    def act(stop: threading.Event) -> None:
+        assert stop.wait(10)
+        ended.append(True)
+
+    with pytest.raises(error), beside(act):
+        raise error
+    assert ended == [True]

@@ -35,6 +35,14 @@ def test_the_table_has_every_engine() -> None:
     assert DEFAULT_ENGINE in INSTALLABLE
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_table_knows_which_nodes_run_systemd_before_their_engine_is_there(engine: Engine) -> None:
+    package = REGISTRY[engine].module.rpartition(".")[0]
+    drivers = vars(importlib.import_module(f"{package}.driver")).values()
+    (driver,) = (one for one in drivers if isinstance(one, type) and one.__module__ == f"{package}.driver")
+    assert REGISTRY[engine].systemd == ("systemd" in vars(driver)["capabilities"])
+
+
 def test_ansible_s_literals_are_the_same_list() -> None:
     assert tuple(serve.ENGINE["choices"]) == ENGINES
     option = yaml.safe_load(ModuleDocFragment.DOCUMENTATION)["options"]["engine"]

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.waiting import Wait
+from gpuprov.provision.kept_packages import kept_packages
 from gpuprov.provision.rootfs import ensure_rootfs, render_mmdebstrap
 from gpuprov.provision.unfinished import unfinished_folder
 
@@ -65,6 +70,44 @@ def test_what_a_killed_build_left_goes_and_what_another_one_makes_stays(
     assert sorted(cache.iterdir()) == sorted([made, cache / f".rootfs-{alive}.tar"])
 
 
+BUILDS = """
+import sys
+from pathlib import Path
+from gpuprov.provision.rootfs import ensure_rootfs
+ensure_rootfs("bookworm", ["python3"], cache=Path(sys.argv[1]))
+"""
+
+
+def programs(folder: Path) -> list[str]:
+    """Processes that run something in this folder."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            lines.append(path.read_text())
+    return [line for line in lines if str(folder) in line and "\0-c\0" not in line]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="a user's mmdebstrap has namespaces of its own")
+def test_where_gpuprov_is_killed_mmdebstrap_and_its_mounts_go_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounted, began = tmp_path / "mounted", tmp_path / "began"
+    mounted.mkdir()
+    install(tmp_path, f"mount -t tmpfs none {mounted}; touch {began}; sleep 600 & wait", monkeypatch)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", BUILDS, str(tmp_path / "cache")]) as build:
+        Wait(what="mmdebstrap to begin", timeout_s=30, fix="look").until(began.exists, bool)
+        assert programs(tmp_path / "bin")
+        build.kill()
+    gone = Wait(what="mmdebstrap to be gone", timeout_s=10, fix="look")
+    gone.until(lambda: programs(tmp_path / "bin"), lambda left: not left)
+    assert str(mounted) not in Path("/proc/mounts").read_text()
+    (tmp_path / "bin" / "mmdebstrap").write_text(f"#!/bin/sh\n{WRITES}")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    made = ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert [path for path in (*tmp_path.glob(".*"), *(tmp_path / "cache").iterdir()) if path != made] == []
+
+
 def test_a_missing_keyring_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "echo 'not verified: NO_PUBKEY 871920D1991BC93C' >&2; exit 25\n", monkeypatch)
     with pytest.raises(HostNotReady) as caught:
@@ -94,3 +137,93 @@ def test_ubuntu_needs_its_universe_for_slurm() -> None:
     target = Path("x.tar")
     assert "--components=main,universe" in render_mmdebstrap("noble", ["python3"], target)
     assert "--components=main" in render_mmdebstrap("bookworm", ["python3"], target)
+
+
+@pytest.fixture
+def as_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+
+FETCHES = """
+for word; do case $word in --hook-dir=*) kept=$(readlink "${word#--hook-dir=}/kept");; esac; done
+mkdir -p "$kept/partial"; touch "$kept/lock"
+"""
+
+
+@pytest.mark.usefixtures("as_root")
+def test_packages_that_were_fetched_are_there_in_the_next_run_and_go_with_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    body = f"{FETCHES}[ -e $kept/a.deb ] && {{ {WRITES} exit 0; }}; touch $kept/a.deb; exit 25"
+    calls = install(tmp_path, body, monkeypatch)
+    with pytest.raises(HostNotReady):
+        ensure_rootfs("bookworm", ["python3"], cache=cache)
+    kept = kept_packages(cache)
+    assert kept is not None
+    assert (kept / "a.deb").exists()
+    made = ensure_rootfs("bookworm", ["python3"], cache=cache)
+    assert list(cache.iterdir()) == [made]
+    assert calls.read_text().count("call") == 2
+
+
+@pytest.mark.usefixtures("as_root")
+def test_a_run_that_fetched_nothing_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, f"{FETCHES} exit 25", monkeypatch)
+    with pytest.raises(HostNotReady):
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.usefixtures("as_root")
+def test_packages_that_cannot_be_installed_are_fetched_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = f"{FETCHES} touch $kept/a.deb; echo 'I: extracting archives...' >&2; sleep 1; exit 25"
+    install(tmp_path, body, monkeypatch)
+    with pytest.raises(HostNotReady):
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.usefixtures("as_root")
+def test_packages_from_before_the_machine_was_booted_are_not_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = kept_packages(tmp_path)
+    assert before is not None
+    before.mkdir()
+    (before / "a.deb").touch()
+    assert kept_packages(tmp_path) == before
+    assert before.exists()
+    monkeypatch.setattr("gpuprov.provision.kept_packages.boot_id", lambda: "another")
+    assert kept_packages(tmp_path) != before
+    assert not before.exists()
+
+
+def test_a_user_s_mmdebstrap_cannot_write_to_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert kept_packages(tmp_path) is None
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    body = 'for word; do case $word in --hook-dir=*) ls "${word#--hook-dir=}" >&2;; esac; done; exit 25'
+    install(tmp_path, body, monkeypatch)
+    with pytest.raises(HostNotReady) as caught:
+        ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    assert caught.value.evidence.splitlines()[1:] == ["customize.sh", "extract.sh", "packages", "setup.sh", "tmp"]
+    assert list(tmp_path.glob(".gpuprov-base-*")) == []
+
+
+def test_the_name_of_a_base_does_not_depend_on_where_packages_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, WRITES, monkeypatch)
+    names = set()
+    for uid in (0, 1000):
+        monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
+        names.add(ensure_rootfs("bookworm", ["python3"], cache=tmp_path / str(uid)).name)
+    assert len(names) == 1
+
+
+def test_how_far_mmdebstrap_is_is_told_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    install(tmp_path, "echo 'I: running --setup-hook directly: x' >&2; sleep 1\n" + WRITES, monkeypatch)
+    ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache", tell=told.append)
+    assert told == ["fetching the lists of packages"]

@@ -22,6 +22,7 @@ from gpuprov.drivers.networks import NetworkState
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
+from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.models import NetworkSpec, NodesSpec
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up, preview_up
 from tests.fakes.faults import Killed
@@ -510,3 +511,17 @@ def test_an_address_that_a_node_of_another_name_took_is_refused(world: World) ->
     with pytest.raises(UsageError, match=r"10\.0\.3\.3 of c001 is in use"):
         world.up(2)
     assert world.engine.dump() == before
+
+
+def test_each_node_has_the_munge_key_as_its_own_image_wants_it(world: World) -> None:
+    """An image of a later build may have another user of that name; nodes from before stay as they are."""
+    key = "/etc/munge/munge.key"
+    world.up(2)
+    before = {name: node.files[key] for name, node in world.engine.nodes.items()}
+    image = world.engine.images["slurm"]
+    world.engine.images["slurm"] = replace(image, labels={**image.labels, LABEL_MUNGE_OWNER: "105:106"})
+    world.up(3)
+    after = {name: world.engine.nodes[name].files[key] for name in world.names}
+    assert {name: after[name] for name in before} == before
+    assert (after["c002"].uid, after["c002"].gid) == (105, 106)
+    assert {file.content for file in after.values()} == {before["c000"].content}

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import gpuprov.workflows.prepare_host as prepare_host_module
+from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.gates import Gates
 from gpuprov.core.lock import LOCK_NAME, host_lock
@@ -15,6 +18,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.networks import NetworkRequest
+from gpuprov.gpu.observe import observe
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.workflows.prepare_host import HostOrder, describe_storage, prepare_host, undo_host, variables_for
@@ -22,6 +26,7 @@ from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
 from tests.fakes.host import FakeHost
+from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -125,6 +130,67 @@ def test_prepare_restores_what_a_reboot_took(host: FakeHost) -> None:
     driver.isolate_network("gpbr1")
     assert prepare_host(ORDER, host, reporter=Silent(), run=Plays()).changed == ("isolated network gpbr0",)
     assert prepare_host(ORDER, host, reporter=Silent(), run=Plays()).unchanged
+
+
+class BareMachine:
+    """No mmdebstrap until the play has installed it; what is made of the first image is in `made`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, host: FakeHost) -> None:
+        self.installed = threading.Event()
+        self.made: list[str] = []
+        self.host = replace(host, observe=lambda mode: observe(root=NOWHERE, mode=mode))
+        monkeypatch.setattr(prepare_host_module, "can_build", self.installed.is_set)
+        monkeypatch.setattr(prepare_host_module, "LOOK_S", 0.01)
+        monkeypatch.setattr(ImageParts, "early_wheels", lambda _parts, _stop: self.made.append("wheels"))
+        monkeypatch.setattr(ImageParts, "base", lambda _parts, _stop: self.make_base())
+
+    def make_base(self) -> None:
+        self.made.append("base")
+
+    def prepare(self, plays: Plays, reporter: Silent, *, bare: bool = True) -> None:
+        def install(play: Play, *, reporter: object) -> PlayResult:
+            result = plays(play, reporter=reporter)
+            self.installed.set()
+            return result
+
+        prepare_host(replace(ORDER, first_image=bare), self.host, reporter=reporter, run=install)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, host: FakeHost) -> BareMachine:
+    return BareMachine(monkeypatch, host)
+
+
+def test_on_a_bare_machine_the_parts_of_the_first_image_are_made_meanwhile(machine: BareMachine) -> None:
+    plays = Plays()
+    machine.prepare(plays, Silent())
+    assert machine.made == ["wheels", "base"]
+    assert plays.seen[0].roles[0].variables["host_image_tools_first"] is True
+
+
+def test_a_machine_that_could_build_images_before_is_not_kept_waiting_for_one(machine: BareMachine) -> None:
+    machine.installed.set()
+    plays = Plays()
+    machine.prepare(plays, Silent())
+    assert machine.made == []
+    assert "host_image_tools_first" not in plays.seen[0].roles[0].variables
+
+
+def test_a_machine_that_cannot_be_prepared_makes_no_part_of_an_image(machine: BareMachine, tmp_path: Path) -> None:
+    plays = Plays(failure=failure(tmp_path / "play", "Install packages", "no mirror"))
+    with pytest.raises(TaskFailed, match="Install packages"):
+        machine.prepare(plays, Silent())
+    assert "base" not in machine.made
+
+
+def test_a_machine_is_ready_without_the_first_image(machine: BareMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise HostNotReady("no mirror", evidence="why", fix="do")
+
+    monkeypatch.setattr(machine, "make_base", fail)
+    notes = Notes()
+    machine.prepare(Plays(), notes)
+    assert "no mirror; `cluster up` tries again" in notes.notes
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders to groups")

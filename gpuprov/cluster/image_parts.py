@@ -1,0 +1,69 @@
+"""What an image is made of before there is a builder: its base and its wheels, fetched side by side, and kept."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpuprov.core.following import Follower
+from gpuprov.provision.progress import hear_pip
+from gpuprov.provision.recipe import PYTHONS
+from gpuprov.provision.rootfs import ensure_rootfs
+from gpuprov.provision.wheels import ensure_wheels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.provision.recipe import Recipe
+
+
+class ImageParts:
+    """The parts of one recipe's image, in a cache.
+
+    Args:
+        recipe: Of the image.
+        cache: Where they are kept.
+        reporter: Is told how far they are.
+        rootfs: Makes a base.
+        wheels: Fetches wheels.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        cache: Path,
+        reporter: Reporter,
+        *,
+        rootfs: Callable[..., Path] = ensure_rootfs,
+        wheels: Callable[..., list[Path]] = ensure_wheels,
+    ) -> None:
+        self._recipe = recipe
+        self._cache = cache
+        self._reporter = reporter
+        self._rootfs = rootfs
+        self._wheels = wheels
+
+    def base(self, stop: threading.Event | None = None) -> Path:
+        """The root file system of a suite, with what the roles would install."""
+        recipe = self._recipe
+        tell = partial(self._reporter.node, "packages")
+        return self._rootfs(recipe.base, recipe.rootfs_packages, cache=self._cache, tell=tell, stop=stop)
+
+    def early_wheels(self, stop: threading.Event) -> list[Path]:
+        """Those of the base's Python; none where that is not known before there is a node to ask."""
+        python = PYTHONS.get(self._recipe.base)
+        return self.wheels(python, stop) if python else []
+
+    def wheels(self, python: str, stop: threading.Event | None = None) -> list[Path]:
+        """Those of a Python."""
+
+        def hear(lines: Sequence[str]) -> None:
+            state = hear_pip(lines)
+            if state:
+                self._reporter.node("wheels", state)
+
+        follower = Follower(hear=hear, stop=stop or threading.Event())
+        return self._wheels(self._recipe.requirements, python=python, cache=self._cache, follower=follower)

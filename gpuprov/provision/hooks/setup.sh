@@ -1,0 +1,21 @@
+#!/bin/sh
+# Fetch all packages at once, before anything is installed: what a slow or broken mirror has given is there in the next
+# run. This folder names the packages, and has a link to where they are kept, if that is not in the root itself.
+set -eu
+[ -n "${MMDEBSTRAP_APT_CONFIG:-}" ] || exit 0 # an old mmdebstrap, which fetches them all the same
+export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
+here=${0%/*}
+archives=$1/var/cache/apt/archives
+mkdir -p "$archives"
+kept=$archives
+if [ -L "$here/kept" ]; then
+    kept=$(readlink "$here/kept")
+    mkdir -p "$kept"
+    exec 9<"$kept"
+    flock 9
+fi
+apt-get update --error-on=any
+xargs apt-get --yes --download-only -o "Dir::Cache::archives=$kept" install '?essential' apt <"$here/packages"
+if [ "$kept" != "$archives" ]; then
+    cp --link "$kept"/*.deb "$archives" 2>/dev/null || cp "$kept"/*.deb "$archives"
+fi
