@@ -141,7 +141,7 @@ class LxdDriver:
     def _create(self, request: NodeRequest, origin: Mapping[str, Any], *, exact: bool = False) -> None:
         """Make an instance; `exact` takes away what LXD's copy inherits from its source, devices of leased GPUs too."""
         self._refuse_taken(request.name)
-        body = documents.render_instance(request, pool=self._pool(), shift=self._can_shift())
+        body = documents.render_instance(request, kin=self._api.kin, pool=self._pool(), shift=self._can_shift())
         labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
         body["config"] |= documents.label_config({LABEL_FINGERPRINT: "", **labels})
         body |= {"name": request.name, "type": "container", "profiles": [], "source": dict(origin)}
@@ -268,12 +268,12 @@ class LxdDriver:
 
     def settings(self, request: NodeRequest) -> Settings:
         """What a node made from it shows while nobody has changed it."""
-        return settings.request_settings(request)
+        return settings.request_settings(request, self._api.kin)
 
     def set_settings(self, name: str, request: NodeRequest) -> None:
         """Bring config keys, networks and links to the request's; labels, devices, mounts and exposures stay."""
         document = self._our_document(name)
-        self._api.send("put", "instances", name, body=settings.restore_settings(document, request))
+        self._api.send("put", "instances", name, body=settings.restore_settings(document, request, self._api.kin))
         remove_links(document)
 
     # --- inside a node
