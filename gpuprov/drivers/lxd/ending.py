@@ -122,7 +122,8 @@ def _with_reader_ended(
             if os.geteuid() == 0:
                 raise
             held = f"{api.kin.title} may still be reading a file in {name}, which only root can see and end"
-            raise TimedOut(error.what, evidence=f"{error.evidence}; {held}", fix="run the same command with sudo") from error
+            evidence = f"{error.evidence}; {held}"
+            raise TimedOut(error.what, evidence=evidence, fix="run the same command with sudo") from error
         return ""
     try:
         act(_KILL_S)
