@@ -36,6 +36,7 @@ from gpuprov.drivers.lxd.remnants import find_links, list_links, remove_links, r
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
+from gpuprov.drivers.registry import prepare_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -98,7 +99,7 @@ class LxdDriver:
                 raise HostNotReady(
                     f"{self.name} has no storage pool for nodes",
                     evidence=f"`{self._api.command} storage list` is empty",
-                    fix="create one: sudo gpuprov host prepare",
+                    fix=f"create one: {prepare_command(self.name)}",
                 )
             best = min(pools, key=lambda pool: (pool["name"] != "gpuprov", pool["driver"] not in _COPY_ON_WRITE))
             self._api.pool = str(best["name"])
