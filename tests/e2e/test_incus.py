@@ -10,8 +10,7 @@ import pytest
 from tests.e2e.conftest import lxd
 from tests.e2e.killing import dump_cluster
 from tests.e2e.places import MARK, PLACES
-from tests.e2e.test_networks import ASK, LISTEN  # noqa: F401 - fixtures of its own use them
-from tests.e2e.test_networks import outside as outside  # noqa: PLC0414 - a fixture
+from tests.e2e.test_networks import ASK, outside  # noqa: F401 - a fixture
 from tests.e2e.test_refusals import has_three_parts
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def test_a_lease_holds_on_all_engines(gpuprov: Gpuprov, docker: Any) -> None:  #
                 has_three_parts(refused)
                 assert f"{held} (exclusive, {holder}" in refused.stderr
         finally:
-            gpuprov("cluster", "down", f"{PLACE.mark}-{holder}", "--engine", holder)
+            gpuprov("cluster", "down", cluster, "--engine", holder)
 
 
 def test_what_is_foreign_is_refused(gpuprov: Gpuprov) -> None:
