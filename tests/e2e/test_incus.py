@@ -82,7 +82,7 @@ def test_a_rule_and_a_key_that_others_changed_are_put_right(
     assert gpuprov.json("cluster", "plan", "--name", PLACE.cluster)["plan"] == []
 
 
-def test_nodes_reach_the_outside_as_the_host(gpuprov: Gpuprov, outside: subprocess.Popen[str]) -> None:
+def test_nodes_reach_the_outside_as_the_host(gpuprov: Gpuprov, outside: subprocess.Popen[str]) -> None:  # noqa: F811
     gpuprov.in_node(NODES[1], "python3", "-c", ASK, PLACE.address(0, 2))
     assert outside.stdout
     assert outside.stdout.readline() == f"{PLACE.address(0, 1)}\n"
