@@ -115,9 +115,9 @@ def test_a_lease_holds_on_all_engines(gpuprov: Gpuprov, docker: Any) -> None:  #
     simulated = {"GPUPROV_SIMULATED_GPUS": "64"}
     for holder, held in names.items():
         alone = ("--role", "plain", "--gpu-mode", "simulated", "--gpus", "gpu63", "--exclusive")
-        gpuprov(
-            "create-node", held, "--cluster", f"{PLACE.mark}-{holder}", "--engine", holder, *alone, variables=simulated
-        )
+        cluster_of_its_own = f"{PLACE.mark}-{holder}"
+        where = ("--cluster", cluster_of_its_own, "--engine", holder)
+        gpuprov("create-node", held, *where, *alone, variables=simulated)
         try:
             for engine in names.keys() - {holder}:
                 wanted = ("--cluster", f"{PLACE.mark}-{engine}", "--engine", engine)
@@ -125,7 +125,7 @@ def test_a_lease_holds_on_all_engines(gpuprov: Gpuprov, docker: Any) -> None:  #
                 has_three_parts(refused)
                 assert f"{held} (exclusive, {holder}" in refused.stderr
         finally:
-            gpuprov("cluster", "down", cluster, "--engine", holder)
+            gpuprov("cluster", "down", cluster_of_its_own, "--engine", holder)
 
 
 def test_what_is_foreign_is_refused(gpuprov: Gpuprov) -> None:

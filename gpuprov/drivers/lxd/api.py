@@ -68,8 +68,12 @@ class LxdApi:
         self.engine = engine
         self.socket = socket
         self.kin = KIN[engine]
-        self.command = self.kin.command
         self.pool: str | None = None  # where nodes are put, once that was looked up; errors name it
+
+    @property
+    def command(self) -> str:
+        """Its command line client."""
+        return self.kin.command
 
     @property
     def storage_pools(self) -> Path:
