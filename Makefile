@@ -33,7 +33,7 @@ IN_PARALLEL := --numprocesses auto --dist worksteal
 test-long: TESTS := --long --ledger $(LEDGER)
 test test-long: lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
-	@if [ "$$(id -u)" = 0 ]; then for engine in lxd docker; do \
+	@if [ "$$(id -u)" = 0 ]; then for engine in lxd incus docker; do \
 			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || exit; done; \
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
@@ -42,7 +42,7 @@ test test-long: lint $(VENV)/cu12/.test
 
 reliability: $(VENV)/.test
 	@$(NEED_ROOT)
-	$(BIN)/gpuprov host prepare && $(BIN)/gpuprov host prepare --engine docker
+	for engine in lxd incus docker; do $(BIN)/gpuprov host prepare --engine $$engine || exit; done
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@failed=; run() { echo "$$@"; "$$@" || failed=yes; }; \
 		run $(BIN)/python -m pytest --long --ledger $(LEDGER) --counted $(IN_PARALLEL) tests/unit; \

@@ -170,11 +170,11 @@ def describe_machine() -> str:
     """One line about this machine, and the day."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    engines = [_version("lxd", "--version"), _version("dockerd", "--version")]
+    lxd, incus, docker = (_version(program, "--version") for program in ("lxd", "incus", "dockerd"))
     parts = (
         f"{os.cpu_count()} CPUs ({model[1] if model else platform.machine()}), {memory_gib:.0f} GiB memory",
         f"Linux {platform.release()}",
-        f"LXD {engines[0]}, {engines[1].partition(',')[0]}",
+        f"LXD {lxd}, Incus {incus}, {docker.partition(',')[0]}",
         f"Python {platform.python_version()}; simulated GPUs",
         f"load {os.getloadavg()[2]:.0f} when this was written",
     )

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli.engine import WHERE_NONE_IS_SAID, engine_for_new
 from gpuprov.cli.tables import render_table
-from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
+from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,15 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option(
-    "--engine",
-    type=click.Choice(ENGINES),
-    default=DEFAULT_ENGINE,
-    show_default=True,
-    help="The engine to check.",
-)
+@click.option("--engine", type=click.Choice(ENGINES), help=f"The engine to check.  [default: {WHERE_NONE_IS_SAID}]")
 @click.pass_obj
-def command(session: Session, engine: Engine) -> int:
+def command(session: Session, engine: Engine | None) -> int:
     """List what the host lacks; changes nothing.
 
     Exits with 3 if a requirement for nodes is missing.
@@ -36,11 +31,12 @@ def command(session: Session, engine: Engine) -> int:
     from gpuprov.host.examine import examine_host
     from gpuprov.spec.models import ClusterSpec
 
-    seen = examine_host(session.host, session.reporter, spec=ClusterSpec(engine=engine))
+    chosen = engine or engine_for_new(session.host)
+    seen = examine_host(session.host, session.reporter, spec=ClusterSpec(engine=chosen))
     rows = [(finding.status, finding.id, finding.evidence) for finding in seen.findings]
     parts = [render_table(("STATUS", "CHECK", "EVIDENCE"), rows, colour=session.colour)]
     if seen.needs:
-        parts += ["", *_render_needs(seen.needs, engine, colour=session.colour)]
+        parts += ["", *_render_needs(seen.needs, chosen, colour=session.colour)]
     fixes = [f"{finding.id}: {finding.fix}" for finding in seen.findings if finding.fix]
     if fixes:
         parts += ["", "fixes:", *fixes]

@@ -8,7 +8,6 @@ import click
 
 from gpuprov.cli.parameters import checked_cluster
 from gpuprov.core.names import DEFAULT_CLUSTER
-from gpuprov.drivers.registry import INSTALLABLE
 from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
@@ -18,20 +17,20 @@ if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.spec.models import Engine
 
 Answer = TypeVar("Answer")
+WHERE_NONE_IS_SAID = f"{DEFAULT_ENGINE}, or incus if it is installed and LXD is not"
 
 engine_option: Callable[[Any], Any] = click.option(
     "--engine",
     type=click.Choice(ENGINES),
-    help=f"Engine that runs the nodes.  [default: the engine that has them; {DEFAULT_ENGINE} for new nodes]",
+    help=f"Engine that runs the nodes.  [default: the engine that has them; for new nodes {WHERE_NONE_IS_SAID}]",
 )
 host_engine_option: Callable[[Any], Any] = click.option(
     "--engine",
-    type=click.Choice(INSTALLABLE),
-    default=DEFAULT_ENGINE,
-    show_default=True,
-    help="The engine to prepare.",
+    type=click.Choice(ENGINES),
+    help=f"The engine to prepare.  [default: {WHERE_NONE_IS_SAID}]",
 )
 cluster_option: Callable[[Any], Any] = click.option(
     "--cluster",
@@ -51,7 +50,14 @@ gpu_mode_option: Callable[[Any], Any] = click.option(
 
 def open_engine(host: Host, engine: str | None) -> Driver:
     """Connect to the engine, or to the default one."""
-    return host.open(engine or DEFAULT_ENGINE)
+    return host.open(engine or engine_for_new(host))
+
+
+def engine_for_new(host: Host) -> Engine:
+    """The engine for what is new on a host, where none is said."""
+    from gpuprov.host.survey import default_engine
+
+    return default_engine(host.engines)
 
 
 def open_engine_of_nodes(session: Session, engine: str | None, *names: str) -> Driver:

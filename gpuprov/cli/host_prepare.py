@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import host_engine_option, show_outcome
+from gpuprov.cli.engine import engine_for_new, host_engine_option, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -21,25 +21,26 @@ if TYPE_CHECKING:
     type=click.IntRange(min=5),
     default=None,
     metavar="GIB",
-    help="Create an LXD storage pool of this size, unless one with copy-on-write exists.  [default: what the disk "
-    "allows, if LXD has no pool]",
+    help="Create a storage pool of this size for LXD or Incus, unless one with copy-on-write exists.  [default: what "
+    "the disk allows, if there is no pool]",
 )
 @click.pass_obj
-def command(session: Session, engine: Engine, pool_size: int | None) -> None:
+def command(session: Session, engine: Engine | None, pool_size: int | None) -> None:
     """Prepare this machine for nodes; a second run changes nothing. Needs root.
 
-    Installs and starts the engine if it is missing, and creates a btrfs pool for LXD if it has no storage. LXD and
-    Docker can be used side by side: prepare the machine for each, in any order. If nothing was installed yet, the base
-    of the first node image is built meanwhile.
+    Installs and starts the engine if it is missing, and creates a btrfs pool for LXD or Incus if it has no storage.
+    LXD, Incus and Docker can be used side by side: prepare the machine for each, in any order. If nothing was
+    installed yet, the base of the first node image is built meanwhile.
     """
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
 
+    chosen = engine or engine_for_new(session.host)
     order = HostOrder(
         roles_path=find_asset("roles"),
-        engine=engine,
+        engine=chosen,
         pool_size_gib=pool_size,
-        variables=variables_for(engine, os.environ),
+        variables=variables_for(chosen, os.environ),
         first_image=True,
     )
     show_outcome(session, prepare_host(order, session.host, reporter=session.reporter))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import host_engine_option, show_outcome
+from gpuprov.cli.engine import engine_for_new, host_engine_option, show_outcome
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 @click.command()
 @host_engine_option
 @click.pass_obj
-def command(session: Session, engine: Engine) -> None:
+def command(session: Session, engine: Engine | None) -> None:
     """Revert what `host prepare` created, and nothing else; packages are kept. Needs root."""
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostOrder, undo_host, variables_for
 
-    order = HostOrder(roles_path=find_asset("roles"), engine=engine, variables=variables_for(engine, os.environ))
+    chosen = engine or engine_for_new(session.host)
+    order = HostOrder(roles_path=find_asset("roles"), engine=chosen, variables=variables_for(chosen, os.environ))
     show_outcome(session, undo_host(order, session.host, reporter=session.reporter))

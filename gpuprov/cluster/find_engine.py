@@ -9,7 +9,7 @@ from gpuprov.cluster.built_images import match_images
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.host.survey import survey
-from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
+from gpuprov.spec.models import ENGINES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -152,13 +152,13 @@ def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, c
             fix=f"select one: {' or '.join(f'--engine {engine}' for engine in holders)}",
         )
     if creates:
-        if DEFAULT_ENGINE not in seen.answers:
-            raise (seen.errors.get(DEFAULT_ENGINE) or seen.absent[DEFAULT_ENGINE])
-        return DEFAULT_ENGINE
+        if seen.default not in seen.answers:
+            raise (seen.errors.get(seen.default) or seen.absent[seen.default])
+        return seen.default
     seen.require_answer()
     answering = [engine for engine in ENGINES if engine in seen.answers]
     if not seen.errors:
-        return DEFAULT_ENGINE if DEFAULT_ENGINE in answering else answering[0]
+        return answering[0]
     said = {engine: f"{engine}: {error.what}: {error.evidence}" for engine, error in seen.errors.items()}
     raise UsageError(
         f"there is no {what} on the engines that respond",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "pyyaml", "nvidia-ml-py")
 RUN_LOGS = 50
 ENGINE_LOGS = (
-    *("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log", "var/log/incus/incusd.log"),
+    *("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log", "var/log/incus/incus.log"),
     "var/log/docker.log",
 )
 UNITS = ("lxd", "snap.lxd.daemon", "incus", "docker", "containerd")

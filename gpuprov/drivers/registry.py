@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from gpuprov.core.errors import UsageError
-from gpuprov.spec.models import DEFAULT_ENGINE
+from gpuprov.spec.models import DEFAULT_ENGINE, Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
     from gpuprov.drivers.base import Driver
-    from gpuprov.spec.models import Engine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,15 +25,13 @@ class EngineEntry:
     Attributes:
         module: Has the function `connect`, which opens it.
         daemons: Names or paths of its daemon.
-        prepare: What to type where it is not installed or does not run.
-        packages: What `host prepare` installs for it, as the one-line list that apt-get takes; empty where it does not.
+        packages: What `host prepare` installs for it, as the one-line list that apt-get takes.
         systemd: Whether its nodes can run systemd.
     """
 
     module: str
     daemons: tuple[str, ...]
-    prepare: str
-    packages: str = ""
+    packages: str
     systemd: bool = True
 
 
@@ -42,23 +39,21 @@ REGISTRY: Final[Mapping[Engine, EngineEntry]] = {
     "lxd": EngineEntry(
         module="gpuprov.drivers.lxd.connect",
         daemons=("lxd", "/snap/bin/lxd"),
-        prepare="sudo gpuprov host prepare",
         packages="lxd lxd-client mmdebstrap btrfs-progs",
     ),
     "incus": EngineEntry(
         module="gpuprov.drivers.lxd.connect",
         daemons=("incusd", "/usr/libexec/incus/incusd", "/opt/incus/bin/incusd"),
-        prepare="sudo apt-get install incus && sudo systemctl start incus",
+        packages="incus-base incus-client mmdebstrap btrfs-progs",
     ),
     "docker": EngineEntry(
         module="gpuprov.drivers.docker.connect",
         daemons=("dockerd", "/snap/bin/dockerd"),
-        prepare="sudo gpuprov host prepare --engine docker",
         packages="docker.io mmdebstrap",
         systemd=False,
     ),
 }
-INSTALLABLE: Final = tuple(name for name, entry in REGISTRY.items() if entry.packages)  # by `host prepare`
+_FOR_NEW: Final[tuple[Engine, ...]] = (DEFAULT_ENGINE, "incus")
 _ADMIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # Debian's dockerd is there, which is not in every user's PATH
 
 
@@ -66,6 +61,16 @@ def is_installed(engine: Engine) -> bool:
     """Whether the engine's daemon is on this machine, running or not."""
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *_ADMIN))
     return any(shutil.which(program, path=places) for program in REGISTRY[engine].daemons)
+
+
+def prepare_command(engine: str) -> str:
+    """What to type where an engine is not installed, does not run or lacks something that nodes need."""
+    return f"sudo gpuprov host prepare --engine {engine}"
+
+
+def choose_engine(installed: Container[str]) -> Engine:
+    """The engine for what is new: LXD, or Incus on a machine that has Incus and no LXD."""
+    return next((engine for engine in _FOR_NEW if engine in installed), DEFAULT_ENGINE)
 
 
 def open_driver(engine: str, *, host: str = "") -> Driver:

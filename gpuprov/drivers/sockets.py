@@ -16,12 +16,12 @@ SOCKETS: Final[Mapping[str, tuple[str, ...]]] = {
     "incus": ("/var/lib/incus/unix.socket", "/run/incus/unix.socket"),
     "docker": ("/var/run/docker.sock",),
 }
-_DIR_VARIABLE: Final = {"lxd": "LXD_DIR", "incus": "INCUS_DIR"}
+DIR_VARIABLES: Final = {"lxd": "LXD_DIR", "incus": "INCUS_DIR"}
 
 
 def socket_places(engine: str, environment: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
     """Where the socket of an engine may be; the engine's own variable (LXD_DIR, INCUS_DIR) comes first."""
-    own = environment.get(_DIR_VARIABLE[engine]) if engine in _DIR_VARIABLE else None
+    own = environment.get(DIR_VARIABLES[engine]) if engine in DIR_VARIABLES else None
     return (Path(own) / "unix.socket",) if own else tuple(map(Path, SOCKETS[engine]))
 
 

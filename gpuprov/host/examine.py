@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.host.facts import gather_facts
-from gpuprov.host.findings import judge_facts
+from gpuprov.host.findings import judge_engines, judge_facts
 from gpuprov.host.role_needs import compare_roles, judge_roles
+from gpuprov.host.survey import survey
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
@@ -37,4 +38,6 @@ def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = N
     with reporter.phase("examine the host"):
         facts = gather_facts(partial(host.open, wanted.engine), gpu_mode=wanted.gpus.mode)
         needs = compare_roles(facts)
-        return Examination(findings=(*judge_facts(facts, wanted), judge_roles(needs, wanted.nodes.role)), needs=needs)
+        engines = judge_engines(survey(host.engines, lambda driver: driver.name), wanted.engine)
+        role = judge_roles(needs, wanted.nodes.role)
+        return Examination(findings=(engines, *judge_facts(facts, wanted), role), needs=needs)

@@ -9,17 +9,17 @@ from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
 from gpuprov.core.units import GIB
 from gpuprov.drivers.passage import DOCKERS, is_dropped
-from gpuprov.drivers.registry import INSTALLABLE
 from gpuprov.host.finding import HostFinding
 from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.host.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from gpuprov.host.facts import HostFacts
     from gpuprov.host.finding import Status
     from gpuprov.host.links import Link
+    from gpuprov.host.survey import Survey
     from gpuprov.spec.models import ClusterSpec, Engine
 
 ROOM_LEAST_BYTES = 1 * GIB
@@ -74,6 +74,20 @@ def judge_programs(missing: tuple[str, ...]) -> HostFinding:
     return HostFinding(id="programs", status="ok", evidence="every program that gpuprov needs is installed")
 
 
+def judge_engines(seen: Survey[str], wanted: Engine) -> HostFinding:
+    """Which engines are there, and which one is for what is new; more of the wanted one is said by `judge_engine`."""
+    said = [f"{_names(seen.answers)} {'respond' if len(seen.answers) > 1 else 'responds'}"] if seen.answers else []
+    said += [f"{name} is installed and does not respond: {error.what}" for name, error in seen.errors.items()]
+    said += [f"{_names(seen.absent)} {'are' if len(seen.absent) > 1 else 'is'} not installed"] if seen.absent else []
+    evidence = f"{'; '.join(said)}; new clusters are created on {seen.default}"
+    silent = next((error for name, error in seen.errors.items() if name != wanted), None)
+    if silent is None:
+        return HostFinding(id="engines", status="ok", evidence=evidence)
+    return HostFinding(
+        id="engines", status="warn", evidence=evidence, fix=find_fix("given", "engines", given=silent.fix)
+    )
+
+
 def judge_engine(facts: HostFacts) -> Iterator[HostFinding]:
     """The engine answers this user and has storage."""
     seen = facts.engine
@@ -91,7 +105,7 @@ def judge_engine(facts: HostFacts) -> Iterator[HostFinding]:
         id="storage",
         status="ok" if engine.copy_on_write else "warn",
         evidence=f"{engine.storage}, {'copy on write' if engine.copy_on_write else 'every node is a full copy'}",
-        fix="" if engine.copy_on_write else find_fix("", "storage"),
+        fix="" if engine.copy_on_write else find_fix("", "storage", engine=engine.name),
     )
     if engine.free_bytes is not None:
         yield _judge_room("storage-room", engine.free_bytes, "the engine's storage")
@@ -178,7 +192,7 @@ def judge_isolation(facts: HostFacts, engine: Engine) -> HostFinding:
     open_ones = sorted(network for network, isolated in seen.isolated.items() if not isolated)
     if open_ones:
         evidence = f"nodes of other clusters on this host can reach those on {', '.join(open_ones)}"
-        fix = find_fix("" if engine in INSTALLABLE else "not-prepared", "isolation", engine=engine)
+        fix = find_fix("", "isolation", engine=engine)
         return HostFinding(id="isolation", status="warn", evidence=evidence, fix=fix)
     if seen.own_networks and not seen.isolated and facts.uid != 0:
         evidence = "only root can read the firewall's rules"
@@ -194,6 +208,11 @@ def takes(link: Link, wanted: IPv4Network) -> bool:
     if link.address is not None and link.address.ip in wanted:
         return True
     return link.network.subnet_of(wanted)
+
+
+def _names(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _judge_room(check: str, free_bytes: int, where: str) -> HostFinding:

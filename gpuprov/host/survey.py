@@ -10,12 +10,13 @@ from threading import Thread
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
-from gpuprov.spec.models import DEFAULT_ENGINE
+from gpuprov.drivers.registry import choose_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.drivers.base import Driver
+    from gpuprov.spec.models import Engine
 
 ANSWER_S: Final = 10.0
 Answer = TypeVar("Answer")
@@ -48,6 +49,11 @@ class Survey(Generic[Answer]):
     errors: Mapping[str, GpuprovError]
     absent: Mapping[str, GpuprovError]
 
+    @property
+    def default(self) -> Engine:
+        """The engine for what is new on this host."""
+        return choose_engine({*self.answers, *self.errors})
+
     def require_answer(self) -> None:
         """Go on only where an engine has answered.
 
@@ -56,7 +62,7 @@ class Survey(Generic[Answer]):
         """
         if not self.answers:
             refusals = self.errors or self.absent
-            raise refusals.get(DEFAULT_ENGINE) or next(iter(refusals.values()))
+            raise refusals.get(self.default) or next(iter(refusals.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +71,11 @@ class _Refusal:
 
     error: GpuprovError
     installed: bool
+
+
+def default_engine(doors: Iterable[EngineDoor]) -> Engine:
+    """The engine for what is new on a host; nobody is asked anything."""
+    return choose_engine({door.name for door in doors if door.installed()})
 
 
 def survey(

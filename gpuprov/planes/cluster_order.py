@@ -9,6 +9,7 @@ from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name
+from gpuprov.host.survey import default_engine
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.planes.registry import load_draft
 from gpuprov.spec.draft import CHOOSABLE, Draft
@@ -70,7 +71,8 @@ def resolve_engine(
     if engine is not None:
         return host.open(engine)
     if order.file is not None:
-        return host.open(load_draft(order.file).spec.engine)
+        draft = load_draft(order.file)
+        return host.open(default_engine(host.engines) if draft.engine_open else draft.spec.engine)
     return engine_of_cluster(resolve_name(order), host.engines, creates=creates, reporter=reporter)
 
 

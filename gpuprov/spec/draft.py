@@ -24,10 +24,12 @@ class Draft:
     Attributes:
         spec: With a preference where a value is open.
         left: Paths of the open values, some of CHOOSABLE.
+        engine_open: Whether nobody has said which engine it is for.
     """
 
     spec: ClusterSpec
     left: frozenset[str] = frozenset()
+    engine_open: bool = False
 
     def filled(self, source: ClusterSpec) -> ClusterSpec:
         """The spec with the values of another one where they were left open."""

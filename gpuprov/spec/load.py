@@ -64,7 +64,7 @@ def parse_draft(text: str, *, name: str, roles: Collection[str], root: Path = Pa
             problems=tuple(problems),
             fix=f"correct {name}; docs/spec.md describes all keys; examples/lab.yaml contains them with their defaults",
         )
-    return Draft(spec=spec, left=left)
+    return Draft(spec=spec, left=left, engine_open="engine" not in decoder.lines)
 
 
 def decode_spec(document: Value, decoder: Decoder) -> ClusterSpec | None:

@@ -22,7 +22,8 @@ from gpuprov.core.side_by_side import beside
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.passage import let_through
-from gpuprov.drivers.registry import REGISTRY
+from gpuprov.drivers.registry import REGISTRY, prepare_command
+from gpuprov.drivers.sockets import DIR_VARIABLES, socket_places
 from gpuprov.host.survey import survey
 from gpuprov.planes.registry import plane_of
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
     RunPlay = Callable[..., PlayResult]
 
-LXD_FOLDERS = ("/var/lib/lxd", "/var/snap/lxd/common/lxd")  # of the distributions, which the role knows
 PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
 GOOD_POOL_GIB = 30
@@ -73,9 +73,9 @@ class HostOrder:
 
 
 def variables_for(engine: Engine, environment: Mapping[str, str]) -> tuple[tuple[str, object], ...]:
-    """The role's variables by which the engine that this user's environment names is meant: LXD_DIR is a folder."""
-    folder = environment.get("LXD_DIR", "").rstrip("/")
-    if engine != "lxd" or not folder or folder in LXD_FOLDERS:
+    """The role's variables by which the engine is meant that LXD_DIR or INCUS_DIR name, not the distribution's."""
+    folder = str(socket_places(engine, environment)[0].parent)
+    if engine not in DIR_VARIABLES or folder in [str(place.parent) for place in socket_places(engine, {})]:
         return ()
     return (("host_lxd_dir", folder), ("host_log_dir", f"{folder}/logs"), ("host_run_dir", folder))
 
@@ -155,7 +155,7 @@ def describe_storage(engine: EngineFacts, *, changed: bool) -> str:
     if not engine.copy_on_write:
         return (
             f"{engine.storage} is used: every node is a full copy; in a btrfs pool nodes would be clones, created in a "
-            f"fraction of the time: sudo gpuprov host prepare --pool-size {GOOD_POOL_GIB}"
+            f"fraction of the time: {prepare_command(engine.name)} --pool-size {GOOD_POOL_GIB}"
         )
     if not changed or engine.free_bytes is None:
         return ""
@@ -215,9 +215,8 @@ def translate_failure(failed: TaskFailed) -> HostNotReady | TaskFailed:
 def _require_root(verb: str, engine: Engine, uid: int, program: str) -> None:
     if uid != 0:
         # sudo's path is not the user's: name the program by its place
-        flag = "" if engine == DEFAULT_ENGINE else f" --engine {engine}"
         raise HostNotReady(
             f"`host {verb}` needs root",
             evidence=f"this process runs as uid {uid}",
-            fix=f"sudo {Path(program).resolve()} host {verb}{flag}",
+            fix=f"sudo {Path(program).resolve()} host {verb} --engine {engine}",
         )

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -13,8 +14,45 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
 
-SITES: dict[str, Callable[[], Site]] = {"fake": FakeSite, "lxd": LxdSite, "docker": DockerSite}
+SITES: dict[str, Callable[[], Site]] = {
+    "fake": FakeSite,
+    "lxd": LxdSite,
+    "incus": partial(LxdSite, "incus"),
+    "docker": DockerSite,
+}
 ENGINES = [pytest.param(name, marks=[] if name == "fake" else pytest.mark.engine) for name in SITES]
+
+
+# Incus is driven by LXD's driver: of its tests these alone are not long, which meet most of what differs.
+OF_INCUS = frozenset(
+    {
+        "test_facts_are_the_machine_s",
+        "test_a_node_s_life",
+        "test_a_frozen_node_is_seen_and_goes_on_when_started",
+        "test_a_foreign_instance_is_left_alone",
+        "test_networks_are_as_asked",
+        "test_nodes_reach_each_other_on_both_networks_and_the_host_on_one",
+        "test_a_node_shows_the_settings_of_its_request",
+        "test_other_settings_are_seen_and_put_right_and_the_node_runs",
+        "test_a_network_shows_the_settings_of_its_request",
+        "test_streams_and_status_are_told_apart",
+        "test_a_command_that_takes_too_long_is_killed_in_the_node",
+        "test_the_console_log_is_text",
+        "test_owner_and_mode_are_as_asked",
+        "test_only_the_leased_device_opens",
+        "test_a_builder_becomes_an_image_and_nodes_come_from_it",
+        "test_a_snapshot_brings_files_back",
+        "test_the_cause_is_in_the_message",
+    }
+)
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are long are left out
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call and call.params.get("whole_bench") == "incus" and item.originalname not in OF_INCUS:  # type: ignore[attr-defined]
+            item.add_marker(pytest.mark.long)
 
 
 def open_site(engine: str) -> Site:

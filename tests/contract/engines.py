@@ -180,12 +180,12 @@ def run_here(command: Command) -> ExecResult:
 
 
 class LxdSite:
-    """A real LXD."""
+    """A real LXD, or a real Incus."""
 
     real = True
 
-    def __init__(self) -> None:
-        self._lxd: LxdDriver = open_driver("lxd")  # type: ignore[assignment]
+    def __init__(self, engine: str = "lxd") -> None:
+        self._lxd: LxdDriver = open_driver(engine)  # type: ignore[assignment]
         self.driver: Driver = self._lxd
         self._client: Any = self._lxd._api.client
 

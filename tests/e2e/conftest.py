@@ -149,9 +149,9 @@ def output(*argv: str) -> str:
     return finished.stdout
 
 
-def lxd(path: str) -> Any:
-    """Ask LXD itself, not through gpuprov."""
-    return json.loads(output("lxc", "query", f"/1.0/{path}"))
+def lxd(path: str, *, client: str = "lxc") -> Any:
+    """Ask LXD itself, or Incus by its client, not through gpuprov."""
+    return json.loads(output(client, "query", f"/1.0/{path}"))
 
 
 def _missing() -> str:
@@ -220,6 +220,18 @@ def world(gpuprov: Gpuprov) -> World:
 def lxc(gpuprov: Gpuprov) -> Callable[..., str]:  # noqa: ARG001 - LXD is there
     """LXD's own client, for what somebody else might do."""
     return lambda *argv: output("lxc", *argv)
+
+
+@pytest.fixture(scope="session")
+def incus(gpuprov: Gpuprov) -> Callable[..., str]:  # noqa: ARG001 - root
+    """The client of Incus, for what must hold there and what somebody else might do."""
+    try:
+        lxd("instances", client="incus")
+    except (OSError, AssertionError) as error:
+        if os.environ.get("CI"):
+            pytest.fail(f"CI must have a real Incus (gpuprov host prepare --engine incus): {error}")
+        pytest.skip(f"needs a running Incus (gpuprov host prepare --engine incus): {error}")
+    return lambda *argv: output("incus", *argv)
 
 
 @pytest.fixture(scope="session")

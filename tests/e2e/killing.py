@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 How = Literal["SIGKILL", "SIGTERM", "SIGINT", "engine"]
 SIGNALS: tuple[How, ...] = ("SIGKILL", "SIGTERM", "SIGINT")
 ENDINGS = {"SIGKILL": (-9, 0), "SIGTERM": (130, 0), "SIGINT": (130, 0), "engine": (3, 4, 5, 0)}
-UNITS = {"lxd": "lxd.service", "docker": "docker.service"}
+UNITS = {"lxd": "lxd.service", "incus": "incus.service", "docker": "docker.service"}
 PID_FILES = {name: Path(f"/run/gpuprov/{name}.pid") for name in UNITS}  # of daemons that `host prepare` started
 PID_FILE = PID_FILES["lxd"]
 BUDGET_S = 300.0
@@ -177,19 +178,20 @@ class Dump:
         ]
 
 
-def dump_cluster(cluster: str, mark: str, keys: Path) -> Dump:
-    """Look at everything in LXD that has the cluster's label, or `mark` in its name on the host."""
+def dump_cluster(cluster: str, mark: str, keys: Path, *, client: str = "lxc") -> Dump:
+    """Look at everything in LXD or Incus that has the cluster's label, or `mark` in its name on the host."""
     parts: dict[str, object] = {}
-    for item in lxd("instances?recursion=1"):
+    for item in lxd("instances?recursion=1", client=client):
         if item["config"].get("user.gpuprov.cluster") == cluster:
             name = item["name"]
             parts[f"instance {name}"] = (_stable(item["config"]), item["devices"], item["status"])
             if item["status"] == "Running":
-                parts[f"files {name}"] = _files("lxc", name, "--")
-    for item in lxd("networks?recursion=1"):
+                parts[f"files {name}"] = _files(client, name, "--")
+    for item in lxd("networks?recursion=1", client=client):
         if item["config"].get("user.gpuprov.cluster") == cluster:
             parts[f"network {item['name']}"] = item["config"]
-    volumes = [url for pool in lxd("storage-pools") for url in lxd(f"{pool.removeprefix('/1.0/')}/volumes")]
+    pools = [pool.removeprefix("/1.0/") for pool in lxd("storage-pools", client=client)]
+    volumes = [url for pool in pools for url in lxd(f"{pool}/volumes", client=client)]
     found = {
         "volumes": sorted(url for url in volumes if mark in url),
         "folders": [str(path) for path in find_folders(mark)],
@@ -229,7 +231,11 @@ def dump_docker(cluster: str, mark: str, keys: Path) -> Dump:
     return _with_host(parts, mark, keys / "gpuprov" / cluster)
 
 
-DUMPS: dict[str, Callable[[str, str, Path], Dump]] = {"lxd": dump_cluster, "docker": dump_docker}
+DUMPS: dict[str, Callable[[str, str, Path], Dump]] = {
+    "lxd": dump_cluster,
+    "incus": partial(dump_cluster, client="incus"),
+    "docker": dump_docker,
+}
 
 
 def state_images() -> set[str]:

@@ -6,6 +6,7 @@ A module asks for the fixture `place`; what a failed or killed run of it left is
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,9 +40,12 @@ MODULES = (
     "hostile",
     "hostile_docker",
     "second",
+    "incus",
+    "kills_incus",
+    "twice_incus",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
-LETTERS = "ghijklmnopqrstuvwxyzacdfe"  # `b` is that of the cluster that all modules share
+LETTERS = "ghijklmnopqrstuvwxyzacdfe123"  # `b` is that of the cluster that all modules share
 MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must not touch them, and we must
 _FIRST_BLOCK = 32
 _SUBNETS = 4
@@ -91,8 +95,8 @@ class Place:
 
     def has(self, name: str, labels: dict[str, Any]) -> bool:
         """Whether an object is of this place, by its name or by its owner's label."""
-        owner = labels.get("user.gpuprov.cluster") or labels.get("gpuprov.cluster")
-        return owner == self.cluster or name.startswith(self.mark)
+        owner = str(labels.get("user.gpuprov.cluster") or labels.get("gpuprov.cluster"))
+        return owner == self.cluster or owner.startswith(f"{self.mark}-") or name.startswith(self.mark)
 
 
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
@@ -100,7 +104,8 @@ PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 
 def sweep(*places: Place) -> None:
     """Remove whatever is of these places, by force and without gpuprov; quick where there is nothing."""
-    _sweep_lxd(places)
+    for client in _clients():
+        _sweep_lxd(client, places)
     _sweep_remains(places)
     _sweep_docker(places)
     for link in json.loads(_out("ip", "-j", "link") or "[]"):
@@ -115,20 +120,27 @@ def sweep(*places: Place) -> None:
             _out("ip", "netns", "delete", line.split()[0])
 
 
-def _sweep_lxd(places: tuple[Place, ...]) -> None:
-    for item in json.loads(_out("lxc", "query", "/1.0/instances?recursion=1") or "[]"):
+def _clients() -> tuple[str, ...]:
+    return tuple(client for client in ("lxc", "incus") if shutil.which(client))
+
+
+def _sweep_lxd(client: str, places: tuple[Place, ...]) -> None:
+    for item in json.loads(_out(client, "query", "/1.0/instances?recursion=1") or "[]"):
         name, config = item["name"], item["config"]
         if any(place.has(name, config) or config.get(MARK) == place.cluster for place in places):
-            _out("lxc", "delete", "--force", name)
-    for item in json.loads(_out("lxc", "query", "/1.0/networks?recursion=1") or "[]"):
+            _out(client, "delete", "--force", name)
+    for item in json.loads(_out(client, "query", "/1.0/networks?recursion=1") or "[]"):
         if item["managed"] and any(place.has(item["name"], item["config"]) for place in places):
-            _out("lxc", "network", "delete", item["name"])
+            _out(client, "network", "delete", item["name"])
 
 
 def _sweep_remains(places: tuple[Place, ...]) -> None:
     marks = [place.mark for place in places if find_folders(place.mark) or find_processes(place.mark)]
-    listed = [json.loads(_out("lxc", "query", f"/1.0/{kind}") or "null") for kind in ("instances", "networks")]
-    if marks and all(part is not None for part in listed):  # else LXD is down, and what it has is not known
+    if not marks:
+        return
+    asked = [(client, f"/1.0/{kind}") for client in _clients() for kind in ("instances", "networks")]
+    listed = [json.loads(_out(client, "query", path) or "null") for client, path in asked]
+    if all(part is not None for part in listed):  # else an engine is down, and what it has is not known
         kept = {url.rpartition("/")[2] for part in listed for url in part}
         for mark in marks:
             sweep_remains(mark, kept=kept)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-LXD = ("/var/lib/lxd", "/var/snap/lxd/common/lxd")
+LXD = ("/var/lib/lxd", "/var/snap/lxd/common/lxd", "/var/lib/incus")
 # Not its logs: LXD keeps those of removed instances for two days.
 FOLDERS = (
     "containers",
@@ -28,7 +28,7 @@ PROGRAMS = ("dnsmasq", "[lxc monitor]")  # LXD starts them, and they outlive it
 
 
 def find_folders(mark: str) -> list[Path]:
-    """Folders, subvolumes, links and files of LXD's with the mark in their names."""
+    """Folders, subvolumes, links and files of LXD's and Incus' with the mark in their names."""
     patterns = [f"{folder}/*{mark}*" for folder in FOLDERS]
     return sorted(path for root in LXD for pattern in patterns for path in Path(root).glob(pattern))
 

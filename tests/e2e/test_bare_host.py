@@ -1,6 +1,6 @@
-"""`host prepare` and `host undo`, each twice, on a machine whose LXD has nothing yet: a namespace of this one.
+"""`host prepare` and `host undo`, each twice, on a machine whose engine has nothing yet: a namespace of this one.
 
-There LXD's folders are empty, and so are the links; packages and the kernel are this machine's.
+There the folders of LXD and Incus are empty, and so are the links; packages and the kernel are this machine's.
 """
 
 from __future__ import annotations
@@ -24,10 +24,16 @@ ROOT = Path(__file__).parents[2]
 ENTER = """
 set -eu
 mount --make-rprivate /
-mkdir -p /run/gpuprov /var/log/lxd
-for place in var/lib/lxd run/gpuprov var/log/lxd etc/sysctl.d; do
-    mkdir -p "$1/$place"
-    mount --bind "$1/$place" "/$place"
+bind() {
+    mkdir -p "/$2" "$1/$2"
+    mount --bind "$1/$2" "/$2"
+}
+for place in var/lib/lxd var/log/lxd var/lib/incus var/log/incus run/incus run/gpuprov etc/sysctl.d; do
+    bind "$1" "$place"
+done
+for place in etc/apt/sources.list.d etc/apt/preferences.d; do
+    mkdir -p "$1/$place" && cp -a "/$place/." "$1/$place/"
+    bind "$1" "$place"
 done
 ip link set lo up
 shift
@@ -40,7 +46,8 @@ from gpuprov.assets import find_asset
 from gpuprov.core.reporter import Silent
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
-request = HostOrder(roles_path=find_asset("roles"), variables=(("host_pool_name", "bare"),))
+variables = (("host_pool_name", "bare"),)
+request = HostOrder(roles_path=find_asset("roles"), engine=sys.argv[1], variables=variables)
 acts = (prepare_host, prepare_host, undo_host, undo_host)
 json.dump([act(request, LocalHost(), reporter=Silent()).changed for act in acts], sys.stdout)
 """
@@ -102,9 +109,10 @@ json.dump({"failed": failed is None, "changed": changed, "pools": found, "undone
 """
 
 
-def run_bare(folder: Path, program: str) -> Any:
-    """What a program says as JSON that runs where LXD has nothing yet."""
-    argv = ["unshare", "--mount", "--net", "sh", "-c", ENTER, "sh", str(folder), sys.executable, "-c", program]
+def run_bare(folder: Path, program: str, *arguments: str) -> Any:
+    """What a program says as JSON that runs where LXD and Incus have nothing yet."""
+    inside = [sys.executable, "-c", program, *arguments]
+    argv = ["unshare", "--mount", "--net", "sh", "-c", ENTER, "sh", str(folder), *inside]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -126,16 +134,22 @@ def test_the_engine_is_killed_while_it_makes_its_pool(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("engine", ["lxd", "incus"])
 def test_prepare_and_undo_twice(
+    request: pytest.FixtureRequest,
     gpuprov: Gpuprov,  # noqa: ARG001 - root, and LXD is installed
     tmp_path: Path,
+    engine: str,
 ) -> None:
-    prepared, again, undone, once_more = run_bare(tmp_path, ACT)
+    if engine == "incus":
+        request.getfixturevalue("incus")
+    prepared, again, undone, once_more = run_bare(tmp_path, ACT, engine)
     assert "Create the pool" in prepared
     assert "Stop the daemon started by prepare" in undone
     assert again == once_more == []
     left = [path for path in tmp_path.rglob("*") if path.is_file() and path.suffix in (".pid", ".conf", ".img")]
     assert left == [], "the process id, the kernel settings and the pool's file are gone"
+    assert list(tmp_path.glob("etc/apt/*/gpuprov-*")) == []
 
 
 @pytest.mark.long

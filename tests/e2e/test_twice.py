@@ -1,4 +1,7 @@
-"""The second run of every verb on a real LXD changes nothing and says so; in CI a few verbs, in long tests all."""
+"""The second run of every verb on a real LXD changes nothing and says so; in CI a few verbs, in long tests all.
+
+The same on Incus, in long tests.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.killing import dump_cluster
+from tests.e2e.killing import DUMPS
+from tests.e2e.places import PLACES, sweep
 from tests.twice import TWICE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.e2e.conftest import Gpuprov
@@ -38,9 +43,9 @@ PLAY = """\
 class Case:
     """A cluster of two nodes, and the words of the table for it."""
 
-    def __init__(self, gpuprov: Gpuprov, place: Place, folder: Path) -> None:
-        self.gpuprov, self.place = gpuprov, place
-        (folder / "spec.yaml").write_text(place.spec())
+    def __init__(self, gpuprov: Gpuprov, place: Place, folder: Path, *, engine: str) -> None:
+        self.gpuprov, self.place, self.engine = gpuprov, place, engine
+        (folder / "spec.yaml").write_text(place.spec(engine=engine))
         hosts = f"{place.node(0)},{place.node(1)}"
         (folder / "play.yml").write_text(PLAY.replace("{{ play_hosts_wanted }}", hosts))
         files = {"spec": str(folder / "spec.yaml"), "play": str(folder / "play.yml")}
@@ -48,12 +53,20 @@ class Case:
         gpuprov("cluster", "up", "-f", files["spec"], "--no-verify")
 
     def look(self) -> Dump:
-        return dump_cluster(self.place.cluster, self.place.mark, self.gpuprov.folder / "data")
+        return DUMPS[self.engine](self.place.cluster, self.place.mark, self.gpuprov.folder / "data")
 
 
-@pytest.fixture(scope="module")
-def case(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    return Case(gpuprov, place, tmp_path_factory.mktemp("twice"))
+@pytest.fixture(scope="module", params=["lxd", pytest.param("incus", marks=pytest.mark.long)])
+def case(
+    request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Case]:
+    engine = str(request.param)
+    if engine == "incus":
+        request.getfixturevalue("incus")
+        place = PLACES["twice_incus"]
+    sweep(place)
+    yield Case(gpuprov, place, tmp_path_factory.mktemp("twice"), engine=engine)
+    sweep(place)
 
 
 def is_unchanged(document: dict[str, object]) -> bool:

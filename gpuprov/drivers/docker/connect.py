@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.registry import REGISTRY
+from gpuprov.drivers.registry import prepare_command
 from gpuprov.drivers.sockets import group_of_socket, socket_places
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def connect(engine: str) -> DockerDriver:  # noqa: ARG001 - the registry's signa
         raise HostNotReady(
             "the docker daemon does not respond",
             evidence=f"{address}: {exc}",
-            fix=f"start it: {REGISTRY['docker'].prepare}",
+            fix=f"start it: {prepare_command('docker')}",
         ) from exc
     return DockerDriver(DockerApi(client, address=address))
 
@@ -97,7 +97,7 @@ def require_socket(socket: Path) -> None:
         raise HostNotReady(
             "docker is not running on this machine",
             evidence=f"no socket at {socket}",
-            fix=f"install and start it: {REGISTRY['docker'].prepare}",
+            fix=f"install and start it: {prepare_command('docker')}",
         )
     if not os.access(socket, os.R_OK | os.W_OK):
         group = group_of_socket(socket)

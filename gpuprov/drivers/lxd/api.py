@@ -1,18 +1,19 @@
-"""The LXD REST API through pylxd: calls, waiting for operations, and the one place that translates its errors."""
+"""The REST API of LXD and Incus through pylxd: calls, waiting for operations, and where all errors are translated."""
 
 from __future__ import annotations
 
 import time
 import urllib.parse
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.excerpt import few_lines
+from gpuprov.drivers.lxd.kin import KIN, Kin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
 Document = dict[str, Any]
 _PIECE_BYTES = 65536
@@ -22,7 +23,7 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
     (("no space left", "disk quota exceeded"), "free some space in the storage pool: {look}; gpuprov image list"),
     (
         ("resolve container rootfs",),
-        "LXD died while removing it and its files are gone: gpuprov rm {name}; then run the same command again",
+        "{title} died while removing it and its files are gone: gpuprov rm {name}; then run the same command again",
     ),
     (
         ("missing source path",),
@@ -35,7 +36,7 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
     ),
     (
         ("idmapping abilities",),
-        "this kernel or LXD cannot map file owners: mount read-only (SOURCE:TARGET:ro) or use --privileged",
+        "this kernel or {title} cannot map file owners: mount read-only (SOURCE:TARGET:ro) or use --privileged",
     ),
     (
         ("already exists", "already used", "already in use"),
@@ -66,8 +67,19 @@ class LxdApi:
         self.client = client
         self.engine = engine
         self.socket = socket
-        self.command = "incus" if engine == "incus" else "lxc"
+        self.kin = KIN[engine]
         self.pool: str | None = None  # where nodes are put, once that was looked up; errors name it
+
+    @property
+    def command(self) -> str:
+        """Its command line client."""
+        return self.kin.command
+
+    @property
+    def storage_pools(self) -> Path:
+        """The folder with its pools; its socket may lie elsewhere."""
+        beside = self.socket.parent / "storage-pools"
+        return beside if beside.is_dir() else Path(self.kin.folder) / "storage-pools"
 
     def get(self, *path: str, **params: object) -> Any:  # noqa: ANN401 - JSON
         """GET a document."""
@@ -142,7 +154,7 @@ class LxdApi:
         return kind(
             f"{self.engine} could not {deed}",
             evidence=few_lines(reason),
-            fix=_fix_for(reason, self.command, self.pool, path[1] if len(path) > 1 else ""),
+            fix=_fix_for(reason, self.kin, self.pool, path[1] if len(path) > 1 else ""),
         )
 
     @contextmanager
@@ -181,8 +193,8 @@ def describe_request(verb: str, path: tuple[str, ...], body: Mapping[str, Any] |
     return f"{'change' if verb in ('post', 'put', 'patch') else verb} {'/'.join((place, *below))}"
 
 
-def _fix_for(reason: str, command: str, pool: str | None, name: str) -> str:
+def _fix_for(reason: str, kin: Kin, pool: str | None, name: str) -> str:
     """The next command for an engine's own words."""
-    look = f"{command} storage info {pool}" if pool else f"{command} storage list"
+    look = f"{kin.command} storage info {pool}" if pool else f"{kin.command} storage list"
     found = (fix for words, fix in _FIXES if any(word in reason.lower() for word in words))
-    return next(found, "check the host with: gpuprov doctor").format(look=look, name=name)
+    return next(found, "check the host with: gpuprov doctor").format(look=look, name=name, title=kin.title)

@@ -7,7 +7,7 @@ import urllib.parse
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.registry import REGISTRY
+from gpuprov.drivers.registry import prepare_command
 from gpuprov.drivers.sockets import group_of_socket, socket_places
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def connect(engine: Engine) -> LxdDriver:
         raise HostNotReady(
             f"the {engine} daemon does not respond",
             evidence=f"{socket}: {exc or 'connection refused'}",
-            fix=f"start it: {REGISTRY[engine].prepare}",
+            fix=f"start it: {prepare_command(engine)}",
         ) from exc
     return LxdDriver(LxdApi(client, engine=engine, socket=socket), name=engine)
 
@@ -65,5 +65,5 @@ def find_socket(engine: Engine) -> Path:
     raise HostNotReady(
         f"{engine} is not running on this machine",
         evidence=f"no socket at {' or '.join(str(place) for place in places)}",
-        fix=f"install and start it: {REGISTRY[engine].prepare}",
+        fix=f"install and start it: {prepare_command(engine)}",
     )

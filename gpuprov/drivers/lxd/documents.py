@@ -27,6 +27,8 @@ from gpuprov.spec.devices import CharDevice, Mount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from gpuprov.drivers.lxd.kin import Kin
+
 _PREFIX = "user."
 _ENVIRONMENT = "environment."
 KIND = "user.gpuprov.kind"  # `image` on the stopped instance that nodes are copied from
@@ -87,12 +89,12 @@ def _image_name(labels: Mapping[str, str]) -> str:
     return labels.get(LABEL_SELF) or IMAGE_INSTANCE + short(labels.get(LABEL_FINGERPRINT, ""))
 
 
-def render_instance(request: NodeRequest, *, pool: str, shift: bool) -> dict[str, Any]:
+def render_instance(request: NodeRequest, *, kin: Kin, pool: str, shift: bool) -> dict[str, Any]:
     """The config and devices of a new instance, without its labels."""
     config = {
         "boot.autostart": "true",
         "security.privileged": "true" if request.privileged else "false",
-        "security.devlxd": "false",  # a node need not read its own configuration
+        kin.guest_api: "false",  # a node need not read its own configuration
         "raw.lxc": render_addresses(request.attachments),
         KIND: "",
         IMAGE_LABELS: "",

@@ -36,6 +36,7 @@ from gpuprov.drivers.lxd.remnants import find_links, list_links, remove_links, r
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
+from gpuprov.drivers.registry import prepare_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -98,7 +99,7 @@ class LxdDriver:
                 raise HostNotReady(
                     f"{self.name} has no storage pool for nodes",
                     evidence=f"`{self._api.command} storage list` is empty",
-                    fix="create one: sudo gpuprov host prepare",
+                    fix=f"create one: {prepare_command(self.name)}",
                 )
             best = min(pools, key=lambda pool: (pool["name"] != "gpuprov", pool["driver"] not in _COPY_ON_WRITE))
             self._api.pool = str(best["name"])
@@ -141,7 +142,7 @@ class LxdDriver:
     def _create(self, request: NodeRequest, origin: Mapping[str, Any], *, exact: bool = False) -> None:
         """Make an instance; `exact` takes away what LXD's copy inherits from its source, devices of leased GPUs too."""
         self._refuse_taken(request.name)
-        body = documents.render_instance(request, pool=self._pool(), shift=self._can_shift())
+        body = documents.render_instance(request, kin=self._api.kin, pool=self._pool(), shift=self._can_shift())
         labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
         body["config"] |= documents.label_config({LABEL_FINGERPRINT: "", **labels})
         body |= {"name": request.name, "type": "container", "profiles": [], "source": dict(origin)}
@@ -268,12 +269,12 @@ class LxdDriver:
 
     def settings(self, request: NodeRequest) -> Settings:
         """What a node made from it shows while nobody has changed it."""
-        return settings.request_settings(request)
+        return settings.request_settings(request, self._api.kin)
 
     def set_settings(self, name: str, request: NodeRequest) -> None:
         """Bring config keys, networks and links to the request's; labels, devices, mounts and exposures stay."""
         document = self._our_document(name)
-        self._api.send("put", "instances", name, body=settings.restore_settings(document, request))
+        self._api.send("put", "instances", name, body=settings.restore_settings(document, request, self._api.kin))
         remove_links(document)
 
     # --- inside a node

@@ -30,7 +30,6 @@ _KILL_S = 15.0  # for a kill or a removal while LXD reads files
 _SETTLE_S = 10.0  # for a stop to end once the reader has
 _LAST_S = 30.0
 _DELETE_S = 120.0
-_ENDED_READER = "ended a process of LXD that was reading a file in it"
 _PROCESSES = Path("/proc")
 _STOPPED = "Stopped"
 _BUSY = "busy running a"
@@ -122,7 +121,8 @@ def _with_reader_ended(
         except TimedOut as error:
             if os.geteuid() == 0:
                 raise
-            evidence = f"{error.evidence}; LXD may still be reading a file in {name}, which only root can see and end"
+            held = f"{api.kin.title} may still be reading a file in {name}, which only root can see and end"
+            evidence = f"{error.evidence}; {held}"
             raise TimedOut(error.what, evidence=evidence, fix="run the same command with sudo") from error
         return ""
     try:
@@ -131,10 +131,10 @@ def _with_reader_ended(
         raise
     except GpuprovError:
         with suppress(ProcessLookupError):
-            _kill(reader, name)
+            _kill(api, reader, name)
         if not done():
             act(last_s)
-        return _ENDED_READER
+        return f"ended a process of {api.kin.title} that was reading a file in it"
     return ""
 
 
@@ -144,7 +144,8 @@ def _change_state(api: LxdApi, name: str, change: Mapping[str, Any], *, timeout_
 
 def _find_reader(api: LxdApi, name: str) -> int | None:
     """The process of LXD that has files of this instance open, as far as this user can see it."""
-    for folder in (api.socket.parent / "logs" / name, Path("/run") / api.engine / name):
+    own, usual = api.socket.parent, Path("/run") / api.engine
+    for folder in (own / "logs" / name, own / "run" / name, usual / name):
         with suppress(OSError, ValueError):
             pid = int((folder / "forkfile.pid").read_text())
             if pid > 1 and b"\0forkfile\0" in (_PROCESSES / str(pid) / "cmdline").read_bytes():
@@ -152,12 +153,12 @@ def _find_reader(api: LxdApi, name: str) -> int | None:
     return None
 
 
-def _kill(reader: int, name: str) -> None:
+def _kill(api: LxdApi, reader: int, name: str) -> None:
     try:
         os.kill(reader, signal.SIGKILL)
     except PermissionError as error:
         raise EngineError(
-            f"LXD does not let go of {name}",
+            f"{api.kin.title} does not let go of {name}",
             evidence=f"its process {reader} is reading a file in {name}, and only root can end it",
             fix=f"sudo kill -9 {reader}; then run the same command again",
         ) from error

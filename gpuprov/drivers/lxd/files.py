@@ -29,7 +29,7 @@ def write_files(api: LxdApi, name: str, files: Sequence[File]) -> None:
     made = set(_FOLDERS)
     for file in files:
         _make_folders(api, name, posixpath.dirname(file.path), made)
-        api.push(("instances", name), file.path, file.content, _headers("file", file.mode, file.uid, file.gid))
+        api.push(("instances", name), file.path, file.content, _headers(api, "file", file.mode, file.uid, file.gid))
 
 
 def replace_files(api: LxdApi, name: str, files: Sequence[File]) -> None:
@@ -64,11 +64,10 @@ def _make_folders(api: LxdApi, name: str, folder: str, made: set[str]) -> None:
         return
     _make_folders(api, name, posixpath.dirname(folder), made)
     # LXD answers success for a folder that exists and leaves its owner and mode as they are
-    api.push(("instances", name), folder, b"", _headers("directory", 0o755, 0, 0))
+    api.push(("instances", name), folder, b"", _headers(api, "directory", 0o755, 0, 0))
     made.add(folder)
 
 
-def _headers(kind: str, mode: int, uid: int, gid: int) -> dict[str, str]:
+def _headers(api: LxdApi, kind: str, mode: int, uid: int, gid: int) -> dict[str, str]:
     values = {"type": kind, "mode": f"{mode:04o}", "uid": str(uid), "gid": str(gid)}
-    # pylxd talks to LXD and Incus alike; each reads its own spelling and ignores the other's
-    return {f"X-{engine}-{key}": value for engine in ("LXD", "Incus") for key, value in values.items()}
+    return {f"X-{api.kin.title}-{key}": value for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""What this host has of LXD's networks: links and rules, which others can take away behind LXD's back."""
+"""What this host has of the engine's networks: links and rules, which others can take away behind its back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def find_lost(name: str, config: Mapping[str, str], rules: str | None, *, links:
     Args:
         name: Of the bridge.
         config: Of the network, as LXD has it.
-        rules: LXD's nftables rules; None where they cannot be read, or LXD uses another firewall.
+        rules: The engine's nftables rules; None where they cannot be read, or it uses another firewall.
         links: Where the kernel shows its links.
     """
     if not (links / name).exists():
@@ -43,12 +43,12 @@ def _masquerades(name: str, rules: str) -> bool:
     return any(rule.get("chain") == f"pstrt.{name}" and "masquerade" in str(rule["expr"]) for rule in listed)
 
 
-def read_rules(firewall: str) -> str | None:
-    """LXD's nftables rules as JSON; None where this user may not read them, or LXD uses another firewall."""
+def read_rules(firewall: str, table: str) -> str | None:
+    """The engine's nftables rules as JSON; None where this user may not read them, or it uses another firewall."""
     if firewall != "nftables" or os.geteuid() != 0:
         return None
     try:
-        listed = run(["nft", "-j", "list", "table", "inet", "lxd"], timeout_s=_BUDGET_S, check=False)
+        listed = run(["nft", "-j", "list", "table", "inet", table], timeout_s=_BUDGET_S, check=False)
     except CommandMissing:
         return None
     return listed.stdout if listed.exit_code == 0 else '{"nftables": []}'

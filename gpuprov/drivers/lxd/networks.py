@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 def list_networks(api: LxdApi) -> list[NetworkState]:
     """Every network, the host's own interfaces too."""
     found = [(document, documents.parse_network(document)) for document in api.get("networks", recursion=1)]
-    rules = read_rules(_firewall(api)) if any(state.ours for _, state in found) else None
+    rules = _read_rules(api) if any(state.ours for _, state in found) else None
     return tell_isolated(
         replace(state, settings=_network_settings(document, rules)) if state.ours else state
         for document, state in found
     )
 
 
-def _firewall(api: LxdApi) -> str:
-    return str(api.client.host_info["environment"].get("firewall"))
+def _read_rules(api: LxdApi) -> str | None:
+    return read_rules(str(api.client.host_info["environment"].get("firewall")), api.kin.rules)
 
 
 def create_network(api: LxdApi, request: NetworkRequest) -> None:
@@ -78,7 +78,7 @@ def set_network_settings(api: LxdApi, request: NetworkRequest) -> None:
     document = api.get("networks", request.name)
     labels = {key: value for key, value in document["config"].items() if key.startswith("user.")}
     wanted = documents.render_network(replace(request, labels={}))["config"] | labels
-    if _network_settings(document, read_rules(_firewall(api))) != settings.request_network_settings(request):
+    if _network_settings(document, _read_rules(api)) != settings.request_network_settings(request):
         # LXD sets up a bridge and its rules only where a key changes
         shaken = {**wanted, settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
         api.send("put", "networks", request.name, body={"config": shaken})

@@ -47,7 +47,7 @@ def remove_unlisted_snapshots(api: LxdApi, name: str) -> bool:
     """
     document = api.get("instances", name)
     pool = document["expanded_devices"]["root"]["pool"]
-    folder = api.socket.parent / "storage-pools" / pool / "containers-snapshots" / name
+    folder = api.storage_pools / pool / "containers-snapshots" / name
     listed = {path.rsplit("/", 1)[-1] for path in api.get("instances", name, "snapshots")}
     left = [path for path in folder.iterdir() if path.name not in listed] if folder.is_dir() else []
     removed = [_remove_tree(path) for path in left]

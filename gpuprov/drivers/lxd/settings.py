@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gpuprov.drivers.base import NodeRequest, Settings
+    from gpuprov.drivers.lxd.kin import Kin
     from gpuprov.drivers.networks import NetworkRequest
 
 _OWN_KEYS = ("user.", "volatile.", "image.")  # labels, and what LXD itself keeps
@@ -44,14 +45,14 @@ def instance_settings(
     return shown
 
 
-def request_settings(request: NodeRequest) -> Settings:
+def request_settings(request: NodeRequest, kin: Kin) -> Settings:
     """The settings of an unmodified instance of a request."""
-    return instance_settings(documents.render_instance(request, pool="", shift=False))
+    return instance_settings(documents.render_instance(request, kin=kin, pool="", shift=False))
 
 
-def restore_settings(document: dict[str, Any], request: NodeRequest) -> dict[str, Any]:
+def restore_settings(document: dict[str, Any], request: NodeRequest, kin: Kin) -> dict[str, Any]:
     """The instance's document with the request's settings; labels, devices, mounts, exposures and pool stay."""
-    wanted = documents.render_instance(request, pool="", shift=False)
+    wanted = documents.render_instance(request, kin=kin, pool="", shift=False)
     config = {key: value for key, value in document["config"].items() if key.startswith(_OWN_KEYS)}
     config |= {key: value for key, value in wanted["config"].items() if not key.startswith(_OWN_KEYS)}
     devices = {name: device for name, device in document["devices"].items() if _shown_elsewhere(name, device)}

@@ -328,7 +328,6 @@ REASONS = {
     "workflows/expose.py: only this host": "a note: tests/unit/workflows/test_verbs_on_nodes.py",
     "cluster/steady.py": "another run changes the cluster again and again: tests/unit/cluster/test_steady.py",
     "workflows/bundle.py": "the first line of a bundle",
-    "workflows/prepare_host.py": "prepares this machine: tests/unit/workflows/test_prepare_host.py",
     "workflows/smoke.py: gpuprov smoke {kernel}": "the verb of what cluster/state.py says",
     "workflows/smoke.py: nvidia-smi": "CUDA has no device: tests/unit/workflows/test_smoke.py",
     "workflows/verify.py: gpuprov verify": "the verb of what cluster/state.py says",

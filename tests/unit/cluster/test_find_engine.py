@@ -116,6 +116,14 @@ def test_a_cluster_is_known_by_its_nodes_or_its_network() -> None:
         engine_of_cluster("lab", opening(engine("lxd", "c000"), engine("docker", network="lab")))
 
 
+def test_a_new_cluster_is_for_incus_where_that_is_there_and_lxd_is_not() -> None:
+    machine = opening(engine("incus"), engine("docker"))
+    assert engine_of_cluster("new", machine, creates=True).name == "incus"
+    assert engine_of_cluster("new", opening(engine("lxd"), engine("incus")), creates=True).name == "lxd"
+    with pytest.raises(HostNotReady):
+        engine_of_cluster("new", opening(engine("docker"), installed=("incus",)), creates=True)
+
+
 def test_a_new_cluster_is_for_the_default_engine_even_if_another_answers_alone() -> None:
     with pytest.raises(HostNotReady, match="lxd is not running"):
         engine_of_cluster("new", opening(engine("docker")), creates=True)

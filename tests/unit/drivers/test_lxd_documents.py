@@ -11,6 +11,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.lxd import documents
 from gpuprov.drivers.lxd.doubles import explain_double
+from gpuprov.drivers.lxd.kin import KIN
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest
 from gpuprov.gpu.libraries import SONAMES, plan_library_mounts
 from gpuprov.gpu.models import DriverFiles
@@ -54,7 +55,7 @@ def as_listed(rendered: dict[str, Any], labels: dict[str, str]) -> dict[str, Any
 
 
 def test_a_rendered_request_comes_back_as_its_state() -> None:
-    rendered = documents.render_instance(REQUEST, pool="default", shift=True)
+    rendered = documents.render_instance(REQUEST, kin=KIN["lxd"], pool="default", shift=True)
     state = documents.parse_instance(as_listed(rendered, {"gpuprov.cluster": "lab", "gpuprov.note": ""}))
     assert state.status == "running"
     assert dict(state.labels) == {"gpuprov.cluster": "lab"}
@@ -67,7 +68,7 @@ def test_a_rendered_request_comes_back_as_its_state() -> None:
 
 
 def test_nodes_are_unprivileged_and_name_each_minor() -> None:
-    rendered = documents.render_instance(REQUEST, pool="default", shift=True)
+    rendered = documents.render_instance(REQUEST, kin=KIN["lxd"], pool="default", shift=True)
     assert rendered["config"]["security.privileged"] == "false"
     assert rendered["config"]["limits.cpu"] == "2"
     assert rendered["config"]["limits.memory"] == str(1 << 30)
@@ -104,7 +105,7 @@ def test_the_drivers_libraries_have_names_that_lxd_takes() -> None:
 def test_shifting_only_where_it_can_be_and_is_needed() -> None:
     for shift, privileged in ((False, False), (True, True)):
         request = NodeRequest(name="c", image="i", labels={}, mounts=REQUEST.mounts, privileged=privileged)
-        rendered = documents.render_instance(request, pool="default", shift=shift)
+        rendered = documents.render_instance(request, kin=KIN["lxd"], pool="default", shift=shift)
         assert "shift" not in rendered["devices"]["mount-mnt-out"]
 
 
@@ -116,7 +117,7 @@ def test_addresses_are_numbered_as_lxd_numbers_nics() -> None:
     ]
     assert documents.render_addresses(NICS[1:]).splitlines() == ["lxc.net.0.ipv4.address = 10.0.5.1/24 10.0.5.255"]
     rendered = documents.render_instance(
-        NodeRequest(name="c000", image="i", labels={}, attachments=NICS[1:]), pool="p", shift=True
+        NodeRequest(name="c000", image="i", labels={}, attachments=NICS[1:]), kin=KIN["lxd"], pool="p", shift=True
     )
     assert dict(documents.parse_instance(as_listed(rendered, {})).addresses) == {"eth1": "10.0.5.1/24"}
 
@@ -155,7 +156,7 @@ def test_networks_come_back() -> None:
 
 def named(name: str, uuid: str, labels: dict[str, str], **config: str) -> dict[str, Any]:
     """An instance that was made as c000, as LXD lists it."""
-    document = as_listed(documents.render_instance(REQUEST, pool="default", shift=True), labels)
+    document = as_listed(documents.render_instance(REQUEST, kin=KIN["lxd"], pool="default", shift=True), labels)
     document["config"] |= {documents.UUID: uuid, **documents.render_self("c000", {documents.UUID: "u1"}), **config}
     return {**document, "name": name}
 
@@ -198,7 +199,7 @@ def test_labels_count_for_the_instance_that_they_name(case: str) -> None:
 def test_a_copy_of_a_node_of_an_earlier_version_is_known_by_its_mac_addresses(name: str, *, ours: bool) -> None:
     nics = [replace(nic, mac=mac("lab", "c000", nic.interface)) for nic in NICS]
     request = replace(REQUEST, attachments=tuple(nics))
-    document = as_listed(documents.render_instance(request, pool="default", shift=True), LAB)
+    document = as_listed(documents.render_instance(request, kin=KIN["lxd"], pool="default", shift=True), LAB)
     del document["config"][documents.SELF]
     state = documents.parse_instance({**document, "name": name})
     assert state.ours == ours

@@ -11,6 +11,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.lxd.api import LxdApi, describe_request
 from gpuprov.drivers.lxd.driver import LxdDriver
+from gpuprov.drivers.lxd.kin import KIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ class FaultyApi:
 
     pool = "gpuprov"
     engine = command = "lxd"
+    kin = KIN["lxd"]
 
     def __init__(self, evidence: str, times: int) -> None:
         self.evidence, self.times = evidence, times
@@ -87,7 +89,7 @@ def test_a_node_without_a_console_log_has_an_empty_one(monkeypatch: pytest.Monke
 class HalfRemoved:
     """An LXD that was killed while it removed a node: it fails for as long as there is a folder."""
 
-    engine, command = "lxd", "lxc"
+    engine, command, kin = "lxd", "lxc", KIN["lxd"]
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.socket = folder, folder.parent / "unix.socket"

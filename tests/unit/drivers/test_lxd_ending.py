@@ -12,6 +12,7 @@ import pytest
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
+from gpuprov.drivers.lxd.kin import KIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,7 +31,7 @@ def reader() -> Iterator[subprocess.Popen[bytes]]:
 class HeldLxd:
     """An LXD that stops and removes nothing while a process lives; `deaf` where the node ignores a request to stop."""
 
-    engine, command = "lxd", "lxc"
+    engine, command, kin = "lxd", "lxc", KIN["lxd"]
 
     def __init__(self, folder: Path, reader: subprocess.Popen[bytes] | None, *, deaf: bool = False) -> None:
         self.socket = folder / "unix.socket"

@@ -10,6 +10,7 @@ import pytest
 
 from gpuprov.drivers.base import Setting
 from gpuprov.drivers.lxd import documents, links, settings
+from gpuprov.drivers.lxd.kin import KIN
 from gpuprov.drivers.networks import Exposure, NetworkRequest
 from tests.unit.drivers.test_lxd_documents import REQUEST
 
@@ -21,7 +22,7 @@ NETWORK = NetworkRequest(name="gpbr0", labels={"gpuprov.cluster": "lab"}, addres
 
 def listed() -> dict[str, Any]:
     """A running instance made from REQUEST, with all that comes by itself or belongs to other parts of its state."""
-    rendered = documents.render_instance(REQUEST, pool="default", shift=True)
+    rendered = documents.render_instance(REQUEST, kin=KIN["lxd"], pool="default", shift=True)
     own = {"volatile.eth0.host_name": "veth0", "volatile.eth1-port.host_name": "veth1", "image.os": "debian"}
     port = {documents.exposure_device(7000): documents.render_exposure(Exposure(host_port=7000, node_port=80))}
     return {
@@ -34,7 +35,7 @@ def listed() -> dict[str, Any]:
 
 
 def test_nothing_differs_on_an_instance_that_nobody_changed() -> None:
-    assert settings.instance_settings(listed()) == settings.request_settings(REQUEST)
+    assert settings.instance_settings(listed()) == settings.request_settings(REQUEST, KIN["lxd"])
 
 
 @pytest.mark.parametrize(
@@ -54,22 +55,22 @@ def test_nothing_differs_on_an_instance_that_nobody_changed() -> None:
 def test_a_change_shows_and_is_taken_back(part: str, key: str, value: Any, live: bool) -> None:
     document = listed()
     document[part] = {**document[part], key: value}
-    wanted = settings.request_settings(REQUEST)
+    wanted = settings.request_settings(REQUEST, KIN["lxd"])
     seen = settings.instance_settings(document)
     different = {name for name in {*seen, *wanted} if seen.get(name) != wanted.get(name)}
     assert different
     assert all((wanted.get(name) or seen[name]).live == live for name in different)
-    assert settings.restore_settings(document, REQUEST) == listed()
+    assert settings.restore_settings(document, REQUEST, KIN["lxd"]) == listed()
 
 
 def test_a_profile_and_a_lost_device_show() -> None:
     document = listed()
     document["profiles"] = ["default"]
     del document["devices"]["eth1"]
-    seen, wanted = settings.instance_settings(document), settings.request_settings(REQUEST)
+    seen, wanted = settings.instance_settings(document), settings.request_settings(REQUEST, KIN["lxd"])
     assert seen["profiles"] == Setting(value="default", live=False)
     assert set(wanted) - set(seen) == {"device eth1"}
-    assert settings.restore_settings(document, REQUEST) == listed()
+    assert settings.restore_settings(document, REQUEST, KIN["lxd"]) == listed()
 
 
 def plug(folder: Path, bridge: str, link: str) -> None:

@@ -17,7 +17,7 @@ from ansible_collections.gpuprov.cluster.plugins.connection import gpuprov as co
 from ansible_collections.gpuprov.cluster.plugins.doc_fragments.gpuprov import ModuleDocFragment
 from ansible_collections.gpuprov.cluster.plugins.module_utils import serve
 from gpuprov.drivers import registry
-from gpuprov.drivers.registry import INSTALLABLE, REGISTRY
+from gpuprov.drivers.registry import REGISTRY, choose_engine
 from gpuprov.spec.models import DEFAULT_ENGINE, ENGINES
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ def test_the_table_has_every_engine() -> None:
     for entry in REGISTRY.values():
         assert callable(importlib.import_module(entry.module).connect)
         assert entry.daemons
-        assert entry.prepare.startswith("sudo ")
-    assert DEFAULT_ENGINE in INSTALLABLE
+        assert entry.packages
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -51,10 +50,28 @@ def test_ansible_s_literals_are_the_same_list() -> None:
     assert yaml.safe_load(connection.DOCUMENTATION)["options"]["engine"]["default"] == DEFAULT_ENGINE
 
 
-def test_the_role_host_prepares_those_that_can_be_installed() -> None:
+@pytest.mark.parametrize(
+    ("installed", "chosen"),
+    [
+        (ENGINES, "lxd"),
+        (("lxd", "docker"), "lxd"),
+        (("incus", "docker"), "incus"),
+        (("incus",), "incus"),
+        (("docker",), "lxd"),
+        ((), "lxd"),
+    ],
+    ids=str,
+)
+def test_what_is_new_is_for_lxd_or_for_incus_where_that_is_there_and_lxd_is_not(
+    installed: tuple[str, ...], chosen: str
+) -> None:
+    assert choose_engine(installed) == chosen
+
+
+def test_the_role_host_prepares_them_all() -> None:
     for spec in yaml.safe_load((ROOT / "roles/host/meta/argument_specs.yml").read_text())["argument_specs"].values():
         option = spec["options"].get("host_engine")
-        assert option is None or tuple(option["choices"]) == INSTALLABLE
+        assert option is None or tuple(option["choices"]) == ENGINES
     assert yaml.safe_load((ROOT / "roles/host/defaults/main.yml").read_text())["host_engine"] == DEFAULT_ENGINE
 
 
@@ -88,7 +105,7 @@ def test_an_engine_is_installed_where_its_daemon_is_also_outside_the_users_path(
         (tmp_path / folder).mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(registry, "_ADMIN", (str(tmp_path / "sbin"),))
-    entry = registry.EngineEntry(module="", daemons=("lxd",), prepare="")
+    entry = registry.EngineEntry(module="", daemons=("lxd",), packages="")
     monkeypatch.setattr(registry, "REGISTRY", {"lxd": entry, "docker": replace(entry, daemons=("dockerd",))})
     daemons: dict[Engine, Path] = {"lxd": tmp_path / "bin" / "lxd", "docker": tmp_path / "sbin" / "dockerd"}
     for engine, daemon in daemons.items():

@@ -12,6 +12,7 @@ from gpuprov.host.facts import EngineView, HostFacts
 from gpuprov.host.findings import (
     judge_disk,
     judge_engine,
+    judge_engines,
     judge_facts,
     judge_forward,
     judge_isolation,
@@ -22,6 +23,7 @@ from gpuprov.host.findings import (
 )
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.links import Link
+from gpuprov.host.survey import Survey
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
@@ -47,6 +49,56 @@ GOOD = HostFacts(
     limits={"inotify": 1024, "keys": 2000, "neighbours": 65536},
     disk_free_bytes=50 * GIB,
 )
+
+
+SILENT = "{} is installed and does not respond: it is not running"
+ON_LXD = "new clusters are created on lxd"
+
+
+def seen(*answering: str, silent: tuple[str, ...] = (), absent: tuple[str, ...] = ()) -> Survey[str]:
+    error = HostNotReady("it is not running", evidence="no socket", fix="start it")
+    return Survey(
+        answers={name: name for name in answering},
+        errors=dict.fromkeys(silent, error),
+        absent=dict.fromkeys(absent, error),
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "evidence", "fix"),
+    [
+        (
+            seen("lxd", "docker", absent=("incus",)),
+            "ok",
+            f"lxd and docker respond; incus is not installed; {ON_LXD}",
+            "",
+        ),
+        (
+            seen("incus", absent=("lxd", "docker")),
+            "ok",
+            "incus responds; lxd and docker are not installed; new clusters are created on incus",
+            "",
+        ),
+        (
+            seen("lxd", silent=("incus",), absent=("docker",)),
+            "warn",
+            f"lxd responds; {SILENT.format('incus')}; docker is not installed; {ON_LXD}",
+            "start it",
+        ),
+        (
+            seen(silent=("lxd",), absent=("incus", "docker")),
+            "ok",  # the finding `engine` says it
+            f"{SILENT.format('lxd')}; incus and docker are not installed; {ON_LXD}",
+            "",
+        ),
+    ],
+    ids=["two", "incus alone", "one is silent", "the wanted one is silent"],
+)
+def test_which_engines_are_there_and_which_is_for_what_is_new(
+    found: Survey[str], status: str, evidence: str, fix: str
+) -> None:
+    finding = judge_engines(found, "lxd")
+    assert (finding.status, finding.evidence, finding.fix) == (status, evidence, fix)
 
 
 def address(interface: str, text: str) -> Link:
@@ -117,7 +169,7 @@ def test_kernel(release: str, status: str) -> None:
     [
         ({"gpbr0": True, "gpbr1": True}, 0, "lxd", "ok", ""),
         ({"gpbr0": True, "gpbr1": False}, 0, "docker", "warn", "sudo gpuprov host prepare --engine docker "),
-        ({"gpbr0": True, "gpbr1": False}, 0, "incus", "warn", "sudo gpuprov start NODE "),
+        ({"gpbr0": True, "gpbr1": False}, 0, "incus", "warn", "sudo gpuprov host prepare --engine incus "),
         ({}, 1000, "lxd", "info", "sudo gpuprov doctor"),
         ({}, 0, "lxd", "warn", "sudo apt-get install nftables"),
     ],

@@ -31,7 +31,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 ROLES = Path(__file__).parents[3] / "roles"
-DAEMON = {"docker": "dockerd", "lxd": "lxd"}
+DAEMON = {"docker": "dockerd", "lxd": "lxd", "incus": "incusd"}
+TASKS = {"docker": "undo_docker", "lxd": "undo_lxd", "incus": "undo_lxd"}
+SOURCE = {"host_backports_file": "gpuprov-incus.list", "host_backports_pin": "gpuprov-incus"}
 CONTAINERS, DOCKER_IMAGES = "/containers/json?all=1", "/images/json"
 POOLS, INSTANCES, LXD_IMAGES = (f"/1.0/{what}?recursion=1" for what in ("storage-pools", "instances", "images"))
 EMPTIED = {"gpuprov.cluster": "", "gpuprov.role": "", "gpuprov.version": "", "gpuprov.fingerprint": ""}
@@ -114,8 +116,9 @@ def undo(folder: Path, name: str) -> tuple[str, ...]:
         "host_docker_devices": str(folder / "devices"),
         "host_lxd_dir": str(folder),
         "host_run_dir": str(folder),
+        **{key: str(folder / file) for key, file in SOURCE.items()},
     }
-    use = RoleUse(name="host", tasks=f"undo_{name}", variables=variables)
+    use = RoleUse(name="host", tasks=TASKS[name], variables=variables)
     play = Play(roles=(use,), targets=(Target(),), roles_path=ROLES, timeout_s=60)
     return run_play(play, reporter=Silent()).changed
 
@@ -194,6 +197,19 @@ def test_an_empty_engine_is_stopped(folder: Path) -> None:
     assert not (folder / "lxd.pid").exists()
 
 
+def test_with_incus_its_source_goes_and_it_is_stopped_by_its_name(folder: Path) -> None:
+    for file in SOURCE.values():
+        (folder / file).touch()
+    answers: dict[str, object] = {path: {"metadata": []} for path in (POOLS, INSTANCES, LXD_IMAGES)}
+    with daemon(folder, "incus") as process, engine(folder, answers):
+        assert undo(folder, "incus") == (
+            "host: Remove the source of Incus",
+            "host: Stop the daemon started by prepare",
+        )
+        process.wait(1)
+    assert not any((folder / file).exists() for file in (*SOURCE.values(), "incus.pid"))
+
+
 def test_of_lxd_s_instances_copies_are_not_ours_to_name(folder: Path) -> None:
     def instance(name: str, self: str | None) -> dict[str, Any]:
         known = {} if self is None else {"user.gpuprov.self": self}
@@ -225,7 +241,9 @@ def test_an_engine_that_is_gone_leaves_no_process_id(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "answers"), [("docker", {CONTAINERS: []}), ("lxd", {POOLS: {"metadata": []}})], ids=["docker", "lxd"]
+    ("name", "answers"),
+    [("docker", {CONTAINERS: []}), ("lxd", {POOLS: {"metadata": []}}), ("incus", {POOLS: {"metadata": []}})],
+    ids=list(DAEMON),
 )
 def test_an_engine_that_runs_and_does_not_answer_is_not_stopped(
     folder: Path, name: str, answers: dict[str, object]
@@ -238,7 +256,7 @@ def test_an_engine_that_runs_and_does_not_answer_is_not_stopped(
     assert task == "Require that the daemon started by prepare responds"
     assert f"{DAEMON[name]} is running (process {process.pid})" in evidence
     assert "Status code was 500" in evidence
-    assert fix.startswith(f"gpuprov host undo{' --engine docker' if name == 'docker' else ''}; ")
+    assert fix.startswith(f"gpuprov host undo{'' if name == 'lxd' else f' --engine {name}'}; ")
     assert f"kill -KILL {process.pid} && gpuprov host prepare" in fix
     assert server.deleted == []
 

@@ -105,7 +105,7 @@ def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:
         ({}, True, "nodes are put on memory, 12.0 GiB free"),
         ({}, False, ""),
         ({"free_bytes": None}, True, ""),
-        ({"copy_on_write": False}, False, "host prepare --pool-size 30"),
+        ({"copy_on_write": False, "name": "incus"}, False, "host prepare --engine incus --pool-size 30"),
     ],
 )
 def test_what_nodes_are_put_on_is_told_where_it_is_new_or_slow(
@@ -228,7 +228,7 @@ def test_without_root_it_names_the_command_with_sudo(
     plays = Plays()
     with pytest.raises(HostNotReady, match="needs root") as caught:
         (prepare_host if verb == "prepare" else undo_host)(ORDER, host, reporter=Silent(), run=plays)
-    assert caught.value.fix == f"sudo /opt/venv/bin/gpuprov host {verb}"
+    assert caught.value.fix == f"sudo /opt/venv/bin/gpuprov host {verb} --engine lxd"
     with pytest.raises(HostNotReady, match="needs root") as caught:
         undo_host(replace(ORDER, engine="docker"), host, reporter=Silent(), run=plays)
     assert caught.value.fix.endswith("gpuprov host undo --engine docker")
@@ -276,15 +276,24 @@ def test_the_roles_refusals_are_told_from_its_faults_by_name() -> None:
         assert "\nfix: " in task["ansible.builtin.assert"]["fail_msg"]
 
 
+OWN = {"host_lxd_dir": "/srv/own", "host_log_dir": "/srv/own/logs", "host_run_dir": "/srv/own"}
+
+
 @pytest.mark.parametrize(
-    ("engine", "folder", "expected"),
+    ("engine", "variable", "folder", "expected"),
     [
-        ("lxd", "/srv/lxd/", {"host_lxd_dir": "/srv/lxd", "host_log_dir": "/srv/lxd/logs", "host_run_dir": "/srv/lxd"}),
-        ("lxd", "/var/lib/lxd", {}),
-        ("lxd", "", {}),
-        ("docker", "/srv/lxd", {}),
+        ("lxd", "LXD_DIR", "/srv/own/", OWN),
+        ("lxd", "LXD_DIR", "/var/lib/lxd", {}),
+        ("lxd", "LXD_DIR", "/var/snap/lxd/common/lxd", {}),
+        ("lxd", "LXD_DIR", "", {}),
+        ("lxd", "INCUS_DIR", "/srv/own", {}),
+        ("incus", "INCUS_DIR", "/srv/own", OWN),
+        ("incus", "INCUS_DIR", "/var/lib/incus/", {}),
+        ("docker", "LXD_DIR", "/srv/own", {}),
     ],
 )
-def test_the_lxd_of_the_environment_is_meant(engine: Engine, folder: str, expected: dict[str, str]) -> None:
-    assert dict(variables_for(engine, {"LXD_DIR": folder})) == expected
+def test_the_lxd_or_incus_of_the_environment_is_meant(
+    engine: Engine, variable: str, folder: str, expected: dict[str, str]
+) -> None:
+    assert dict(variables_for(engine, {variable: folder})) == expected
     assert variables_for(engine, {}) == ()

@@ -9,7 +9,9 @@ class ModuleDocFragment:
     DOCUMENTATION = """
 options:
     engine:
-        description: Engine that runs the nodes. The default is the engine that has them, and V(lxd) for new nodes.
+        description: >-
+            Engine that runs the nodes. The default is the engine that has them, and V(lxd) for new nodes, or V(incus)
+            on a machine that has Incus and no LXD.
         type: str
         choices: [lxd, incus, docker]
 requirements:

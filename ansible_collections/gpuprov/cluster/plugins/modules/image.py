@@ -91,12 +91,14 @@ def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.host.local import LocalHost
-    from gpuprov.spec.models import DEFAULT_ENGINE, ClusterSpec, ImageSpec, NodesSpec
+    from gpuprov.host.survey import default_engine
+    from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
     from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
 
     wanted = module.params
     host = LocalHost()
-    driver, listener, check = host.open(wanted["engine"] or DEFAULT_ENGINE), Listener(module), module.check_mode
+    driver = host.open(wanted["engine"] or default_engine(host.engines))
+    listener, check = Listener(module), module.check_mode
     if wanted["state"] == "absent":
         image, changed = None, ensure_image_absent(driver, wanted["name"], host, reporter=listener, check=check)
     else:
