@@ -72,9 +72,9 @@ class Fault:
 def refusal(faults: Sequence[Fault], *, of: str) -> Refused:
     """All faults of a project as one error."""
     many = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
-    files = " and ".join(dict.fromkeys(fault.file for fault in faults))
+    files = list(dict.fromkeys(fault.file for fault in faults))
     return Refused(
         f"{many} in {of}; nothing was written",
         evidence="\n".join(map(str, faults)),
-        fix=f"correct {files if len(files) < 100 else 'them'}; docs/grids.md describes what a project consists of",  # noqa: PLR2004
+        fix=f"correct {files[0] if len(files) == 1 else 'these'}; docs/grids.md describes what a project consists of",
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from gpuwork.errors import Fault
 from gpuwork.grid.draft import Grid
-from gpuwork.grid.values import ALLOWED, name_fault, value_fault
+from gpuwork.grid.values import ALLOWED, RESERVED, name_fault, value_fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES: Final = 1000
 MOST_COMBINATIONS: Final = 10_000
-_NAMES = "letters, digits, _, . and -, a letter or _ first, 100 at most"
+NAMES_ALLOWED: Final = "letters, digits, _, . and -, a letter or _ first, 100 at most"
 
 
 def find_faults(draft: Draft) -> list[Fault]:
@@ -68,7 +68,7 @@ def _names(draft: Draft) -> Iterator[Fault]:
     for title, name, entry in _parts(draft):
         message = name_fault(name)
         if message:
-            yield _fault(draft, title, name, entry, message, _NAMES)
+            yield _fault(draft, title, name, entry, message, "" if name in RESERVED else NAMES_ALLOWED)
 
 
 def _requests(draft: Draft) -> Iterator[Fault]:
@@ -76,8 +76,8 @@ def _requests(draft: Draft) -> Iterator[Fault]:
     for name, entry in draft.requests.items():
         values = entry.value
         if not isinstance(values, list):
-            kind = type(values).__name__
-            yield _fault(draft, title, name, entry, f"is no list of values but a {kind}", "[first, second, ...]")
+            kind = value_fault(values).removeprefix("is ") or f"of type {type(values).__name__}"
+            yield _fault(draft, title, name, entry, f"is no list of values but {kind}", "[first, second, ...]")
             continue
         if not values:
             yield _fault(draft, title, name, entry, "is an empty list", "at least one value")

@@ -55,10 +55,14 @@ def _value(draw: Draw, share: float) -> Value:
     the last digits.
     """
     if draw.kind == "choice":
-        return draw.options[math.floor(share * len(draw.options))]
+        return draw.options[_index(share, len(draw.options))]
     if draw.kind == "randint":
-        return math.floor(draw.low + share * (draw.high - draw.low + 1))
+        return int(draw.low) + _index(share, int(draw.high) - int(draw.low) + 1)
     if draw.kind == "uniform":
         return float(f"{draw.low + share * (draw.high - draw.low):.12g}")
     low, high = math.log(draw.low), math.log(draw.high)
     return float(f"{math.exp(low + share * (high - low)):.12g}")
+
+
+def _index(share: float, count: int) -> int:
+    return min(math.floor(share * count), count - 1)  # the product may be rounded up to the count

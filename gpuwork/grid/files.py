@@ -61,12 +61,12 @@ def list_files(project: Path, *, limits: Limits | None = None) -> tuple[list[str
         names.append(name)
         total += status.st_size
         if len(names) > limits.files:
-            faults.append(Fault(file=project.name, message=f"has more than {limits.files:,} files", allowed=_FIX))
+            faults.append(Fault(file=project.name, message=f"has more than {limits.files:,} files: {_FIX}"))
             break
         faults += _file_faults(path, name, status, limits)
     if total > limits.all_bytes and not faults:
-        message = f"has {total // _MIB} MiB, more than {limits.all_bytes // _MIB} MiB"
-        faults.append(Fault(file=project.name, message=message, allowed=_FIX))
+        message = f"has {total // _MIB} MiB, more than {limits.all_bytes // _MIB} MiB: {_FIX}"
+        faults.append(Fault(file=project.name, message=message))
     faults += _dangling(project, names)
     return sorted(names), faults
 
@@ -75,13 +75,14 @@ def _file_faults(path: Path, name: str, status: os.stat_result, limits: Limits) 
     if stat.S_ISLNK(status.st_mode):
         target = str(path.readlink())
         if target.startswith("/") or _resolve(name, target) is None:
-            allowed = "a relative link to a file of the project; or give the path as a parameter"
-            yield Fault(file=name, message=f"is a link out of the project, to {target}", allowed=allowed)
+            yield Fault(
+                file=name, message=f"is a link out of the project, to {target}", allowed="a relative link within"
+            )
     elif not stat.S_ISREG(status.st_mode):
-        yield Fault(file=name, message="is neither a file nor a link", allowed="remove it, or name it in .gitignore")
+        yield Fault(file=name, message="is neither a file nor a link: remove it, or name it in .gitignore")
     elif status.st_size > limits.file_bytes:
-        message = f"has {status.st_size // _MIB} MiB, more than {limits.file_bytes // _MIB} MiB"
-        yield Fault(file=name, message=message, allowed=_FIX)
+        message = f"has {status.st_size // _MIB} MiB, more than {limits.file_bytes // _MIB} MiB: {_FIX}"
+        yield Fault(file=name, message=message)
     elif not os.access(path, os.R_OK):
         yield Fault(file=name, message="cannot be read: Permission denied")
 
@@ -101,8 +102,7 @@ def _dangling(project: Path, names: Sequence[str]) -> Iterator[Fault]:
             target = str(path.readlink())
             found = _resolve(name, target)
             if not target.startswith("/") and found is not None and found not in copied:
-                message = f"is a link to {target}, which is not there, or not copied"
-                yield Fault(file=name, message=message, allowed="remove the link")
+                yield Fault(file=name, message=f"is a link to {target}, which is not there, or not copied: remove it")
 
 
 def _names(project: Path) -> Iterator[str]:

@@ -123,7 +123,7 @@ def _read_dictionary(name: str, node: ast.Assign | ast.AnnAssign, file: str, fau
             faults.append(Fault(file=file, line=key.lineno, where=where, message=message))
         about.lines[key.value] = key.lineno
         if not isinstance(key.value, str):
-            message = f"is no name but a {type(key.value).__name__}"
+            message = f"is of type {type(key.value).__name__}"
             faults.append(Fault(file=file, line=key.lineno, where=where, message=message, allowed="a string"))
             continue
         try:
@@ -150,6 +150,6 @@ def _computed(
             if isinstance(key, str):
                 parts[name][key] = Entry(value=value, line=line)
             elif about is None or key not in about.lines:
-                message = f"is no name but a {type(key).__name__}"
+                message = f"is of type {type(key).__name__}"
                 faults.append(Fault(file=file, line=line, where=f"{name}.{key}", message=message, allowed="a string"))
     return parts

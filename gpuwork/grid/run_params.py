@@ -94,7 +94,7 @@ def _decode(told: object) -> object:
     content: Any
     ((kind, content),) = told.items()
     if kind == "foreign":
-        return Foreign(content.removeprefix("builtins."))
+        return Foreign(f"an object of type {content.removeprefix('builtins.')}")
     if kind == "dict":
         return {}
     return [*map(_decode, content)] if kind == "list" else tuple(map(_decode, content))

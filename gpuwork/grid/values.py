@@ -23,7 +23,7 @@ _DEEPEST: Final = 8
 
 @dataclass(frozen=True)
 class Foreign:
-    """Stands for an object of a type that no parameter may have."""
+    """Stands for something that no parameter may be; `kind` says what it is, with its article."""
 
     kind: str
 
@@ -42,8 +42,8 @@ def value_fault(value: object, *, depth: int = 0) -> str:
     if isinstance(value, tuple) and depth < _DEEPEST:
         return next(filter(None, (value_fault(item, depth=depth + 1) for item in value)), "")
     if isinstance(value, (tuple, list, dict, Foreign)):
-        kind = value.kind if isinstance(value, Foreign) else type(value).__name__
-        return f"{'holds' if depth else 'is'} a {kind}"
+        kind = value.kind if isinstance(value, Foreign) else f"a {type(value).__name__}"
+        return f"{'holds' if depth else 'is'} {kind}"
     return _scalar_fault(value)
 
 
@@ -54,7 +54,8 @@ def _scalar_fault(value: object) -> str:
         return f"is a string of {len(value)} characters; a file is the place for it"
     if isinstance(value, int) and abs(value) >= 10**_MOST_DIGITS:
         return f"has more than {_MOST_DIGITS} digits"
-    return "" if value is None or isinstance(value, (bool, int, float, str)) else f"is a {type(value).__name__}"
+    known = value is None or isinstance(value, (bool, int, float, str))
+    return "" if known else f"is an object of type {type(value).__name__}"
 
 
 def as_value(plain: object) -> Value:

@@ -21,6 +21,7 @@ _DEEPEST: Final = 12
 _HEADINGS: Final = Headings(requests="grid", defaults="fixed", debug="debug")
 # As YAML 1.2 has it: `1e-3` is a number, `no` and `2026-01-01` are text.
 _WORDS: Final[dict[str, bool | None]] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_TAGS: Final = frozenset({"null", "bool", "int", "float", "str", "timestamp", "merge", "value"})
 _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,80}")
 _NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
 
@@ -174,16 +175,14 @@ def _plain(node: Node, depth: int = 0) -> object:
     """A node as a scalar or a list; whatever else it is, as something that no parameter may be."""
     if isinstance(node, yaml.SequenceNode):
         if depth == _DEEPEST:
-            return Foreign("list within too many lists")
+            return Foreign("a list within too many lists")
         return [_plain(item, depth + 1) for item in node.value]
     if not isinstance(node, yaml.ScalarNode):
         return {}
     text = str(node.value)
-    if node.style is not None:  # in quotes, or a block
-        return text
-    if not node.tag.startswith("tag:yaml.org,2002:"):
-        return Foreign(f"value with the tag {node.tag[:60]}")
-    return _scalar(text)
+    if node.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
+        return Foreign(f"a value with the tag {node.tag[:60]}")
+    return text if node.style is not None else _scalar(text)  # in quotes, or a block: a string
 
 
 def _scalar(text: str) -> bool | int | float | str | None:
