@@ -7,15 +7,16 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
     from threading import Event
 
 _GRACE_S: Final = 5.0
 _FIRST_LOOK_S: Final = 0.01
+_ENDED: Final = ("Z", "X")  # such a process only waits until its parent looks
 _LONGEST_LOOK_S: Final = 0.25
 
 
@@ -51,11 +52,12 @@ def run_group(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Pa
             if stop.wait(look_s):
                 stopped = not _has_ended(process.pid)
                 _signal_group(process.pid, signal.SIGTERM)
-                _wait_for_end(process.pid, _GRACE_S)
+                _wait_until_gone(process.pid, _GRACE_S)
                 break
             look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
     finally:
         _signal_group(process.pid, signal.SIGKILL)
+        _wait_until_gone(process.pid, _GRACE_S)  # a killed process may hold its GPU for a moment
         process.wait()
     if stopped:
         return None
@@ -67,10 +69,20 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _wait_for_end(pid: int, limit_s: float) -> None:
+def _wait_until_gone(group: int, limit_s: float) -> None:
+    """Wait until no process of a group lives; one that hangs in the kernel is not waited for."""
     until = time.monotonic() + limit_s
-    while not _has_ended(pid) and time.monotonic() < until:
+    while _lives(group) and time.monotonic() < until:
         time.sleep(_FIRST_LOOK_S)
+
+
+def _lives(group: int) -> bool:
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):  # it ended meanwhile
+            state, _, member_of = path.read_text().rpartition(")")[2].split()[:3]
+            if int(member_of) == group and state not in _ENDED:
+                return True
+    return False
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

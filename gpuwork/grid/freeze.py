@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
+from gpuwork.grid.store import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,9 +61,9 @@ def freeze(project: Path, names: Iterable[str], *, code: str, into: Path) -> Non
         OSError: The copy cannot be written; nothing of it is left.
     """
     there = into / code
+    make_folder(into)
     if there.is_dir():
         return
-    into.mkdir(parents=True, exist_ok=True)
     for left in into.glob(".*"):  # by a process that was killed: whoever writes here holds the lock of the store
         remove_copy(left)
     copy = into / f".{code[:12]}-{os.getpid()}"

@@ -28,17 +28,19 @@ def run_here(submission: Submission, *, at_most: int, tell: Callable[[Ended | El
         KeyboardInterrupt: All runs were ended, with all their processes.
     """
     crew = _Crew(submission, tell)
-    threads = [threading.Thread(target=crew.work) for _ in range(min(at_most, len(submission.runs)))]
+    # Not Thread.join: once an exception has interrupted it, it takes a thread that lives for ended (bpo-45274).
+    ended: list[threading.Event] = []
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for _ in range(min(at_most, len(submission.runs))):
+            event = threading.Event()
+            threading.Thread(target=crew.work, args=(event,)).start()
+            ended.append(event)
+        for event in ended:
+            event.wait()
     finally:
         crew.stop.set()
-        for thread in threads:
-            if thread.ident is not None:  # it was started
-                thread.join()
+        for event in ended:
+            event.wait()
     if crew.errors:
         raise crew.errors[0]
 
@@ -54,8 +56,8 @@ class _Crew:
         self._numbers = iter(range(len(submission.runs)))
         self._lock = threading.Lock()
 
-    def work(self) -> None:
-        """Make one run after the other, until there is none, or it is to stop."""
+    def work(self, ended: threading.Event) -> None:
+        """Make one run after the other, until there is none, or it is to stop; tell by `ended` that this is over."""
         try:
             while (number := self._next()) is not None:
                 outcome = self._make(number)
@@ -66,6 +68,8 @@ class _Crew:
         except Exception as error:  # noqa: BLE001  (raised by the thread that waits for this one)
             self.errors.append(error)
             self.stop.set()
+        finally:
+            ended.set()
 
     def _next(self) -> int | None:
         with self._lock:

@@ -10,6 +10,7 @@ What is here was written by jobs too, so it is read with a limit and no link is 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -71,9 +72,12 @@ class Param:
 def locked(store: Path) -> Iterator[None]:
     """Hold the lock of everyone who hands in runs; the kernel frees a killed process's."""
     store.mkdir(parents=True, exist_ok=True)
-    with (store / ".lock").open("a", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    handle = os.open(store / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(handle)
 
 
 def list_params(store: Path) -> list[Param]:
@@ -161,11 +165,21 @@ def read_limited(path: Path, *, limit: int = _MOST_BYTES) -> bytes | None:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             return None
-        content = file.read(limit + 1)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            content = file.read(limit + 1)
+    finally:
+        os.close(handle)
     return content if len(content) <= limit else None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that may be there; what a job put into its place is not written to."""
+    if path.is_symlink():
+        raise FileExistsError(errno.EEXIST, "is a link, not a folder", str(path))
+    path.mkdir(exist_ok=True)
 
 
 def _entries(folder: Path) -> list[Path]:

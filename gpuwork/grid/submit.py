@@ -25,6 +25,7 @@ from gpuwork.grid.store import (
     highest_number,
     list_params,
     locked,
+    make_folder,
     read_limited,
     render_values,
     write_file,
@@ -171,19 +172,18 @@ def read_submission(folder: Path) -> Submission:
 
 def _make_run(store: Path, run: Planned, undo: ExitStack) -> None:
     folder = store / run.name
-    if not folder.parent.is_dir():
+    if not (folder.parent / VALUES).exists():
         folder.parent.mkdir()
         undo.callback(shutil.rmtree, folder.parent, ignore_errors=True)
-    if not (folder.parent / VALUES).exists():
         text = render_values(run.values, param_name=folder.parent.name)
         write_file(folder.parent / VALUES, text, durable=False)  # one that a power cut took is made again
     if not folder.is_dir():
-        folder.mkdir()
         undo.callback(shutil.rmtree, folder, ignore_errors=True)
+    make_folder(folder)
 
 
 def _make_folder(parent: Path, stamp: str, undo: ExitStack) -> Path:
-    parent.mkdir(exist_ok=True)
+    make_folder(parent)
     folder, number = parent / stamp, 1
     while folder.exists():
         number += 1
