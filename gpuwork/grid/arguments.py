@@ -11,6 +11,11 @@ _MOST_REPS: Final = 1000
 
 def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     """Parse; argparse ends the program with status 2 where that is impossible."""
+    return build_parser()[0].parse_args(arguments)
+
+
+def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[argparse.ArgumentParser]]:
+    """The parser, and its verbs."""
     parser = argparse.ArgumentParser(prog="python3 -m gpuwork.grid", description="Run a project's parameter grid.")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     run = verbs.add_parser("run", help="run on this machine what is not done yet")
@@ -31,7 +36,7 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
     one.add_argument("number", type=int, metavar="N", help="from 0")
     results = verbs.add_parser("results", help="all runs as CSV on stdout")
     _add_project(results)
-    return parser.parse_args(arguments)
+    return parser, verbs
 
 
 def _add_project(parser: argparse.ArgumentParser) -> None:
