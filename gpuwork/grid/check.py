@@ -76,8 +76,8 @@ def _requests(draft: Draft) -> Iterator[Fault]:
     for name, entry in draft.requests.items():
         values = entry.value
         if not isinstance(values, list):
-            kind = value_fault(values).removeprefix("is ") or f"of type {type(values).__name__}"
-            yield _fault(draft, title, name, entry, f"is no list of values but {kind}", "[first, second, ...]")
+            kind = value_fault(values) or f"is of type {type(values).__name__}"
+            yield _fault(draft, title, name, entry, f"{kind}, not a list of values", "[first, second, ...]")
             continue
         if not values:
             yield _fault(draft, title, name, entry, "is an empty list", "at least one value")
@@ -86,7 +86,9 @@ def _requests(draft: Draft) -> Iterator[Fault]:
             yield _fault(draft, title, name, entry, f"has a value that {message}", ALLOWED)
         twice = [] if bad else [value for value, count in Counter(values).items() if count > 1]
         if twice:
-            yield _fault(draft, title, name, entry, f"has values twice: {', '.join(map(repr, twice))[:200]}")
+            yield _fault(
+                draft, title, name, entry, f"lists a value more than once: {', '.join(map(repr, twice))[:200]}"
+            )
 
 
 def _single_values(draft: Draft) -> Iterator[Fault]:

@@ -40,14 +40,14 @@ def main(arguments: list[str]) -> int:
         _tell(str(error))
         return error.exit_code
     except (KeyboardInterrupt, Stopped):
-        _tell("interrupted; the same command makes the runs that had not ended")
+        _tell("interrupted; run the same command again to finish the remaining runs")
         return EXIT_INTERRUPTED
 
 
 def _run(asked: argparse.Namespace) -> int:
     if not asked.local:
         raise Refused(
-            "run makes runs on this machine only",
+            "run works on this machine only",
             evidence="--local is missing",
             fix=f"python3 -m gpuwork.grid run {asked.project} --local",
         )
@@ -90,8 +90,8 @@ def _one(asked: argparse.Namespace) -> int:
     stop = threading.Event()
     with _signals(stop.set):
         ended = run_one(asked.folder, asked.number, stop=stop)
-    before = " before" if ended.before else ""
-    end = f"failed{before}: {ended.reason}" if ended.exit_status else f"done{before} in {ended.seconds:.1f} s"
+    before = "already " if ended.before else ""
+    end = f"{before}failed: {ended.reason}" if ended.exit_status else f"{before}done in {ended.seconds:.1f} s"
     _tell(f"{ended.name} {end}")
     return EXIT_FAILED if ended.exit_status else EXIT_DONE
 
@@ -117,9 +117,9 @@ def _order(asked: argparse.Namespace) -> Order:
 
 
 def _tell_missing(missing: Missing) -> None:
-    busy = f", {missing.under_way} under way" if missing.under_way else ""
-    other = f" ({missing.other_code} of them with other code)" if missing.other_code else ""
-    _tell(f"{len(missing.runs)} to make; {missing.done} done before{other}{busy}")
+    other = f" ({missing.other_code} with other code)" if missing.other_code else ""
+    busy = f", under way: {missing.under_way}" if missing.under_way else ""
+    _tell(f"to run: {len(missing.runs)}, done: {missing.done}{other}{busy}")
 
 
 def _tell(line: str) -> None:

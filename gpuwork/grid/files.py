@@ -43,7 +43,9 @@ def list_files(project: Path, *, limits: Limits | None = None) -> tuple[list[str
     """
     limits = limits or Limits()
     if not project.is_dir():
-        raise Refused(f"{project} is no folder", evidence=f"a project is a folder: {project}", fix=f"ls -ld {project}")
+        raise Refused(
+            f"{project} is not a folder", evidence=f"a project is a folder: {project}", fix=f"ls -ld {project}"
+        )
     names: list[str] = []
     faults: list[Fault] = []
     total = 0

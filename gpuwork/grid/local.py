@@ -21,7 +21,7 @@ def run_here(submission: Submission, *, at_most: int, tell: Callable[[Ended | El
     Args:
         submission: What was handed in.
         at_most: How many at once.
-        tell: Is told of each run that has ended, or is at work elsewhere; one call at a time.
+        tell: Is told of each run that has ended, or is running elsewhere; one call at a time.
 
     Raises:
         WorkError: The store cannot be written any more; the other runs were ended.

@@ -156,7 +156,7 @@ def _alone(run: Path) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Elsewhere(
-                f"the run {run.parent.name}/{run.name} is at work elsewhere",
+                f"the run {run.parent.name}/{run.name} is running elsewhere",
                 evidence=f"{run / '.lock'} is locked",
                 fix=f"tail {run / LOG}",
             ) from error

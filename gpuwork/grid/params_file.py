@@ -141,7 +141,7 @@ def _computed(
     for name in NAMES:
         if name not in dictionaries:
             if name != DEBUG:
-                faults.append(Fault(file=file, where=name, message="is no dictionary", allowed="a dictionary"))
+                faults.append(Fault(file=file, where=name, message="is not a dictionary", allowed="a dictionary"))
             continue
         about = written.get(name)
         parts[name] = {}

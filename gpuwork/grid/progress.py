@@ -23,15 +23,19 @@ class Progress:
         self._submission = submission
         self._say = say
         self._simulated = False
-        self._done = self._elsewhere = self.failed = 0
+        self._done = self._before = self._elsewhere = self.failed = 0
 
     def tell(self, outcome: Ended | Elsewhere) -> None:
-        """A run has ended, or is at work elsewhere."""
+        """A run has ended, or is running elsewhere."""
         assert self._submission is not None  # noqa: S101  (else there are no runs)
         total = len(self._submission.runs)
         if isinstance(outcome, Elsewhere):
             self._elsewhere += 1
             self._say(f"{self._count}/{total} {outcome.what}")
+            return
+        if outcome.before:
+            self._before += 1
+            self._say(f"{self._count}/{total} {outcome.name} was run elsewhere meanwhile")
             return
         self.failed += outcome.exit_status != 0
         self._done += outcome.exit_status == 0
@@ -48,11 +52,12 @@ class Progress:
     @property
     def summary(self) -> str:
         """All of them in a line."""
-        counts = {"done": self._done, "failed": self.failed, "at work elsewhere": self._elsewhere}
+        elsewhere = {"run elsewhere meanwhile": self._before, "running elsewhere": self._elsewhere}
+        counts = {"done": self._done, "failed": self.failed, **elsewhere}
         words = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
         simulated = " (SIMULATED)" if self._simulated else ""
         return f"{self._count} run{'' if self._count == 1 else 's'}{': ' if words else ''}{words}{simulated}"
 
     @property
     def _count(self) -> int:
-        return self._done + self.failed + self._elsewhere
+        return self._done + self.failed + self._before + self._elsewhere

@@ -98,8 +98,10 @@ def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission
 
     Raises:
         Refused: With every fault of the project; nothing was written.
-        StoreError: The store cannot be written; nothing is handed in.
+        StoreError: The store cannot be written; nothing is submitted.
     """
+    if order.share is not None and not order.share.is_dir():
+        raise Refused("there is no such share", evidence=f"{order.share} is not a folder", fix=f"ls -ld {order.share}")
     names, faults = list_files(order.project)
     source, found = read_project(order.project, names)
     if faults or found or source is None:
@@ -163,7 +165,7 @@ def read_submission(folder: Path) -> Submission:
         known = False
     if not known:
         raise StoreError(
-            f"{folder} is no submission",
+            f"{folder} is not a submission",
             evidence=f"{folder / SUBMISSION} {'cannot be read' if content is None else 'is not as it was written'}",
             fix="python3 -m gpuwork.grid prepare PROJECT",
         )
@@ -199,7 +201,7 @@ def _told(store: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreError(
-            f"the runs cannot be written to {store}; nothing was handed in",
+            f"the runs cannot be written to {store}; nothing was submitted",
             evidence=str(error),
             fix=f"df -h {store.parent}; ls -ld {store.parent} {store}",
         ) from error

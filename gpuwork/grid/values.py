@@ -31,9 +31,9 @@ class Foreign:
 def name_fault(name: str) -> str:
     """Why a parameter cannot be called so, or ""."""
     if name in RESERVED:
-        return "is a name that each run is given by itself"
+        return "is a reserved name"
     if not _NAME.fullmatch(name):
-        return "is no name of a parameter"
+        return "is not a valid parameter name"
     return ""
 
 
@@ -80,4 +80,4 @@ def hash_values(values: Mapping[str, Value]) -> str:
 
 def label(values: Mapping[str, Value], names: tuple[str, ...]) -> str:
     """Some of the values for a person, `lr=0.1 units=128`."""
-    return " ".join(f"{name}={values[name]}" for name in names)
+    return " ".join(f"{name}={''.join(filter(str.isprintable, str(values[name])))[:60]}" for name in names)

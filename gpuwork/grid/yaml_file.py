@@ -44,7 +44,7 @@ def read_yaml(text: str, *, file: str) -> tuple[Draft | None, list[Fault]]:
     reader = _Reader(file)
     sections: dict[str, tuple[Node, int]] = reader.mapping(root, "") if root is not None else {}
     for name in sections.keys() - set(SECTIONS):
-        reader.fault(sections[name][1], name, "is no section", ", ".join(SECTIONS))
+        reader.fault(sections[name][1], name, "is not a section", ", ".join(SECTIONS))
     if not sections.keys() & {"grid", "random"}:
         reader.faults.append(Fault(file=file, message="has neither grid nor random", allowed=", ".join(SECTIONS)))
     fixed, debug = (reader.entries(sections, name) for name in ("fixed", "debug"))
@@ -60,7 +60,7 @@ def read_yaml(text: str, *, file: str) -> tuple[Draft | None, list[Fault]]:
         for name in names:
             if name in homes:
                 line = lines[name] if section == "random" else cast("dict[str, Entry]", names)[name].line
-                reader.fault(line, f"{section}.{name}", f"is in {homes[name]} too", "one section for each name")
+                reader.fault(line, f"{section}.{name}", f"is also in {homes[name]}", "one section for each name")
             homes[name] = section
     draft = Draft(
         file=file,
@@ -94,7 +94,7 @@ class _Reader:
         """The keys of a mapping, each with its value and its line."""
         if not isinstance(node, yaml.MappingNode):
             if not (isinstance(node, yaml.ScalarNode) and node.value in _WORDS and _WORDS[node.value] is None):
-                self.fault(node.start_mark.line + 1, where, "is no mapping", "name: value")
+                self.fault(node.start_mark.line + 1, where, "is not a mapping", "name: value")
             return {}
         found: dict[str, tuple[Node, int]] = {}
         for key, value in node.value:
@@ -157,14 +157,19 @@ class _Reader:
         low, high = cast("Any", parts["min"]), cast("Any", parts["max"])
         types = (int,) if kind == "randint" else (int, float)
         if type(low) not in types or type(high) not in types or not low <= high or abs(low) + abs(high) > 2**52:
-            self.fault(line, where, f"has min {low!r} and max {high!r}", f"{types[-1].__name__}s, min <= max <= 2^51")
+            self.fault(
+                line,
+                where,
+                f"has min {low!r} and max {high!r}",
+                f"{'whole ' if kind == 'randint' else ''}numbers, min <= max",
+            )
         elif kind == "loguniform" and low <= 0:
             self.fault(line, f"{where}.min", f"is {low!r}", "above 0")
         return Draw(kind=cast("DrawKind", kind), low=low, high=high) if len(self.faults) == count else None
 
     def _choice(self, where: str, line: int, options: object) -> Draw | None:
         values = [_tuples(option) for option in options] if isinstance(options, list) else []
-        message = next(filter(None, map(value_fault, values)), "") if values else "is no list with values"
+        message = next(filter(None, map(value_fault, values)), "") if values else "is not a list of values"
         if message:
             self.fault(line, f"{where}.options", message, f"a list; each {ALLOWED}")
             return None
@@ -181,7 +186,7 @@ def _plain(node: Node, depth: int = 0) -> object:
         return {}
     text = str(node.value)
     if node.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
-        return Foreign(f"a value with the tag {node.tag[:60]}")
+        return Foreign(f"an object tagged {node.tag[:60]}")
     return text if node.style is not None else _scalar(text)  # in quotes, or a block: a string
 
 

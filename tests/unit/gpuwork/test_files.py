@@ -68,7 +68,7 @@ def test_what_git_answers_when_it_fails_is_told(project: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="is no folder"):
+    with pytest.raises(Refused, match="is not a folder"):
         list_files(tmp_path / "nothing")
 
 

@@ -71,6 +71,9 @@ def lives(pid: str) -> bool:
 def test_the_known_answers_of_the_lab(make: Callable[..., Path], typed: Typed, tmp_path: Path) -> None:
     project = make()
     share = tmp_path / "share"
+    typed("run", project, "--local", "--share", share, code=2)
+    assert f"{share} is not a folder" in typed.err, "it may not be mounted"
+    share.mkdir()
     assert typed("run", project, "--local", "--share", share) == "6 runs: 6 done\n"
     assert [line.split(" done in ")[0].split(" ", 2)[2] for line in typed.err.splitlines()[1:]] == [
         "num_hidden_units=64 lr=0.1",
@@ -191,7 +194,7 @@ def main(param2val):
     (row,) = table(typed("results", project))
     assert (row["last.answer"], row["last.here"]) == ("1", "1")
     assert typed("run", project, "--local") == "0 runs\n"
-    assert "0 to make; 1 done before (1 of them with other code)\n" in typed.err
+    assert "to run: 0, done: 1 (1 with other code)\n" in typed.err
 
 
 def test_nothing_is_written_where_anything_is_wrong(make: Callable[..., Path], typed: Typed) -> None:
@@ -200,7 +203,7 @@ def test_nothing_is_written_where_anything_is_wrong(make: Callable[..., Path], t
     typed("run", project, "--local", code=2)
     assert typed.err == (
         f"error: 4 faults in {project}; nothing was written\n"
-        "  params.py:1: param2requests.a: is no list of values but of type int (allowed: [first, second, ...])\n"
+        "  params.py:1: param2requests.a: is of type int, not a list of values (allowed: [first, second, ...])\n"
         "  params.py:1: param2requests.a: has no default in param2default\n"
         "  job.py: has no function main (allowed: def main(param2val):)\n"
         "  passwords: is a link out of the project, to /etc/passwd (allowed: a relative link within)\n"
@@ -245,7 +248,7 @@ def test_a_store_that_cannot_be_written_leaves_nothing(
 
     monkeypatch.setattr("gpuwork.grid.submit.write_file", full)
     typed("run", project, "--local", "--reps", "2", code=3)
-    assert "nothing was handed in\n  [Errno 28] No space left on device" in typed.err
+    assert "nothing was submitted\n  [Errno 28] No space left on device" in typed.err
     assert f"  next: df -h {project}" in typed.err
     assert sorted((project / "runs").rglob("*")) == before
 
@@ -306,12 +309,12 @@ def test_what_is_prepared_is_run_one_by_one_from_any_folder(make: Callable[..., 
     typed("one", folder, "5")
     assert typed.err.startswith(f"{prepared['runs'][5]} done in ")
     typed("one", folder, "5")
-    assert typed.err.startswith(f"{prepared['runs'][5]} done before in ")
+    assert typed.err.startswith(f"{prepared['runs'][5]} already done in ")
     assert len(list(moved.glob("*/*/done.json"))) == 1
     typed("one", folder, "6", code=3)
     assert "the submission has no run 6\n  " in typed.err
     typed("one", moved, "0", code=3)
-    assert "is no submission" in typed.err
+    assert "is not a submission" in typed.err
 
 
 def test_runs_that_a_plane_has_at_work_are_not_prepared_again(
@@ -369,7 +372,7 @@ def test_a_signal_ends_the_run_with_all_its_processes(make: Callable[..., Path],
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, ""), err
-    assert "interrupted; the same command makes the runs that had not ended\n" in err
+    assert "interrupted; run the same command again to finish the remaining runs\n" in err
     assert not list(filter(lives, pids))
     assert not list((project / "runs").glob("*/*/done.json"))
 
@@ -380,8 +383,8 @@ def test_one_ends_as_a_group_too_and_is_made_again_in_its_folder(make: Callable[
     process = start("one", folder, "0")
     pids = pids_of(project)
     typed("one", folder, "0", code=75)
-    assert "is at work elsewhere" in typed.err
-    assert typed("run", project, "--local") == "1 run: 1 at work elsewhere\n"
+    assert "is running elsewhere" in typed.err
+    assert typed("run", project, "--local") == "1 run: 1 running elsewhere\n"
     process.terminate()
     process.communicate(timeout=60)
     assert process.returncode == 130
@@ -415,3 +418,42 @@ def test_without_local_it_says_what_to_type(make: Callable[..., Path], typed: Ty
     assert f"next: python3 -m gpuwork.grid run {project} --local" in typed.err
     typed("results", project, code=3)
     assert "there are no runs" in typed.err
+
+
+def test_a_project_is_not_taken_for_a_part_of_python(make: Callable[..., Path]) -> None:
+    job = "def main(param2val):\n    import mine\n    return {'answer': mine.ANSWER}\n"
+    files = {f"{name}.py": "raise SystemExit('mine')\n" for name in ("json", "queue", "yaml", "argparse", "csv")}
+    project = make({"grid.yaml": "grid: {x: [1]}\n", "job.py": job, **files, "mine.py": "ANSWER = 1"})
+    argv = [sys.executable, "-m", "gpuwork.grid", "run", ".", "--local"]
+    done = subprocess.run(argv, cwd=project, env=ENV, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("1 run: 1 done\n", 0), done.stderr
+
+
+def test_two_at_once_make_every_run_once(make: Callable[..., Path], typed: Typed) -> None:
+    job = "import time\ndef main(param2val):\n    time.sleep(0.3)\n"
+    project = make({"grid.yaml": "grid: {x: [1, 2, 3, 4, 5, 6]}\n", "job.py": job})
+    processes = [start("run", project, "--local", "--at-most", "2") for _ in range(2)]
+    ended = [process.communicate(timeout=100) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], ended
+    records = [json.loads(path.read_text()) for path in (project / "runs").glob("*/*/done.json")]
+    assert [record["tries"] for record in records] == [1] * 6
+    assert typed("run", project, "--local") == "0 runs\n"
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_again_and_again_has_one_end(make: Callable[..., Path], typed: Typed) -> None:
+    job = "import time\ndef main(param2val):\n    time.sleep(0.2)\n    return {'answer': 42}\n"
+    project = make({"grid.yaml": "grid: {x: [1]}\n", "job.py": job})
+    folder = json.loads(typed("prepare", project))["folder"]
+    for number in range(24):
+        process = start("one", folder, "0")
+        time.sleep(0.04 * number)
+        process.kill()
+        process.communicate(timeout=60)
+    wait_until(lambda: main(["one", folder, "0"]) == 0, "the run does not end")
+    (path,) = (project / "runs").glob("*/*/done.json")
+    record = json.loads(path.read_text())
+    validate(record)
+    typed("one", folder, "0")
+    assert json.loads(path.read_text()) == record
+    assert [row["last.answer"] for row in table(typed("results", project))] == ["42"]

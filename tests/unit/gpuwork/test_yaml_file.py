@@ -111,21 +111,21 @@ def test_every_fault_is_told_at_once_with_its_line() -> None:
     """) == [
         ":2: fixed.lr: is a list (allowed: VALUE; a list belongs into grid)",
         ":4: fixed.units: is written twice, first on line 3",
-        ":6: grid.units: is in fixed too (allowed: one section for each name)",
-        ":7: grid.a: is no list of values but of type int (allowed: [first, second, ...])",
+        ":6: grid.units: is also in fixed (allowed: one section for each name)",
+        ":7: grid.a: is of type int, not a list of values (allowed: [first, second, ...])",
         ":8: grid.b: is an empty list (allowed: at least one value)",
-        ":9: grid.c: has values twice: 1",
+        ":9: grid.c: lists a value more than once: 1",
         ":10: grid.d: has a value that is a dict (allowed: VALUE)",
-        ":11: grid.e: has a value that is a value with the tag !x (allowed: VALUE)",
+        ":11: grid.e: has a value that is an object tagged !x (allowed: VALUE)",
         ":13: random.samples: is 0 (allowed: a whole number, 1 to 10000)",
         ":14: random.seed: is 'x' (allowed: a whole number)",
         ":15: random.f.type: is 'normal' (allowed: choice, uniform, loguniform, randint)",
-        ":16: random.g: has min 2 and max 1 (allowed: floats, min <= max <= 2^51)",
+        ":16: random.g: has min 2 and max 1 (allowed: numbers, min <= max)",
         ":17: random.h.min: is 0 (allowed: above 0)",
-        ":18: random.i.options: is no list with values (allowed: a list; each VALUE)",
+        ":18: random.i.options: is not a list of values (allowed: a list; each VALUE)",
         ":19: random.j: has type, max (allowed: max, min, type)",
         ":21: debug.k: has no default in fixed",
-        ":22: gird: is no section (allowed: fixed, grid, random, debug)",
+        ":22: gird: is not a section (allowed: fixed, grid, random, debug)",
     ]
 
 
@@ -136,7 +136,7 @@ NOTHING = ": has neither grid nor random (allowed: fixed, grid, random, debug)"
     ("text", "faults"),
     [
         ("", [NOTHING]),
-        ("- a\n", [NOTHING, ":1: is no mapping (allowed: name: value)"]),
+        ("- a\n", [NOTHING, ":1: is not a mapping (allowed: name: value)"]),
         (
             "grid:\n  a: [1\n",
             [":3: is not YAML: while parsing a flow sequence expected ',' or ']', but got '<stream end>'"],
