@@ -24,7 +24,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     run.add_argument("--local", action="store_true", help="on this machine; no cluster is needed")
     run.add_argument("--at-most", type=_count, default=1, metavar="N", help="this many runs at once; default 1")
     prepare = verbs.add_parser(
-        "prepare", help="freeze the project and make the folders of missing runs; JSON on stdout"
+        "prepare", help="freeze the project and prepare what is missing for a queue; JSON on stdout"
     )
     _add_project(prepare)
     _add_wish(prepare)
