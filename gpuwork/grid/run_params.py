@@ -40,7 +40,7 @@ def run_params(path: Path, *, project: Path, limit_s: float = _LIMIT_S) -> Evalu
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-        size = told.tell()
+        size = os.fstat(told.fileno()).st_size
         told.seek(0)
         if size > _LIMIT_BYTES:
             raise NotEvaluated(f"its dictionaries have {size} bytes, more than {_LIMIT_BYTES}", line=None)

@@ -32,7 +32,7 @@ def as_series(returned: object) -> Series:
     elif isinstance(returned, (list, tuple)):
         pairs = [(getattr(one, "name", None), _rows(getattr(one, "name", None), one)) for one in returned]
     else:
-        raise WrongResult(f"main returned a {type(returned).__name__}; allowed: {ALLOWED}")
+        raise WrongResult(f"main returned an object of type {type(returned).__name__}; allowed: {ALLOWED}")
     found: Series = {}
     for name, rows in pairs:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -63,7 +63,7 @@ def _rows(name: object, value: object) -> list[tuple[str, str]]:
 def _number(name: object, value: object) -> str:
     plain = _plain(value)
     if not isinstance(plain, (bool, int, float)):
-        raise WrongResult(f"main returned a {type(value).__name__} for {name!r}; allowed: {ALLOWED}")
+        raise WrongResult(f"main returned an object of type {type(value).__name__} for {name!r}; allowed: {ALLOWED}")
     return repr(plain)
 
 

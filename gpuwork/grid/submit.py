@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
+    from gpuwork.grid.project import Source
+
 SCHEMA: Final = "gpuprov.grid-submission/v1"
 _MODULE: Final = re.compile(r"(?:[^\W\d]\w*\.)?[^\W\d]\w*")
 
@@ -102,16 +104,9 @@ def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission
     """
     if order.share is not None and not order.share.is_dir():
         raise Refused("there is no such share", evidence=f"{order.share} is not a folder", fix=f"ls -ld {order.share}")
-    names, faults = list_files(order.project)
-    source, found = read_project(order.project, names)
-    if faults or found or source is None:
-        raise refusal([*found, *faults], of=str(order.project))
+    names, code, source = _read(order.project)
     combinations = expand(source.grid, minimal=order.minimal, first_only=order.first_only)
     store = order.store
-    try:
-        code = hash_files(order.project, names)
-    except OSError as error:
-        raise Refused("the project cannot be read", evidence=str(error), fix="run the same command again") from error
     with _told(store), locked(store), ExitStack() as undo:
         stamp = time.strftime("%Y-%m-%d-%H-%M-%S", time.gmtime())
         wish = Wish(combinations=combinations, reps=order.reps, code=code, stamp=stamp)
@@ -170,6 +165,19 @@ def read_submission(folder: Path) -> Submission:
             fix="python3 -m gpuwork.grid prepare PROJECT",
         )
     return submission
+
+
+def _read(project: Path) -> tuple[list[str], str, Source]:
+    """The project's files, their hash, and what is asked for; an edit after this makes `freeze` refuse."""
+    names, faults = list_files(project)
+    try:
+        code = "" if faults else hash_files(project, names)
+    except OSError as error:
+        raise Refused("the project cannot be read", evidence=str(error), fix="run the same command again") from error
+    source, found = read_project(project, names)
+    if faults or source is None:
+        raise refusal([*found, *faults], of=str(project))
+    return names, code, source
 
 
 def _make_run(store: Path, run: Planned, undo: ExitStack) -> None:

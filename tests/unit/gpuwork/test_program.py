@@ -166,7 +166,7 @@ def test_a_run_that_fails_does_not_stop_the_others_and_is_made_again(make: Calla
         ("return", "failed", "1"),
         ("work", "done", "0"),
     ]
-    assert "WrongResult: main returned a int" in rows[2]["run.reason"]
+    assert "WrongResult: main returned an object of type int" in rows[2]["run.reason"]
     (log,) = (project / "runs/param_001").glob("*/log.txt")
     assert log.read_text().startswith("here I am\nTraceback")
     assert typed("run", project, "--local", code=1) == "3 runs: 3 failed\n"

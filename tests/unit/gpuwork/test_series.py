@@ -38,14 +38,14 @@ def test_a_list_of_series_a_dictionary_of_numbers_and_nothing() -> None:
 @pytest.mark.parametrize(
     ("returned", "words"),
     [
-        (3, "main returned a int"),
-        ("text", "main returned a str"),
+        (3, "main returned an object of type int"),
+        ("text", "main returned an object of type str"),
         ([1, 2], "with the name None"),
         ([pandas_series(None)], "with the name None"),
         ([pandas_series("../../etc/cron.d/x")], "with the name '../../etc/cron.d/x'"),
         ([pandas_series("a"), pandas_series("a")], "two series with the name 'a'"),
-        ({"a": "text"}, "returned a str for 'a'"),
-        ({"a": {}}, "returned a dict for 'a'"),
+        ({"a": "text"}, "returned an object of type str for 'a'"),
+        ({"a": {}}, "returned an object of type dict for 'a'"),
         ({1: 2}, "with the name 1"),
     ],
 )
