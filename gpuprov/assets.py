@@ -1,4 +1,4 @@
-"""Finds what is not Python code of this package: roles, templates and smoke kernels.
+"""Finds what is not Python code of this package: roles, templates, and the packages that nodes get.
 
 A checkout's own folders come first, so that an editable install runs what is being edited; an installed wheel
 carries copies under `gpuprov/_assets`.
@@ -11,7 +11,7 @@ from typing import Literal
 
 from gpuprov.core.errors import HostNotReady
 
-Asset = Literal["roles", "templates", "smoke_kernels"]
+Asset = Literal["gpuwork", "roles", "smoke_kernels", "templates"]
 
 PACKAGE = Path(__file__).resolve().parent
 

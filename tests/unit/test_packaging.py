@@ -18,13 +18,13 @@ from gpuprov.assets import find_asset
 from gpuprov.core.errors import HostNotReady
 
 ROOT = Path(__file__).resolve().parents[2]
-ASSETS = ("roles", "smoke_kernels", "templates")
+ASSETS = ("gpuwork", "roles", "smoke_kernels", "templates")
 COLLECTION = "ansible_collections/gpuprov/cluster"
 SOURCES = ("LICENSE", "README.md", "ansible_collections", "gpuprov", "pyproject.toml", "setup.cfg", *ASSETS)
 LOOK_UP = """
 import json
 from gpuprov.assets import find_asset
-print(json.dumps({name: str(find_asset(name)) for name in ("roles", "smoke_kernels", "templates")}))
+print(json.dumps({name: str(find_asset(name)) for name in ("gpuwork", "roles", "smoke_kernels", "templates")}))
 """
 
 

@@ -1,0 +1,80 @@
+"""Errors for people: what failed, the evidence, what to type next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class WorkError(Exception):
+    """An error with its three parts and the exit code it ends a program with."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, evidence: str, fix: str) -> None:
+        """Keep the three parts apart, so that a caller can render each."""
+        super().__init__(what)
+        self.what = what
+        self.evidence = evidence
+        self.fix = fix
+
+    def __str__(self) -> str:
+        lines = self.evidence.splitlines() or [""]
+        return "\n".join([f"error: {self.what}", *(f"  {line}" for line in lines), f"  next: {self.fix}"])
+
+
+class Refused(WorkError):
+    """What was handed in cannot be run as it is; nothing was written."""
+
+    exit_code = 2
+
+
+class StoreError(WorkError):
+    """The folder that holds runs cannot be read or written, or is not as it was left."""
+
+    exit_code = 3
+
+
+class Elsewhere(WorkError):
+    """Another process is at this run; whoever started this one may try again later (EX_TEMPFAIL)."""
+
+    exit_code = 75
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One thing that is wrong in a project: where it is, what it is, and what is allowed there.
+
+    Attributes:
+        file: Relative to the project.
+        line: Counted from 1; None where the fault has none.
+        where: The name that it is about, such as `param2requests.lr`.
+        message: What is wrong.
+        allowed: What would be right.
+    """
+
+    file: str
+    line: int | None = None
+    where: str = ""
+    message: str
+    allowed: str = ""
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        name = f" {self.where}:" if self.where else ""
+        tail = f" (allowed: {self.allowed})" if self.allowed else ""
+        return f"{place}:{name} {self.message}{tail}"
+
+
+def refusal(faults: Sequence[Fault], *, of: str) -> Refused:
+    """All faults of a project as one error."""
+    many = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
+    files = list(dict.fromkeys(fault.file for fault in faults))
+    return Refused(
+        f"{many} in {of}; nothing was written",
+        evidence="\n".join(map(str, faults)),
+        fix=f"correct {files[0] if len(files) == 1 else 'these'}; docs/grids.md describes what a project consists of",
+    )

@@ -1,0 +1,48 @@
+"""In a process of its own: calls `main` of a frozen project with the values of a run."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Final
+
+from gpuwork.grid.series import as_series, write_series
+from gpuwork.grid.store import read_values
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def main(run: str, code: str, module: str, parent: str) -> None:
+    """Call `main(param2val)` and write the series that it returns.
+
+    Args:
+        run: The folder of the run.
+        code: The frozen copy.
+        module: The module with `main`.
+        parent: The id of the process that started this one: when it dies, so does this one.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(parent):
+        sys.exit(1)
+    folder = Path(run)
+    values = read_values(folder.parent)
+    saves = folder / "saves"
+    sys.path[:0] = [code]
+    source = Path(code, *module.split(".")[:-1])
+    if source != Path(code):
+        sys.path.append(str(source))
+    job = importlib.import_module(module)
+    returned = job.main(
+        {
+            **values,
+            "param_name": folder.parent.name,
+            "job_name": folder.name,
+            "project_path": code,
+            "save_path": str(saves),
+        }
+    )
+    write_series(as_series(returned), folder)

@@ -1,0 +1,90 @@
+"""A process and everything that it starts, ended together."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from threading import Event
+
+_GRACE_S: Final = 5.0
+_FIRST_LOOK_S: Final = 0.01
+_ENDED: Final = ("Z", "X")  # such a process only waits until its parent looks
+_LONGEST_LOOK_S: Final = 0.25
+
+
+def run_group(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, stop: Event) -> int | None:
+    """Run a command in a process group of its own; what it prints is added to `log`.
+
+    Whatever is left of the group when the command has ended is ended too.
+
+    Args:
+        argv: The command.
+        cwd: Where it begins.
+        env: All of its environment.
+        log: The file for stdout and stderr.
+        stop: When set, the group gets SIGTERM, and after five seconds SIGKILL.
+
+    Returns:
+        The exit status, 128 + N for signal N; None if it was stopped.
+    """
+    with log.open("ab") as output:
+        process = subprocess.Popen(  # noqa: S603
+            list(argv),
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    stopped = False
+    try:
+        look_s = _FIRST_LOOK_S
+        while not _has_ended(process.pid):
+            if stop.wait(look_s):
+                stopped = not _has_ended(process.pid)
+                _signal_group(process.pid, signal.SIGTERM)
+                _wait_until_gone(process.pid, _GRACE_S)
+                break
+            look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
+    finally:
+        _signal_group(process.pid, signal.SIGKILL)
+        _wait_until_gone(process.pid, _GRACE_S)  # a killed process may hold its GPU for a moment
+        process.wait()
+    if stopped:
+        return None
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a child has ended; it is left to be waited for, so that nothing else can have its group's number."""
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _wait_until_gone(group: int, limit_s: float) -> None:
+    """Wait until no process of a group lives; one that hangs in the kernel is not waited for."""
+    until = time.monotonic() + limit_s
+    while _lives(group) and time.monotonic() < until:
+        time.sleep(_FIRST_LOOK_S)
+
+
+def _lives(group: int) -> bool:
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError, IndexError):  # it ended meanwhile
+            state, _, member_of = path.read_text().rpartition(")")[2].split()[:3]
+            if int(member_of) == group and state not in _ENDED:
+                return True
+    return False
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(pid, number)

@@ -1,0 +1,153 @@
+"""The program: stdout is the result, stderr is the conversation."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpuwork.errors import Refused, StoreError, WorkError
+from gpuwork.grid.arguments import parse_arguments
+from gpuwork.grid.local import run_here
+from gpuwork.grid.one import Stopped, run_one
+from gpuwork.grid.progress import Progress
+from gpuwork.grid.results import read_results, write_results
+from gpuwork.grid.submit import Order, submit
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Iterator
+
+    from gpuwork.grid.missing import Missing
+
+EXIT_DONE: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_INTERRUPTED: Final = 130
+PREPARED: Final = "gpuprov.grid-prepared/v1"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program on `arguments` (without its name) and return its exit code."""
+    asked = parse_arguments(arguments)
+    verbs = {"run": _run, "prepare": _prepare, "one": _one, "results": _results}
+    try:
+        return verbs[asked.verb](asked)
+    except WorkError as error:
+        _tell(str(error))
+        return error.exit_code
+    except (KeyboardInterrupt, Stopped):
+        _tell("interrupted; run the same command again to finish the remaining runs")
+        return EXIT_INTERRUPTED
+
+
+def _run(asked: argparse.Namespace) -> int:
+    if not asked.local:
+        raise Refused(
+            "run works on this machine only",
+            evidence="--local is missing",
+            fix=f"python3 -m gpuwork.grid run {asked.project} --local",
+        )
+    with _signals(_interrupt_once()):
+        submission, missing = submit(_order(asked))
+        _tell_missing(missing)
+        progress = Progress(submission, say=_tell)
+        if submission is not None:
+            run_here(submission, at_most=asked.at_most, tell=progress.tell)
+    sys.stdout.write(f"{progress.summary}\n")
+    return EXIT_FAILED if progress.failed else EXIT_DONE
+
+
+def _prepare(asked: argparse.Namespace) -> int:
+    submission, missing = submit(_order(asked), under_way=_read_names(asked.under_way))
+    _tell_missing(missing)
+    document = {
+        "schema": PREPARED,
+        "version": 1,
+        "folder": str(submission.folder) if submission else None,
+        "runs": list(submission.runs) if submission else [],
+        "done": missing.done,
+        "under_way": missing.under_way,
+        "other_code": missing.other_code,
+    }
+    sys.stdout.write(json.dumps(document) + "\n")
+    return EXIT_DONE
+
+
+def _read_names(file: str | None) -> frozenset[str]:
+    if file is None:
+        return frozenset()
+    try:
+        return frozenset((sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")).split())
+    except (OSError, ValueError) as error:
+        raise Refused(f"{file} cannot be read", evidence=str(error), fix=f"ls -l {file}") from error
+
+
+def _one(asked: argparse.Namespace) -> int:
+    stop = threading.Event()
+    with _signals(stop.set):
+        ended = run_one(asked.folder, asked.number, stop=stop)
+    before = "already " if ended.before else ""
+    end = f"{before}failed: {ended.reason}" if ended.exit_status else f"{before}done in {ended.seconds:.1f} s"
+    _tell(f"{ended.name} {end}")
+    return EXIT_FAILED if ended.exit_status else EXIT_DONE
+
+
+def _results(asked: argparse.Namespace) -> int:
+    store = Order(project=asked.project, share=asked.share).store
+    rows = read_results(store)
+    if not rows:
+        fix = f"python3 -m gpuwork.grid run {asked.project} --local"
+        raise StoreError("there are no runs", evidence=f"{store} holds none", fix=fix)
+    write_results(rows, sys.stdout)
+    return EXIT_DONE
+
+
+def _order(asked: argparse.Namespace) -> Order:
+    return Order(
+        project=asked.project,
+        share=asked.share,
+        reps=asked.reps,
+        minimal=asked.minimal,
+        first_only=asked.first_only,
+    )
+
+
+def _tell_missing(missing: Missing) -> None:
+    other = f" ({missing.other_code} with other code)" if missing.other_code else ""
+    busy = f", under way: {missing.under_way}" if missing.under_way else ""
+    _tell(f"to run: {len(missing.runs)}, done: {missing.done}{other}{busy}")
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _interrupt_once() -> Callable[[], None]:
+    """What ends a run of several: the first signal; ending them takes seconds in which a second one changes nothing."""
+    told = threading.Event()
+
+    def interrupt() -> None:
+        if not told.is_set():
+            told.set()
+            raise KeyboardInterrupt
+
+    return interrupt
+
+
+@contextmanager
+def _signals(act: Callable[[], None]) -> Iterator[None]:
+    """Let signals that end a program do this in the block; those that are ignored stay so."""
+    before = {}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            before[number] = signal.signal(number, lambda *_: act())
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

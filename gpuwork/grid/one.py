@@ -1,0 +1,183 @@
+"""One run from a frozen copy: what a worker of a queue, a job of Slurm and the runner on this machine all call."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import Elsewhere, StoreError
+from gpuwork.grid.child import run_group
+from gpuwork.grid.freeze import check_copy
+from gpuwork.grid.program import program_argv
+from gpuwork.grid.store import CODE, DONE, DONE_SCHEMA, read_done, read_limited, read_values, write_file
+from gpuwork.grid.submit import read_submission
+from gpuwork.grid.values import hash_values
+from gpuwork.grid.where import find_where
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from threading import Event
+
+    from gpuwork.grid.submit import Submission
+    from gpuwork.grid.where import Where
+
+LOG: Final = "log.txt"
+SAVES: Final = "saves"
+_TRIES: Final = ".tries"
+_TAIL_BYTES: Final = 4096
+_REASON: Final = 300
+
+
+class Stopped(Exception):
+    """The run was told to stop; it has no end and will be made again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a run ended, now or before.
+
+    Attributes:
+        name: Its folder, relative to the store.
+        exit_status: 0 if it is done.
+        reason: Why it failed.
+        before: Whether it had ended before, so that nothing was run.
+        seconds: How long it took.
+        simulated: Whether its GPUs were.
+    """
+
+    name: str
+    exit_status: int
+    reason: str
+    before: bool
+    seconds: float
+    simulated: bool
+
+
+def run_one(folder: Path, number: int, *, stop: Event) -> Ended:
+    """Make run `number` of a submission, unless it has come to an end before.
+
+    It may be called again for the same run at any time and from any machine: a run has one end, which is never
+    overwritten, and one process at a time works on it.
+
+    Args:
+        folder: Of the submission.
+        number: Which of its runs, from 0.
+        stop: Ends the run with all its processes when it is set.
+
+    Raises:
+        StoreError: There is no such run, the frozen copy was changed, or nothing can be written.
+        Elsewhere: Another process works on it.
+        Stopped: As told.
+    """
+    submission = read_submission(folder)
+    if not 0 <= number < len(submission.runs):
+        raise StoreError(
+            f"the submission has no run {number}",
+            evidence=f"{folder} has runs 0 to {len(submission.runs) - 1}",
+            fix=f"python3 -m gpuwork.grid one {folder} 0",
+        )
+    run = submission.store / submission.runs[number]
+    try:
+        with _alone(run):
+            before = read_done(run)
+            if before is not None:
+                return _ended(submission.runs[number], before, before=True)
+            return _ended(submission.runs[number], _run(submission, run, stop), before=False)
+    except OSError as error:
+        raise StoreError(
+            f"the run {submission.runs[number]} cannot be written",
+            evidence=str(error),
+            fix=f"df -h {submission.store}; ls -ld {run}",
+        ) from error
+
+
+def _ended(name: str, done: dict[str, Any], *, before: bool) -> Ended:
+    reason, seconds = str(done.get("reason") or ""), done.get("seconds")
+    seconds = float(seconds) if isinstance(seconds, (int, float)) else 0.0
+    return Ended(
+        name=name,
+        exit_status=done["exit_status"],
+        reason=reason,
+        before=before,
+        seconds=seconds,
+        simulated=done.get("simulated") is True,
+    )
+
+
+def _run(submission: Submission, run: Path, stop: Event) -> dict[str, Any]:
+    copy = submission.store / CODE / submission.code
+    check_copy(copy)
+    values = read_values(run.parent)
+    for left in run.glob("*.csv"):  # of a try that was cut off; what it saved may be what the job goes on from
+        left.unlink()
+    (run / SAVES).mkdir(exist_ok=True)
+    where = find_where()
+    tries = _count_try(run, where)
+    began, started = time.monotonic(), datetime.now(timezone.utc)
+    argv = program_argv("gpuwork.grid.call", str(run), str(copy), submission.module, str(os.getpid()))
+    env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+    status = run_group(argv, cwd=run / SAVES, env=env, log=run / LOG, stop=stop)
+    if status is None:
+        raise Stopped(run.name)
+    document = {
+        "schema": DONE_SCHEMA,
+        "version": 1,
+        "run": f"{run.parent.name}/{run.name}",
+        "state": "done" if status == 0 else "failed",
+        "exit_status": status,
+        "reason": None if status == 0 else _reason(run / LOG, status),
+        "node": where.node,
+        "gpus": list(where.gpus),
+        "simulated": where.simulated,
+        "started": _moment(started),
+        "ended": _moment(datetime.now(timezone.utc)),
+        "seconds": round(time.monotonic() - began, 3),
+        "tries": tries,
+        "code": submission.code,
+        "values": hash_values(values),
+        "image": where.image,
+    }
+    write_file(run / DONE, json.dumps(document, indent=1) + "\n")
+    return document
+
+
+@contextmanager
+def _alone(run: Path) -> Iterator[None]:
+    """Hold the run for the block; the kernel frees a killed process's."""
+    with (run / ".lock").open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Elsewhere(
+                f"the run {run.parent.name}/{run.name} is running elsewhere",
+                evidence=f"{run / '.lock'} is locked",
+                fix=f"tail {run / LOG}",
+            ) from error
+        yield
+
+
+def _count_try(run: Path, where: Where) -> int:
+    with (run / _TRIES).open("a+", encoding="utf-8") as file:
+        file.write(f"{_moment(datetime.now(timezone.utc))} {where.node}\n")
+    return len((read_limited(run / _TRIES) or b"").splitlines())
+
+
+def _moment(at: datetime) -> str:
+    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _reason(log: Path, status: int) -> str:
+    """The exit status, and the last line of the log."""
+    with log.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
+        lines = file.read().decode(errors="replace").split("\n")
+    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    shown = "".join(letter for letter in words if letter.isprintable())
+    return f"exit status {status}{': ' if shown else ''}{shown}"[:_REASON]

@@ -1,0 +1,73 @@
+"""All runs of a project as one table: their values, how they ended, and the last value of each series."""
+
+from __future__ import annotations
+
+import csv
+from typing import TYPE_CHECKING, Final, TextIO
+
+from gpuwork.errors import StoreError
+from gpuwork.grid.series import read_series
+from gpuwork.grid.store import list_params, read_done, read_limited, read_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Row = dict[str, str]
+HEAD: Final = ("param_name", "job_name")
+# Parameters cannot have names that begin like these (values.py).
+ABOUT: Final = ("state", "exit_status", "reason", "node", "gpus", "simulated", "started", "seconds", "code", "image")
+_RUN, _LAST = "run.", "last."
+
+
+def read_results(store: Path) -> list[Row]:
+    """A row for each run, also those that failed or have not come to an end.
+
+    Raises:
+        StoreError: The values of a combination were changed or removed.
+    """
+    return [row for param in list_params(store) for row in _rows(store, param.name, [run.name for run in param.runs])]
+
+
+def write_results(rows: list[Row], into: TextIO) -> None:
+    """Write rows as CSV: names of parameters and series in the order in which they first appear."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    about = [f"{_RUN}{name}" for name in ABOUT]
+    last = [name for name in names if name.startswith(_LAST)]
+    parameters = [name for name in names if name not in {*HEAD, *about, *last}]
+    writer = csv.DictWriter(into, [*HEAD, *parameters, *last, *about], restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+
+
+def _rows(store: Path, param: str, runs: list[str]) -> Iterator[Row]:
+    values = {name: "" if value is None else str(value) for name, value in read_values(store / param).items()}
+    for run in runs:
+        row = {"param_name": param, "job_name": run.rpartition("/")[2], **values}
+        done = read_done(store / run)
+        if done is None:
+            yield {**row, f"{_RUN}state": "open"}
+            continue
+        yield {**row, **_about(done), **(_last_values(store / run) if done["state"] == "done" else {})}
+
+
+def _about(done: dict[str, object]) -> Row:
+    cells = {}
+    for name in ABOUT:
+        value = done.get(name)
+        words = " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+        cells[f"{_RUN}{name}"] = words[:1000]
+    return cells
+
+
+def _last_values(run: Path) -> Row:
+    cells = {}
+    for path in sorted(run.glob("*.csv")):
+        content = read_limited(path)
+        try:
+            rows = read_series((content or b"").decode().splitlines())
+        except (ValueError, csv.Error) as error:
+            fix = f"rm -r {run}; then run the grid again"
+            raise StoreError(f"{path} was changed", evidence=str(error), fix=fix) from error
+        cells[f"{_LAST}{path.stem}"] = rows[-1][1] if rows else ""
+    return cells

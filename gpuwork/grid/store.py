@@ -1,0 +1,198 @@
+"""The folder that holds a project's runs.
+
+    runs/param_001/param2val.yaml                    values, and their hash
+    runs/param_001/2026-11-22-16-40-12_num1/         one run: log.txt, SERIES.csv, saves/, done.json written last
+    runs/.code/SHA256/                               frozen copies of the project
+    runs/.submissions/2026-11-22-16-40-12/           submission.json: which runs were handed in together
+
+What is here was written by jobs too, so it is read with a limit and no link is followed.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import re
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import yaml
+
+from gpuwork.errors import StoreError
+from gpuwork.grid.values import as_plain, as_value, hash_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from gpuwork.grid.values import Value
+
+CODE: Final = ".code"
+SUBMISSIONS: Final = ".submissions"
+SUBMISSION: Final = "submission.json"
+VALUES: Final = "param2val.yaml"
+DONE: Final = "done.json"
+DONE_SCHEMA: Final = "gpuprov.grid-done/v1"
+RUN_NAME: Final = re.compile(r"(param_[0-9]{3,6})/([0-9]{4}(?:-[0-9]{2}){5}_num([1-9][0-9]{0,5}))")
+_PARAM_NAME: Final = re.compile(r"param_([0-9]{3,6})")
+_HASH_LINE: Final = re.compile(rb"# values ([0-9a-f]{64})\n")
+_MOST_BYTES: Final = 4 * 1024 * 1024
+
+State = Literal["done", "failed", "open"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run of a combination: `name` is its folder, relative to the store."""
+
+    name: str
+    state: State
+    code: str = ""
+
+    @property
+    def number(self) -> int:
+        """Which run of its combination it is."""
+        return int(self.name.rpartition("_num")[2])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Param:
+    """One combination of values and its runs, in their order."""
+
+    name: str
+    values_hash: str
+    runs: tuple[Run, ...] = ()
+
+
+@contextmanager
+def locked(store: Path) -> Iterator[None]:
+    """Hold the lock of everyone who hands in runs; the kernel frees a killed process's."""
+    store.mkdir(parents=True, exist_ok=True)
+    handle = os.open(store / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def list_params(store: Path) -> list[Param]:
+    """Every combination with its runs, in the order of their numbers."""
+    found = [(int(match[1]), path) for path in _entries(store) if (match := _PARAM_NAME.fullmatch(path.name))]
+    params = []
+    for _, folder in sorted(found):
+        head = _HASH_LINE.match(read_limited(folder / VALUES) or b"")
+        if head:
+            runs = [_run(path) for path in _entries(folder) if RUN_NAME.fullmatch(f"{folder.name}/{path.name}")]
+            ordered = tuple(sorted(runs, key=lambda run: run.number))
+            params.append(Param(name=folder.name, values_hash=head[1].decode(), runs=ordered))
+    return params
+
+
+def highest_number(store: Path) -> int:
+    """Of all folders of combinations, those that cannot be read included."""
+    return max((int(match[1]) for path in _entries(store) if (match := _PARAM_NAME.fullmatch(path.name))), default=0)
+
+
+def read_done(run: Path) -> dict[str, Any] | None:
+    """The end of a run, None if it has not come to one; what is no such document counts as none."""
+    content = read_limited(run / DONE)
+    if content is None:
+        return None
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    well_formed = (
+        isinstance(document, dict)
+        and document.get("schema") == DONE_SCHEMA
+        and document.get("state") in ("done", "failed")
+        and type(document.get("exit_status")) is int
+        and isinstance(document.get("code"), str)
+    )
+    return document if well_formed else None
+
+
+def render_values(values: Mapping[str, Value], *, param_name: str) -> str:
+    """The text of a `param2val.yaml`."""
+    plain = {"param_name": param_name, **{name: as_plain(value) for name, value in values.items()}}
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text = yaml.dump(plain, Dumper=dumper, sort_keys=False, allow_unicode=True, width=110)
+    return f"# values {hash_values(values)}\n{text}"
+
+
+def read_values(param: Path) -> dict[str, Value]:
+    """The values of a combination.
+
+    Raises:
+        StoreError: The file is missing, or says other values than it was written with.
+    """
+    path = param / VALUES
+    content = read_limited(path) or b""
+    match = _HASH_LINE.match(content)
+    try:
+        plain = yaml.load(content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+        values = {str(name): as_value(value) for name, value in plain.items() if name != "param_name"}
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError, RecursionError):
+        values, match = {}, None
+    if match is None or hash_values(values) != match[1].decode():
+        raise StoreError(
+            f"{path} was changed or removed",
+            evidence="its values are not those that its first line names",
+            fix=f"rm -r {param}; then run the grid again",
+        )
+    return values
+
+
+def write_file(path: Path, content: str, *, durable: bool = True) -> None:
+    """Write a file whole or not at all; what is durable is on the disk before it has its name."""
+    part = path.with_name(f".{path.name}.part")
+    with part.open("w", encoding="utf-8") as file:
+        file.write(content)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    part.replace(path)
+
+
+def read_limited(path: Path, *, limit: int = _MOST_BYTES) -> bytes | None:
+    """A regular file's content; None for anything else, a link or one that is larger than the limit among them."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            return None
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            content = file.read(limit + 1)
+    finally:
+        os.close(handle)
+    return content if len(content) <= limit else None
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that may be there; what a job put into its place is not written to."""
+    if path.is_symlink():
+        raise FileExistsError(errno.EEXIST, "is a link, not a folder", str(path))
+    path.mkdir(exist_ok=True)
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+
+
+def _run(path: Path) -> Run:
+    name = f"{path.parent.name}/{path.name}"
+    done = read_done(path)
+    if done is None:
+        return Run(name=name, state="open")
+    return Run(name=name, state=done["state"], code=done["code"])

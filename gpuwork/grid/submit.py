@@ -1,0 +1,215 @@
+"""Hands a project's missing runs in: everything that can be refused is, before anything is written."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import Refused, StoreError, refusal
+from gpuwork.grid.expand import expand
+from gpuwork.grid.files import RUNS, list_files
+from gpuwork.grid.freeze import freeze, hash_files
+from gpuwork.grid.missing import Missing, Planned, Wish, plan_missing
+from gpuwork.grid.project import read_project
+from gpuwork.grid.store import (
+    CODE,
+    RUN_NAME,
+    SUBMISSION,
+    SUBMISSIONS,
+    VALUES,
+    highest_number,
+    list_params,
+    locked,
+    make_folder,
+    read_limited,
+    render_values,
+    write_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from gpuwork.grid.project import Source
+
+SCHEMA: Final = "gpuprov.grid-submission/v1"
+_MODULE: Final = re.compile(r"(?:[^\W\d]\w*\.)?[^\W\d]\w*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What of a project is to be run.
+
+    Attributes:
+        project: Its folder.
+        share: The folder that holds the runs of all projects; None for the project's own folder.
+        reps: How many good runs there are to be of each combination.
+        minimal: One run, of defaults and values for debugging.
+        first_only: Only the first combination.
+    """
+
+    project: Path
+    share: Path | None = None
+    reps: int = 1
+    minimal: bool = False
+    first_only: bool = False
+
+    @property
+    def store(self) -> Path:
+        """Where the runs are."""
+        home = self.project if self.share is None else self.share / self.project.name
+        return home / RUNS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """Runs that were handed in together; run N is `runs[N]`.
+
+    Attributes:
+        folder: Its own.
+        code: The hash of the frozen copy.
+        module: The module with `main`.
+        project: The project's name.
+        varied: Names whose values differ between runs.
+        runs: Their folders, relative to the store.
+    """
+
+    folder: Path
+    code: str
+    module: str
+    project: str
+    varied: tuple[str, ...]
+    runs: tuple[str, ...]
+
+    @property
+    def store(self) -> Path:
+        """Where the runs are; the share may have another path on each machine."""
+        return self.folder.parents[1]
+
+
+def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission | None, Missing]:
+    """Freeze the project, make the folders of the runs that are missing, and return what was handed in.
+
+    Returns:
+        The submission, None where no run is missing; and what was and was not missing.
+
+    Raises:
+        Refused: With every fault of the project; nothing was written.
+        StoreError: The store cannot be written; nothing is submitted.
+    """
+    if order.share is not None and not order.share.is_dir():
+        raise Refused("there is no such share", evidence=f"{order.share} is not a folder", fix=f"ls -ld {order.share}")
+    names, code, source = _read(order.project)
+    combinations = expand(source.grid, minimal=order.minimal, first_only=order.first_only)
+    store = order.store
+    with _told(store), locked(store), ExitStack() as undo:
+        stamp = time.strftime("%Y-%m-%d-%H-%M-%S", time.gmtime())
+        wish = Wish(combinations=combinations, reps=order.reps, code=code, stamp=stamp)
+        missing = plan_missing(wish, list_params(store), highest=highest_number(store), under_way=under_way)
+        if not missing.runs:
+            return None, missing
+        freeze(order.project, names, code=code, into=store / CODE)
+        for run in missing.runs:
+            _make_run(store, run, undo)
+        submission = Submission(
+            folder=_make_folder(store / SUBMISSIONS, stamp, undo),
+            code=code,
+            module=source.module,
+            project=order.project.name,
+            varied=source.grid.varied,
+            runs=tuple(run.name for run in missing.runs),
+        )
+        write_file(submission.folder / SUBMISSION, json.dumps(as_document(submission), indent=1) + "\n")
+        undo.pop_all()
+    return submission, missing
+
+
+def as_document(submission: Submission) -> dict[str, Any]:
+    """The document that a submission is kept as; no path in it is that of one machine."""
+    return {
+        "schema": SCHEMA,
+        "version": 1,
+        "project": submission.project,
+        "code": submission.code,
+        "module": submission.module,
+        "varied": list(submission.varied),
+        "runs": list(submission.runs),
+    }
+
+
+def read_submission(folder: Path) -> Submission:
+    """What was handed in; raises StoreError where a folder holds no submission, or not all of one."""
+    content = read_limited(folder / SUBMISSION, limit=64 * 1024 * 1024)
+    try:
+        told = json.loads(content or b"")
+        submission = Submission(
+            folder=folder.resolve(),
+            code=re.fullmatch(r"[0-9a-f]{64}", told["code"])[0],  # type: ignore[index]  # caught below
+            module=_MODULE.fullmatch(told["module"])[0],  # type: ignore[index]
+            project=str(told["project"]),
+            varied=tuple(map(str, told["varied"])),
+            runs=tuple(RUN_NAME.fullmatch(name)[0] for name in told["runs"]),  # type: ignore[index]
+        )
+        known = told["schema"] == SCHEMA
+    except (ValueError, TypeError, KeyError, RecursionError):
+        known = False
+    if not known:
+        raise StoreError(
+            f"{folder} is not a submission",
+            evidence=f"{folder / SUBMISSION} {'cannot be read' if content is None else 'is not as it was written'}",
+            fix="python3 -m gpuwork.grid prepare PROJECT",
+        )
+    return submission
+
+
+def _read(project: Path) -> tuple[list[str], str, Source]:
+    """The project's files, their hash, and what is asked for; an edit after this makes `freeze` refuse."""
+    names, faults = list_files(project)
+    try:
+        code = "" if faults else hash_files(project, names)
+    except OSError as error:
+        raise Refused("the project cannot be read", evidence=str(error), fix="run the same command again") from error
+    source, found = read_project(project, names)
+    if faults or source is None:
+        raise refusal([*found, *faults], of=str(project))
+    return names, code, source
+
+
+def _make_run(store: Path, run: Planned, undo: ExitStack) -> None:
+    folder = store / run.name
+    if not (folder.parent / VALUES).exists():
+        folder.parent.mkdir()
+        undo.callback(shutil.rmtree, folder.parent, ignore_errors=True)
+        text = render_values(run.values, param_name=folder.parent.name)
+        write_file(folder.parent / VALUES, text, durable=False)  # one that a power cut took is made again
+    if not folder.is_dir():
+        undo.callback(shutil.rmtree, folder, ignore_errors=True)
+    make_folder(folder)
+
+
+def _make_folder(parent: Path, stamp: str, undo: ExitStack) -> Path:
+    make_folder(parent)
+    folder, number = parent / stamp, 1
+    while folder.exists():
+        number += 1
+        folder = parent / f"{stamp}_{number}"
+    folder.mkdir()
+    undo.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder.resolve()
+
+
+@contextmanager
+def _told(store: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"the runs cannot be written to {store}; nothing was submitted",
+            evidence=str(error),
+            fix=f"df -h {store.parent}; ls -ld {store.parent} {store}",
+        ) from error

@@ -1,0 +1,78 @@
+"""The examples of docs/grids.md are typed, and its tables and numbers are those of the program."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from gpuwork.errors import Elsewhere, Refused, StoreError
+from gpuwork.grid import cli
+from gpuwork.grid.arguments import build_parser
+from gpuwork.grid.check import MOST_COMBINATIONS, MOST_NAMES
+from gpuwork.grid.files import Limits
+from tests.unit.gpuwork.conftest import PANDAS
+
+PAGE = (Path(__file__).parents[3] / "docs/grids.md").read_text()
+STAMP = "2026-11-22-16-40-12"
+FILE = re.compile(r"(?:^|With this )`([a-z/]+\.(?:py|yaml))`:\n\n((?:    .*\n|\n)+)", re.MULTILINE)
+TYPED = re.compile(r"^    \$ python3 -m gpuwork\.grid (.+)\n((?:    [^$\n].*\n)+)", re.MULTILINE)
+
+
+def sections() -> list[tuple[str, str]]:
+    """Parts of the page that have a project of their own: they begin where its first file is shown."""
+    first, second, third = (PAGE.index(mark) for mark in ("`src/params.py`:", "With this `src/", "`grid.yaml`:\n"))
+    return [("product", PAGE[first:second]), ("faults", PAGE[second:third]), ("yaml", PAGE[third:])]
+
+
+def as_shown(text: str, project: Path) -> str:
+    """What differs from one call to the next as the page has it."""
+    text = re.sub(r"\d{4}(-\d\d){5}", STAMP, text.replace(str(project), "PROJECT"))
+    return re.sub(r"done in \d+\.\d s", "done in 0.2 s", text)
+
+
+@pytest.mark.parametrize(("name", "part"), sections(), ids=[name for name, _ in sections()])
+def test_the_examples_are_right(
+    name: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "project"
+    files = {path: re.sub(r"^    ", "", text, flags=re.MULTILINE) for path, text in FILE.findall(part)}
+    if name == "faults":
+        files["src/job.py"] = "def main(param2val): pass\n"
+    for path, text in {**files, "pandas.py": PANDAS}.items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text)
+    monkeypatch.chdir(project)
+    commands = TYPED.findall(part)
+    assert len(commands) == {"product": 4, "faults": 1, "yaml": 1}[name]
+    for command, shown in commands:
+        cli.main(shlex.split(command))
+        out, err = capsys.readouterr()
+        expected = re.escape(re.sub(r"^    ", "", shown, flags=re.MULTILINE)).replace(r"\.\.\.", r"[\s\S]*")
+        assert re.fullmatch(expected, as_shown(err + out, project)), f"{command}:\n{err}{out}"
+
+
+def test_the_verbs_and_options_are_those_of_the_program() -> None:
+    verbs = build_parser()[1].choices
+    table = re.findall(r"^\| `([a-z]+) [A-Z N]+` \| [^|]+ \|(.*)\|$", PAGE, re.MULTILINE)
+    documented = {verb: set(re.findall(r"--[a-z-]+", options)) for verb, options in table}
+    there = {
+        verb: {option for action in parser._actions for option in action.option_strings if len(option) > 2} - {"--help"}
+        for verb, parser in verbs.items()
+    }
+    assert documented == there
+    explained = re.findall(r"^\| `(--[a-z-]+)", PAGE, re.MULTILINE)
+    assert sorted(explained) == sorted(set().union(*there.values()))
+
+
+def test_the_exit_codes_and_limits_are_those_of_the_program() -> None:
+    codes = re.findall(r"(?:Exit codes: |· )(\d+) ", PAGE.replace("\n", " "))
+    program = (0, cli.EXIT_FAILED, Refused.exit_code, StoreError.exit_code, Elsewhere.exit_code, cli.EXIT_INTERRUPTED)
+    assert [*map(int, codes)] == [*program]
+    limits = Limits()
+    text = PAGE.replace("\n", " ")
+    assert f"larger than {limits.file_bytes // 1024**2} MiB" in text
+    assert f"more than {limits.all_bytes // 1024**3} GiB or {limits.files:,} files" in text
+    assert f"more than {MOST_NAMES:,} parameters, and more than {MOST_COMBINATIONS:,} combinations" in text

@@ -1,0 +1,36 @@
+"""The package is copied into nodes by itself: Python's standard library and PyYAML suffice, without this checkout."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[3] / "gpuwork"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+ALLOWED = {*sys.stdlib_module_names, "gpuwork", "yaml"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_the_standard_library_and_yaml_alone(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+        assert {name.split(".")[0] for name in names} <= ALLOWED
+
+
+def test_a_copy_of_it_runs_a_grid(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "here/gpuwork", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project/grid.yaml").write_text("grid: {lr: [0.1]}\n")
+    code = "import sys\ndef main(values):\n    assert not [path for path in sys.path if 'here' in path], sys.path\n"
+    (tmp_path / "project/job.py").write_text(code)
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    argv = [sys.executable, "-m", "gpuwork.grid", "run", "../project", "--local"]
+    done = subprocess.run(argv, cwd=tmp_path / "here", env=env, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("1 run: 1 done\n", 0), done.stderr
