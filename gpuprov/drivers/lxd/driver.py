@@ -32,7 +32,7 @@ from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
 from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
-from gpuprov.drivers.lxd.remnants import find_links, list_links, remove_links, remove_unlisted_snapshots
+from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
@@ -459,7 +459,7 @@ class LxdDriver:
 
 def _observed(document: Mapping[str, Any], links: Mapping[str, Sequence[str]]) -> NodeState:
     state = documents.parse_instance(document)
-    left = find_links(document, links) if state.status == "running" else ()
+    left = links_of_node(document, links) if state.status == "running" else ()
     shown = settings.instance_settings(document, unplugged=unplugged(document), left=left)
     return replace(state, settings=shown)
 

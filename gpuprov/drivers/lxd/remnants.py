@@ -68,7 +68,7 @@ def remove_links(document: Mapping[str, Any], *, links: Path = _LINKS) -> None:
     LXD makes them there, moves them into the node, and back; they bear the node's own MAC addresses. To be called
     once the node has started or stopped: whatever is on the host then is lost.
     """
-    for link in find_links(document, list_links(links)):
+    for link in links_of_node(document, list_links(links)):
         _ip("link", "delete", link)  # which fails where it went meanwhile, as the other end of a pair does
 
 
@@ -81,7 +81,7 @@ def list_links(links: Path = _LINKS) -> Mapping[str, Sequence[str]]:
     return found
 
 
-def find_links(document: Mapping[str, Any], links: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+def links_of_node(document: Mapping[str, Any], links: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     """Those of the host's veths and macvlans that bear a MAC address of a node."""
     config = document["config"]
     nics = {name: device for name, device in document["devices"].items() if device["type"] == "nic"}

@@ -45,6 +45,6 @@ def test_links_with_a_node_s_addresses_go(tmp_path: Path, monkeypatch: pytest.Mo
         return Completed(argv=tuple(argv), exit_code=0 if there else 1, stdout=said, stderr="", seconds=0.0)
 
     monkeypatch.setattr(remnants, "run", run)
-    assert remnants.find_links(NODE, remnants.list_links(tmp_path)) == ("mac2", "veth1")
+    assert remnants.links_of_node(NODE, remnants.list_links(tmp_path)) == ("mac2", "veth1")
     remnants.remove_links(NODE, links=tmp_path)
     assert sorted(removed) == ["mac2", "veth1"]
