@@ -9,7 +9,6 @@ from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
@@ -66,10 +65,13 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
 def ensure_networks(
     driver: Driver, requests: tuple[NetworkRequest, ...], rollback: Rollback, *, reporter: Reporter
 ) -> Outcome:
-    """Make the planned networks side by side, and isolate each from those of other clusters."""
+    """Make the planned networks, and isolate each from those of other clusters.
+
+    One after the other: on Docker the second is on the bridge of the first.
+    """
     for request in requests:
         rollback.add(f"network {request.name}", partial(driver.delete_network, request.name))
-    each(driver.create_network, requests)
+        to_its_end(partial(driver.create_network, request))
     isolate_networks(driver, [request.name for request in requests], reporter=reporter)
     return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
 

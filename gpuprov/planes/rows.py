@@ -13,7 +13,6 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING, ROLE_BUILDER
-from gpuprov.planes.registry import PLANES, planes_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +63,8 @@ def state_rows(driver: Driver, state: ClusterState) -> tuple[NodeRow, ...]:
 
 def read_work(driver: Driver, state: ClusterState) -> dict[str, str]:
     """The word of its plane for each node, as far as planes respond."""
+    from gpuprov.planes.registry import planes_of  # here, for a list of nodes needs no plane and starts sooner without
+
     states: dict[str, str] = {}
     for plane in planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes):
         with suppress(GpuprovError):  # a plane that does not answer shows as nodes of which it says nothing
@@ -113,7 +114,14 @@ def _health(node: NodeState, work: str, engine: str) -> str:
         return name_cluster("unfinished: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     if node.status != "running":
         return f"{node.status}: gpuprov start {node.name}"
+    return _judge(node, work) if work else "ok"
+
+
+def _judge(node: NodeState, work: str) -> str:
+    """Whether its plane is content with its word for the node."""
+    from gpuprov.planes.registry import PLANES
+
     plane = PLANES.get(node.labels.get(LABEL_ROLE, ""))
-    if work and plane and not plane.is_ready(work):
+    if plane and not plane.is_ready(work):
         return name_cluster(f"{plane.title} reports {work}: gpuprov cluster up", node.labels[LABEL_CLUSTER])
     return "ok"

@@ -1,12 +1,12 @@
 #!/bin/sh
-# On the controller, before its daemon restarts: no more jobs start, and those that are starting have reached their nodes.
-# A start that slurmctld has decided on and not sent is lost with it, and the job seems to run for half an hour or more.
+# On the controller, before its daemon restarts: no more jobs start, and those that are starting have reached their
+# nodes. A start that slurmctld has decided on and not sent is lost with it, and the job seems to run, though none does.
 # The partitions are up again once slurmctld has read its configuration.
 scontrol ping >/dev/null 2>&1 || exit 0
 for partition in $(sinfo -h -o %R | sort -u); do
     scontrol update partitionname="$partition" state=down
 done
 for _ in $(seq 50); do
-    sdiag | grep -Eq '^Agent (queue size|count): *[1-9]' || exit 0
+    said=$(sdiag) && ! echo "$said" | grep -Eq '^Agent (queue size|count): *[1-9]' && exit 0
     sleep 0.1
 done

@@ -155,7 +155,7 @@ FAILURES = {
     ),
     "a node that died": Failure(
         provoke=run_in_a_dead_node,
-        words={"lxd": ("is not running",), "docker": ("is not running", "status 3", "the disk is on fire")},
+        words={"lxd": ("is not running",), "docker": ("is not running", "the disk is on fire")},
     ),
     "a mount that LXC refuses": Failure(
         provoke=start_with_a_bad_mount, words={"lxd": ('lxc.log: No such file or directory - Failed to mount "/nonex',)}

@@ -52,6 +52,7 @@ def test_a_node_without_gpus_has_none(tmp_path: Path) -> None:
     done = nvidia_smi(tmp_path / "lease", "-L")
     assert (done.returncode, done.stdout) == (9, "")
     assert "no GPU" in done.stderr
+    assert "gpuprov gpus" in done.stderr
 
 
 def test_a_node_is_made_with_its_lease(world: World) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from smoke_kernels.backend import SIMULATED, cuda
+from smoke_kernels.backend import SIMULATED
 from smoke_kernels.matmul import doubles
 from smoke_kernels.matmul.doubles import check_doubles, doubles_source, entries, fused_product
 from smoke_kernels.matmul.run import run_matmul
 from smoke_kernels.multiprocessors import Census
 from smoke_kernels.options import Options
+from tests.unit.smoke_kernels.spoiling import Spoiling
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -61,29 +62,14 @@ def test_the_product_has_a_place_in_the_proof_of_matmul() -> None:
     assert check.evidence == "2 of 2 blocks agree in 4 x 4 sums of 32 float64 products"
 
 
-class _Spoiling:
-    """A kernel whose block b runs on multiprocessor 70 + b, and which leaves one bit of block 1 wrong."""
-
-    def __init__(self, bit: int) -> None:
-        self.kernel: Any = cuda.jit(doubles_source)
-        self.bit = bit
-
-    def __getitem__(self, configuration: object) -> _Spoiling:
-        self.kernel = self.kernel[configuration]
-        return self
-
-    def __call__(self, *arguments: Any) -> None:
-        self.kernel(*arguments)
-        _, _, product, owners, _ = arguments
-        for block in range(owners.size):
-            owners[block] = 70 + block
-        words = product.view(np.uint64)
-        words[words.size - 1] ^= np.uint64(1 << self.bit)
-
-
 @pytest.mark.parametrize("bit", [0, 20, 51, 52, 63])
 def test_a_wrong_bit_is_seen_and_its_multiprocessor_named(monkeypatch: pytest.MonkeyPatch, bit: int) -> None:
-    monkeypatch.setattr(doubles, "_doubles_kernel", lambda: _Spoiling(bit))
+
+    def spoil(product: Any) -> None:
+        words = product.view(np.uint64)
+        words[words.size - 1] ^= np.uint64(1 << bit)
+
+    monkeypatch.setattr(doubles, "_doubles_kernel", lambda: Spoiling(doubles_source, first=70, spoil=spoil))
     census = Census()
     check = check_doubles(census, seed=1)
     assert (check.passed, census.wrong) == (False, {71: 1})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smoke_kernels.backend import SIMULATED, cuda
+from smoke_kernels.backend import SIMULATED
 from smoke_kernels.matmul import tensor
 from smoke_kernels.matmul.run import run_matmul
 from smoke_kernels.matmul.tensor import (
@@ -22,6 +22,7 @@ from smoke_kernels.matmul.tensor import (
 )
 from smoke_kernels.multiprocessors import Census
 from smoke_kernels.options import Options
+from tests.unit.smoke_kernels.spoiling import Spoiling
 
 
 def test_no_sum_is_rounded_in_any_order() -> None:
@@ -66,29 +67,14 @@ def test_the_product_has_a_place_in_the_proof_of_matmul() -> None:
     assert check.evidence == "2 of 2 blocks agree in 16 x 8 sums of 32 float16 products"
 
 
-class _Spoiling:
-    """A kernel whose block b runs on multiprocessor 50 + b, and which leaves one bit of block 0 wrong."""
-
-    def __init__(self, bit: int) -> None:
-        self.kernel: Any = cuda.jit(tensor_source)
-        self.bit = bit
-
-    def __getitem__(self, configuration: object) -> _Spoiling:
-        self.kernel = self.kernel[configuration]
-        return self
-
-    def __call__(self, *arguments: Any) -> None:
-        self.kernel(*arguments)
-        _, _, product, owners, _ = arguments
-        for block in range(owners.size):
-            owners[block] = 50 + block
-        words = product.view(np.uint32)
-        words[100] ^= np.uint32(1 << self.bit)
-
-
 @pytest.mark.parametrize("bit", [0, 22, 23, 31])
 def test_a_wrong_bit_is_seen_and_its_multiprocessor_named(monkeypatch: pytest.MonkeyPatch, bit: int) -> None:
-    monkeypatch.setattr(tensor, "_tensor_kernel", lambda: _Spoiling(bit))
+
+    def spoil(product: Any) -> None:
+        words = product.view(np.uint32)
+        words[100] ^= np.uint32(1 << bit)
+
+    monkeypatch.setattr(tensor, "_tensor_kernel", lambda: Spoiling(tensor_source, first=50, spoil=spoil))
     census = Census()
     assert not check_tensor_cores(census, seed=1).passed
     assert census.wrong == {50: 1}
