@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -27,6 +29,7 @@ network: {{bridge: gpteb0, subnet: 10.78.3.0/24, private_bridge: gpteb1, private
 """
 NODES = ("e000", "e001", "e002", "e003")
 BUDGET_S = 900.0  # the first `up` of a machine may have to build the image
+ANSWER_S = 120.0
 FOLDER = Path(__file__).parent
 
 
@@ -143,15 +146,24 @@ def _owner(item: dict[str, Any]) -> str | None:
     return owner
 
 
-def output(*argv: str) -> str:
-    finished = subprocess.run(argv, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+def output(*argv: str, timeout_s: float | None = None) -> str:
+    finished = subprocess.run(
+        argv, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=timeout_s
+    )
     assert finished.returncode == 0, f"{' '.join(argv)}: {finished.stderr or finished.stdout}"
     return finished.stdout
 
 
 def lxd(path: str, *, client: str = "lxc") -> Any:
-    """Ask LXD itself, or Incus by its client, not through gpuprov."""
-    return json.loads(output(client, "query", f"/1.0/{path}"))
+    """Ask LXD itself, or Incus by its client; where it no longer answers no test can pass, and the whole run ends."""
+    try:
+        return json.loads(output(client, "query", f"/1.0/{path}", timeout_s=ANSWER_S))
+    except subprocess.TimeoutExpired:
+        engine = {"lxc": "lxd", "incus": "incus"}[client]
+        listening = re.search(rf"/{engine}/unix\.socket .*pid=(\d+)", output("ss", "-xlpnH"))
+        if listening and os.environ.get("CI"):  # a machine of nobody's: where its goroutines wait is then in its log
+            os.kill(int(listening[1]), signal.SIGABRT)
+        pytest.exit(f"{engine} has not answered GET /1.0/{path} for {ANSWER_S:.0f} s", 1)
 
 
 def _missing() -> str:
