@@ -34,7 +34,8 @@ test-long: TESTS := --long --ledger $(LEDGER)
 test test-long: lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd incus docker; do \
-			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || exit; done; \
+			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || \
+			{ [ $$engine = incus ] && [ -z "$(CI)" ] && echo "warning: tests of Incus are skipped" >&2; } || exit; done; \
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
 	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "pyyaml", "nvidia-ml-py")
 RUN_LOGS = 50
 ENGINE_LOGS = (
-    *("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log", "var/log/incus/incus.log"),
-    "var/log/docker.log",
+    *("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log"),
+    *("var/log/incus/incus.log", "var/log/incus/incusd.log", "var/log/docker.log"),
 )
 UNITS = ("lxd", "snap.lxd.daemon", "incus", "docker", "containerd")
 # Lines of the kernel's log that tell of GPUs, nodes and what they run out of.

@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from gpuprov.core.errors import UsageError
@@ -60,7 +61,17 @@ _ADMIN = ("/usr/local/sbin", "/usr/sbin", "/sbin")  # Debian's dockerd is there,
 def is_installed(engine: Engine) -> bool:
     """Whether the engine's daemon is on this machine, running or not."""
     places = os.pathsep.join((os.environ.get("PATH", os.defpath), *_ADMIN))
-    return any(shutil.which(program, path=places) for program in REGISTRY[engine].daemons)
+    found = (shutil.which(program, path=places) for program in REGISTRY[engine].daemons)
+    return any(program and not _is_script(program) for program in found)
+
+
+def _is_script(program: str) -> bool:
+    """Ubuntu has scripts of LXD's names that would install it."""
+    try:
+        with Path(program).open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def prepare_command(engine: str) -> str:

@@ -140,7 +140,7 @@ def test_undo_under_nodes_changes_nothing_and_a_second_prepare_neither(gpuprov: 
     assert gpuprov("host", "prepare", "--engine", "incus").stdout == "unchanged\n"
 
 
-def test_doctor_names_the_engines(gpuprov: Gpuprov) -> None:
+def test_doctor_names_the_engines(gpuprov: Gpuprov, docker: Any) -> None:  # noqa: ARG001 - it is there
     findings = {found["id"]: found for found in gpuprov.json("doctor", "--engine", "incus")["findings"]}
     assert "lxd, incus and docker respond; new clusters are created on lxd" in findings["engines"]["evidence"]
     assert findings["engine"]["evidence"].startswith("incus 6.")

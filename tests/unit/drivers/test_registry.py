@@ -112,3 +112,5 @@ def test_an_engine_is_installed_where_its_daemon_is_also_outside_the_users_path(
         assert not registry.is_installed(engine)
         daemon.touch(mode=0o755)
         assert registry.is_installed(engine)
+    daemons["lxd"].write_text("#!/bin/sh\nexec snap install lxd\n")
+    assert not registry.is_installed("lxd")

@@ -19,6 +19,8 @@ pytestmark = [
 ]
 ROLES = Path(__file__).parents[3] / "roles"
 SOURCE, PIN = "gpuprov-incus.list", "gpuprov-incus"
+THEIRS = "'https://apt.example/linux/debian/dists/bookworm/InRelease' apt.example_InRelease 0 "
+UPDATES = "'http://mirror.lab/debian/dists/bookworm-updates/InRelease' mirror.lab_InRelease 0 "
 OWN = "'http://mirror.lab/debian/dists/bookworm/InRelease' mirror.lab_debian_dists_bookworm_InRelease 0 "
 SECURITY = "'http://mirror.lab/security/dists/bookworm-security/InRelease' mirror.lab_security_InRelease 0 "
 PACKAGES = "'http://mirror.lab/debian/dists/bookworm/main/binary-amd64/Packages.xz' mirror.lab_Packages 0 "
@@ -66,6 +68,21 @@ def test_incus_and_nothing_else_comes_from_backports_of_the_machine_s_own_mirror
     assert "incus-base" in pins[1][0]
     assert "SourceParts=/dev/null" in Path(f"{apt}.calls").read_text(), "apt reads that source alone"
     assert enable(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("sources", "mirror"),
+    [
+        ((THEIRS, OWN, UPDATES), "http://mirror.lab/debian"),
+        ((SECURITY, OWN), "http://mirror.lab/debian"),
+        ((SECURITY,), "http://deb.debian.org/debian"),
+    ],
+    ids=["another's source", "no updates", "no mirror"],
+)
+def test_the_mirror_is_debian_s(tmp_path: Path, apt: Path, sources: tuple[str, ...], mirror: str) -> None:
+    Path(f"{apt}.sources").write_text("".join(f"{line}\n" for line in sources))
+    enable(tmp_path)
+    assert f"] {mirror} bookworm-backports main" in (tmp_path / SOURCE).read_text()
 
 
 def test_backports_that_somebody_has_enabled_are_left_as_they_are(tmp_path: Path, apt: Path) -> None:

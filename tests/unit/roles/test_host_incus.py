@@ -82,9 +82,17 @@ def refused(tmp_path: Path, socket: Path, distribution: str) -> HostNotReady:
     return error
 
 
+@pytest.mark.parametrize("packaged", [False, True])
 @pytest.mark.parametrize("distribution", ["Debian", "Ubuntu"])
-@pytest.mark.usefixtures("programs")
-def test_an_incus_of_another_origin_is_used_as_it_is(tmp_path: Path, folder: Path, distribution: str) -> None:  # noqa: F811
+def test_an_incus_that_responds_is_used_as_it_is(
+    tmp_path: Path,
+    folder: Path,  # noqa: F811
+    programs: Path,
+    distribution: str,
+    packaged: bool,
+) -> None:
+    if packaged:
+        (programs / "dpkg-query.incus").touch()
     with engine(folder, {POOLS: POOL, "/1.0": VERSION}):
         assert prepare(tmp_path, folder, distribution) == ()
 
