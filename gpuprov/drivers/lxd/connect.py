@@ -34,7 +34,6 @@ def connect(engine: Engine) -> LxdDriver:
             fix=f"sudo usermod -aG {group} $USER, then log in again",
         )
     import pylxd
-    import websockets.sync.client  # noqa: F401 - Ansible forks for each task of each node: what is here, forks have
     from pylxd.exceptions import ClientConnectionFailed
 
     from gpuprov.drivers.lxd.api import LxdApi

@@ -56,6 +56,13 @@ def stage(typed: Typed, capsys: pytest.CaptureFixture[str], tmp_path: Path, monk
     return Stage(typed, capsys, file)
 
 
+def some_and_all(found: Sequence[tuple[object, ...]]) -> Iterator[object]:
+    """One in four by lot; the others are slow tests."""
+    quick = random.Random(len(found)).sample(range(len(found)), len(found) // 4)
+    for number, values in enumerate(found):
+        yield pytest.param(*values, marks=() if number in quick else pytest.mark.slow)
+
+
 def act(stage: Stage, steps: Sequence[Argv | Callable[[Stage], object]]) -> None:
     for step in steps:
         if callable(step):
@@ -71,7 +78,7 @@ def site_of(case: Case) -> Site:
     return min(found, key=lambda site: len(str(site)))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*some_and_all([(case,) for case in CASES])], ids=str)
 def test_what_is_suggested_helps(case: Case, stage: Stage, ledger: Ledger) -> None:
     act(stage, case.before)
     if case.told:
@@ -127,14 +134,7 @@ def entries() -> Iterator[tuple[str, str]]:
                 yield name, situation
 
 
-def some_and_all() -> Iterator[object]:
-    """One in four by lot; the others are slow tests."""
-    found = [*entries()]
-    quick = random.Random(len(found)).sample(found, len(found) // 4)
-    return (pytest.param(*entry, marks=() if entry in quick else pytest.mark.slow) for entry in found)
-
-
-@pytest.mark.parametrize(("name", "situation"), [*some_and_all()])
+@pytest.mark.parametrize(("name", "situation"), [*some_and_all([*entries()])])
 def test_what_the_catalogue_says_helps(name: str, situation: str, stage: Stage, ledger: Ledger) -> None:
     act(stage, (*LAB, *STATES.get(name, ())))
     uuid = stage.world.gpus.gpus[0].uuid

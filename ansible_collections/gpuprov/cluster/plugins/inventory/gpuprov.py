@@ -106,6 +106,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             inventory = read_inventory(LocalHost())
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
+        # For the forks as well: the verbs that only read need no streams.
+        if not {"engine_lxd", "engine_incus"}.isdisjoint(inventory.groups):
+            import gpuprov.drivers.lxd.streams  # noqa: F401
         return {
             "hosts": {name: dict(variables) for name, variables in inventory.hosts.items()},
             "groups": {group: list(names) for group, names in inventory.groups.items()},
