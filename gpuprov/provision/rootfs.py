@@ -76,6 +76,7 @@ def _workshop(packages: Sequence[str], kept: Path | None) -> Iterator[Path]:
             (folder / hook.name).write_bytes(hook.read_bytes())
             (folder / hook.name).chmod(0o755)
         (folder / "packages").write_text("\n".join(packages), encoding="utf-8")
+        (folder / "packages").chmod(0o644)
         if kept is not None:
             (folder / "kept").symlink_to(kept)
         (folder / "tmp").mkdir()

@@ -211,6 +211,23 @@ def test_a_user_s_mmdebstrap_cannot_write_to_the_cache(tmp_path: Path, monkeypat
     assert list(tmp_path.glob(".gpuprov-base-*")) == []
 
 
+def test_the_user_that_mmdebstrap_runs_as_can_read_what_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    body = 'for word; do case $word in --hook-dir=*) stat -c %A "${word#--hook-dir=}"/* >&2;; esac; done; exit 25'
+    install(tmp_path, body, monkeypatch)
+    before = os.umask(0o077)
+    try:
+        with pytest.raises(HostNotReady) as caught:
+            ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
+    finally:
+        os.umask(before)
+    modes = [line for line in caught.value.evidence.splitlines()[1:] if not line.startswith("l")]
+    assert len(modes) == 5
+    assert all(mode[7] == "r" for mode in modes)
+
+
 def test_the_name_of_a_base_does_not_depend_on_where_packages_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
