@@ -177,7 +177,7 @@ def test_a_run_that_fetched_nothing_leaves_nothing(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.usefixtures("as_root")
 def test_packages_that_cannot_be_installed_are_fetched_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    body = f"{FETCHES} touch $kept/a.deb; echo 'I: extracting archives...' >&2; sleep 1; exit 25"
+    body = f"{FETCHES} touch $kept/a.deb; echo 'I: extracting archives...' >&2; exit 25"
     install(tmp_path, body, monkeypatch)
     with pytest.raises(HostNotReady):
         ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache")
@@ -241,6 +241,13 @@ def test_the_name_of_a_base_does_not_depend_on_where_packages_are_kept(
 
 def test_how_far_mmdebstrap_is_is_told_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    install(tmp_path, "echo 'I: running --setup-hook directly: x' >&2; sleep 1\n" + WRITES, monkeypatch)
-    ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache", tell=told.append)
+    tell = tmp_path / "told"
+    waits = f"for _ in $(seq 100); do [ -e {tell} ] && break; sleep 0.1; done; [ -e {tell} ] || exit 25\n"
+    install(tmp_path, f"echo 'I: running --setup-hook directly: x' >&2\n{waits}{WRITES}", monkeypatch)
+
+    def hear(state: str) -> None:
+        told.append(state)
+        tell.touch()
+
+    ensure_rootfs("bookworm", ["python3"], cache=tmp_path / "cache", tell=hear)
     assert told == ["fetching the lists of packages"]
