@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -26,11 +28,22 @@ def kept_packages(cache: Path) -> Path | None:
     folder = cache / f"{_PREFIX}{short(fingerprint(boot_id()))}"
     for other in cache.glob(f"{_PREFIX}*"):
         if other != folder or not any(other.rglob("*.deb")):
-            shutil.rmtree(other, ignore_errors=True)
+            _remove(other)
     return folder
 
 
 def forget_packages(cache: Path) -> None:
     """Remove them: they have become a base, or they cannot be installed."""
     for folder in cache.glob(f"{_PREFIX}*"):
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Unless another build fetches packages there: hooks/setup.sh holds this lock meanwhile."""
+    with contextlib.suppress(OSError):  # BlockingIOError, or it is gone
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(held)

@@ -11,9 +11,11 @@ mkdir -p "$archives"
 kept=$archives
 if [ -L "$here/kept" ]; then
     kept=$(readlink "$here/kept")
-    mkdir -p "$kept"
-    exec 9<"$kept"
-    flock 9
+    # shellcheck disable=SC3013 # dash has -ef
+    until [ "$kept" -ef /proc/self/fd/9 ]; do # who held the lock before may have removed the folder
+        mkdir -p "$kept"
+        if command exec 9<"$kept"; then flock 9; else [ ! -e "$kept" ]; fi
+    done
 fi
 apt-get update --error-on=any
 xargs apt-get --yes --download-only -o "Dir::Cache::archives=$kept" install '?essential' apt <"$here/packages"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.waiting import Wait
-from gpuprov.provision.kept_packages import kept_packages
+from gpuprov.provision.kept_packages import forget_packages, kept_packages
 from gpuprov.provision.rootfs import ensure_rootfs, render_mmdebstrap
 from gpuprov.provision.unfinished import unfinished_folder
 
@@ -197,6 +198,23 @@ def test_packages_from_before_the_machine_was_booted_are_not_trusted(
     monkeypatch.setattr("gpuprov.provision.kept_packages.boot_id", lambda: "another")
     assert kept_packages(tmp_path) != before
     assert not before.exists()
+
+
+@pytest.mark.usefixtures("as_root")
+def test_packages_that_another_build_fetches_stay(tmp_path: Path) -> None:
+    folders = [tmp_path / "packages-before", kept_packages(tmp_path)]
+    for folder in folders:
+        assert folder is not None
+        folder.mkdir()
+        (folder / "a.deb").touch()
+        held = os.open(folder, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        kept_packages(tmp_path)
+        forget_packages(tmp_path)
+        assert (folder / "a.deb").exists()
+        os.close(held)
+        forget_packages(tmp_path)
+        assert not folder.exists()
 
 
 def test_a_user_s_mmdebstrap_cannot_write_to_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

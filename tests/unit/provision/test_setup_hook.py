@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from gpuprov.core.waiting import Wait
 from gpuprov.provision.rootfs import HOOKS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Hook = Callable[..., subprocess.Popen[str]]
 APT_GET = """#!/bin/sh
@@ -55,3 +54,26 @@ def test_for_an_mmdebstrap_that_refuses_fetched_packages_none_are_fetched(
 ) -> None:
     assert said(hook(**told)) == "0"
     assert list((tmp_path / "root").iterdir()) == []
+
+
+def test_what_is_removed_while_it_waits_for_the_lock_is_made_again(hook: Hook, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (tmp_path / "hooks/kept").symlink_to(kept)
+    held = os.open(kept, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    process = hook(MMDEBSTRAP_APT_CONFIG="/x", MMDEBSTRAP_VERBOSITY="1")
+    waits = Wait(what="the hook to wait for the lock", timeout_s=20, fix="look")
+    waits.until(lambda: _is_waited_for(held), bool)
+    kept.rmdir()
+    os.close(held)
+    assert said(process) == "0"
+    assert (kept / "a.deb").exists()
+    assert (tmp_path / "root/var/cache/apt/archives/a.deb").exists()
+
+
+def _is_waited_for(held: int) -> bool:
+    """Whether somebody waits for the lock that this process holds, by the kernel's list."""
+    inode = str(os.fstat(held).st_ino)
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    return any("->" in line and any(word.endswith(f":{inode}") for word in line) for line in lines)
