@@ -91,7 +91,7 @@ class Bench:
             run("chroot", str(root), *APT, "install", "--yes", "--no-install-recommends", *self.engine_packages)
         shutil.rmtree(root)
         with self.time(self.floor, "base: mmdebstrap with all packages"):
-            run(*PLAIN_BASE, f"--include={','.join(self.recipe.rootfs_packages)}", self.recipe.base, str(base))
+            run(*PLAIN_BASE, f"--include={','.join(self.recipe.rootfs.packages)}", self.recipe.base, str(base))
         with self.time(self.floor, "wheels: pip download"):
             python = PYTHONS[self.recipe.base]
             target = self.folder / "wheels"

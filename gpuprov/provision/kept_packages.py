@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.folder_lock import folder_lock
 from gpuprov.core.process import boot_id
 
 if TYPE_CHECKING:
@@ -40,10 +40,5 @@ def forget_packages(cache: Path) -> None:
 
 def _remove(folder: Path) -> None:
     """Unless another build fetches packages there: hooks/setup.sh holds this lock meanwhile."""
-    with contextlib.suppress(OSError):  # BlockingIOError, or it is gone
-        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(held)
+    with contextlib.suppress(OSError), folder_lock(folder, waits=False):
+        shutil.rmtree(folder, ignore_errors=True)
