@@ -15,6 +15,7 @@ from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.kept_packages import forget_packages, kept_packages
 from gpuprov.provision.rootfs import ensure_rootfs, render_mmdebstrap
 from gpuprov.provision.unfinished import unfinished_folder
+from tests.e2e.remains import find_mounts
 
 BASE = Base(suite="bookworm", packages=("python3",))
 WRITES = 'for last; do :; done\necho tar >"$last"\n'
@@ -98,11 +99,13 @@ def test_where_gpuprov_is_killed_mmdebstrap_and_its_mounts_go_at_once(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with subprocess.Popen([sys.executable, "-c", BUILDS, str(tmp_path / "cache")]) as build:
         Wait(what="mmdebstrap to begin", timeout_s=30, fix="look").until(began.exists, bool)
-        assert programs(tmp_path / "bin")
+        running, places = programs(tmp_path / "bin"), find_mounts(str(mounted))
         build.kill()
-    gone = Wait(what="mmdebstrap to be gone", timeout_s=10, fix="look")
-    gone.until(lambda: programs(tmp_path / "bin"), lambda left: not left)
-    assert str(mounted) not in Path("/proc/mounts").read_text()
+    assert running
+    assert len(places) == 1
+    assert str(Path("/proc/self/ns/mnt").readlink()) not in places
+    gone = Wait(what="mmdebstrap and its mounts to be gone", timeout_s=10, fix="look")
+    gone.until(lambda: [*programs(tmp_path / "bin"), *find_mounts(str(mounted))], lambda left: not left)
     (tmp_path / "bin" / "mmdebstrap").write_text(f"#!/bin/sh\n{WRITES}")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = ensure_rootfs(BASE, cache=tmp_path / "cache")
