@@ -62,10 +62,11 @@ GOAL = 1.3
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder on disk for what is made, and seconds by what was timed, of each side."""
+    """A folder on disk for what is made, what is installed, and seconds by what was timed, of each side."""
 
     folder: Path
     recipe: Recipe
+    engine_packages: list[str]
     floor: dict[str, float] = field(default_factory=dict)
     gpuprov: dict[str, float] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)
@@ -85,13 +86,12 @@ class Bench:
         (root / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
         (root / "usr/sbin/policy-rc.d").chmod(0o755)
         shutil.copy("/etc/resolv.conf", root / "etc/resolv.conf")
-        packages = yaml.safe_load((ROOT / "roles/host/vars/Debian.yml").read_text())["host_packages"]
         with self.time(self.floor, "packages of the engine: apt-get install"):
             run("chroot", str(root), *APT, "update")
-            run("chroot", str(root), *APT, "install", "--yes", "--no-install-recommends", *packages)
+            run("chroot", str(root), *APT, "install", "--yes", "--no-install-recommends", *self.engine_packages)
         shutil.rmtree(root)
         with self.time(self.floor, "base: mmdebstrap with all packages"):
-            run(*PLAIN_BASE, f"--include={','.join(self.recipe.rootfs_packages)}", self.recipe.base, str(base))
+            run(*PLAIN_BASE, f"--include={','.join(self.recipe.rootfs.packages)}", self.recipe.base, str(base))
         with self.time(self.floor, "wheels: pip download"):
             python = PYTHONS[self.recipe.base]
             target = self.folder / "wheels"
@@ -121,7 +121,7 @@ class Bench:
             if Path(CACHE).exists():
                 raise SystemExit(f"LXD is not installed, but there is a cache; to begin with nothing: rm -r {CACHE}")
             with self.time(self.gpuprov, "gpuprov host prepare"):
-                self.hear(*here, "host", "prepare")
+                self.hear(*here, "host", "prepare", "--engine", "lxd")
         else:
             forget_images(self.recipe)
             empty = f'mkdir -p {CACHE} && mount --bind {cache} {CACHE} && exec "$@"'  # for this command alone
@@ -147,6 +147,12 @@ class Bench:
         ratio = total / sum(floor.values())
         rows += [f"| **gpuprov** | **{total:.1f}**: {ratio:.2f} times the floor (goal: {GOAL}) |"]
         return "\n".join(rows)
+
+
+def engine_packages() -> list[str]:
+    """What the role `host` installs for LXD on Debian."""
+    shared, own = (yaml.safe_load((ROOT / f"roles/host/vars/{name}.yml").read_text()) for name in ("main", "Debian"))
+    return [*shared["host_shared_packages"], *own["host_engine_packages"]["lxd"]]
 
 
 def run(*argv: str, check: bool = True, **environment: str) -> str:
@@ -183,7 +189,7 @@ def main() -> None:
     gpus = observe(root=Path("/"), mode="simulated")
     recipe = node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init="systemd")
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder), recipe)
+        bench = Bench(Path(folder), recipe, engine_packages())
         try:
             bench.measure_gpuprov()
             bench.measure_floor()

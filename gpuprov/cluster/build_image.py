@@ -29,6 +29,7 @@ from gpuprov.drivers.base import (
     File,
     NodeRequest,
 )
+from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import PYTHONS, source_files
@@ -168,7 +169,7 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
 def _ensure_base(driver: Driver, recipe: Recipe, parts: ImageParts) -> str:
     if recipe.engine_image is None:
         rootfs = parts.base()
-        return driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: __version__})
+        return driver.import_rootfs(import_name(rootfs), str(rootfs), {LABEL_VERSION: __version__})
     image = driver.find_image(recipe.engine_image)
     if image is None:
         raise EngineError(

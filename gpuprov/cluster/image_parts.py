@@ -48,9 +48,8 @@ class ImageParts:
 
     def base(self, stop: threading.Event | None = None) -> Path:
         """The root file system of a suite, with what the roles would install."""
-        recipe = self._recipe
         tell = partial(self._reporter.node, "packages")
-        return self._rootfs(recipe.base, recipe.rootfs_packages, cache=self._cache, tell=tell, stop=stop)
+        return self._rootfs(self._recipe.rootfs, cache=self._cache, tell=tell, stop=stop)
 
     def early_wheels(self, stop: threading.Event) -> list[Path]:
         """Those of the base's Python; none where that is not known before there is a node to ask."""

@@ -182,6 +182,11 @@ class _Attention:
             return look_s
         return HEAR_S if look_s is None else min(HEAR_S, look_s)
 
+    def hear_the_rest(self, stdout: str, stderr: str) -> None:
+        """Let the follower hear what it has not heard yet of a command that has ended."""
+        if self._follower is not None:
+            self._follower.hear(self._ear.last_lines(stdout, stderr))
+
     def judge(self, pid: int, stdout: bytes | None, stderr: bytes | None) -> str:
         """Which limit it is over, in words; empty where it may go on."""
         if self._follower is not None:
@@ -207,6 +212,7 @@ def _communicate(
         _end_group(process)
         raise
     if isinstance(said, tuple):
+        attention.hear_the_rest(*said)
         return said
     stdout, stderr = _end_group(process)
     raise TimedOut(

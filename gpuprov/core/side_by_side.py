@@ -88,13 +88,19 @@ def beside(act: Callable[[threading.Event], Answer]) -> Iterator[Callable[[], An
 
     When the block ends, by an error or Ctrl-C too, the event that it was given is set, and it is waited for.
     """
-    stop = threading.Event()
+    stop, ended = threading.Event(), threading.Event()
     answers: list[Answer | BaseException] = []
-    thread = threading.Thread(target=lambda: answers.append(_answer(lambda: act(stop))), daemon=True)
-    thread.start()
+
+    def work() -> None:
+        try:
+            answers.append(_answer(lambda: act(stop)))
+        finally:
+            ended.set()
+
+    threading.Thread(target=work, daemon=True).start()
 
     def wait_for_it() -> Answer:
-        thread.join()
+        ended.wait()  # a join that Ctrl-C ends takes the thread for ended from then on
         answer = answers[0]
         if isinstance(answer, BaseException):
             raise answer
@@ -104,4 +110,4 @@ def beside(act: Callable[[threading.Event], Answer]) -> Iterator[Callable[[], An
         yield wait_for_it
     finally:
         stop.set()
-        thread.join()
+        ended.wait()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 from gpuprov.core.fingerprint import fingerprint, short
+from gpuprov.core.folder_lock import folder_lock
 from gpuprov.core.process import boot_id
 
 if TYPE_CHECKING:
@@ -26,11 +28,17 @@ def kept_packages(cache: Path) -> Path | None:
     folder = cache / f"{_PREFIX}{short(fingerprint(boot_id()))}"
     for other in cache.glob(f"{_PREFIX}*"):
         if other != folder or not any(other.rglob("*.deb")):
-            shutil.rmtree(other, ignore_errors=True)
+            _remove(other)
     return folder
 
 
 def forget_packages(cache: Path) -> None:
     """Remove them: they have become a base, or they cannot be installed."""
     for folder in cache.glob(f"{_PREFIX}*"):
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Unless another build fetches packages there: hooks/setup.sh holds this lock meanwhile."""
+    with contextlib.suppress(OSError), folder_lock(folder, waits=False):
         shutil.rmtree(folder, ignore_errors=True)

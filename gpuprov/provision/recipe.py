@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.fingerprint import fingerprint
+from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.role_packages import find_packages
 
 if TYPE_CHECKING:
@@ -83,10 +84,11 @@ class Recipe:
         return (*COMMON_ROLES, *self.plane.roles)
 
     @property
-    def rootfs_packages(self) -> tuple[str, ...]:
+    def rootfs(self) -> Base:
         """What mmdebstrap installs: also what the roles would, which find it there. All of it is in the fingerprint."""
         packages = find_packages(self.roles_path, self.roles, init=self.init)
-        return tuple(sorted({*ROOTFS_PACKAGES, *packages}))
+        kind = "-".join((*self.plane.roles, self.init))
+        return Base(suite=self.base, packages=tuple(sorted({*ROOTFS_PACKAGES, *packages})), kind=kind)
 
     @property
     def fingerprint(self) -> str:

@@ -16,6 +16,7 @@ from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.core.following import Follower
 from gpuprov.core.limits import Limits
+from gpuprov.provision.kept_bases import keep_base, take_base
 from gpuprov.provision.kept_packages import forget_packages, kept_packages
 from gpuprov.provision.patience import more_patience, silence_limit_s
 from gpuprov.provision.progress import BaseProgress
@@ -24,6 +25,8 @@ from gpuprov.provision.unfinished import unfinished_file, unfinished_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from gpuprov.provision.kept_bases import Base
 
 UBUNTU_SUITES = frozenset({"jammy", "noble"})
 ANSWER_S = 30
@@ -76,6 +79,7 @@ def _workshop(packages: Sequence[str], kept: Path | None) -> Iterator[Path]:
             (folder / hook.name).write_bytes(hook.read_bytes())
             (folder / hook.name).chmod(0o755)
         (folder / "packages").write_text("\n".join(packages), encoding="utf-8")
+        (folder / "packages").chmod(0o644)
         if kept is not None:
             (folder / "kept").symlink_to(kept)
         (folder / "tmp").mkdir()
@@ -96,19 +100,17 @@ def _starter() -> tuple[str, ...]:
 
 
 def ensure_rootfs(
-    suite: str,
-    packages: Sequence[str],
+    base: Base,
     *,
     cache: Path,
     silence_s: float | None = None,
     tell: Callable[[str], object] = lambda _state: None,
     stop: threading.Event | None = None,
 ) -> Path:
-    """The tar of a suite with packages; built once and kept.
+    """The tar of a base; built once and kept for a week.
 
     Args:
-        suite: Of the distribution.
-        packages: Of the distribution.
+        base: What is to be in it.
         cache: Where it is kept.
         silence_s: For how long mmdebstrap may do nothing; None for the usual limit.
         tell: Is told how far it is.
@@ -119,11 +121,10 @@ def ensure_rootfs(
         TimedOut: It did nothing for `silence_s`, as where a mirror does not answer.
     """
     limit_s = silence_s or silence_limit_s()
-    argv = render_mmdebstrap(suite, packages, Path("-"), hooks=Path("-"))
-    key = short(fingerprint([*argv, hash_folder(HOOKS)]))
-    made = cache / f"rootfs-{suite}-{key}.tar"
-    if made.is_file():
-        return made
+    argv = render_mmdebstrap(base.suite, base.packages, Path("-"), hooks=Path("-"))
+    kept = base.place(cache, short(fingerprint([*argv, hash_folder(HOOKS)])))
+    if take_base(kept):
+        return kept
     if shutil.which("mmdebstrap") is None:
         raise HostNotReady(
             "mmdebstrap is not installed; it builds the base of an image",
@@ -140,19 +141,19 @@ def ensure_rootfs(
 
     follower = Follower(hear=hear, stop=stop or threading.Event())
     try:
-        with _workshop(packages, kept_packages(cache)) as folder:
-            argv = render_mmdebstrap(suite, packages, unfinished, hooks=folder)
+        with _workshop(base.packages, kept_packages(cache)) as folder:
+            argv = render_mmdebstrap(base.suite, base.packages, unfinished, hooks=folder)
             environment = {"TMPDIR": str(folder / "tmp")}
             limits = Limits(silence_s=limit_s)
             run_followed(argv, limits=limits, follower=follower, starter=_starter(), environment=environment)
-        unfinished.replace(made)
+        keep_base(unfinished, kept)
         forget_packages(cache)
     except (CommandFailed, TimedOut) as failed:
         if progress.fetched and isinstance(failed, CommandFailed):
             forget_packages(cache)  # all were there, and could not be installed
-        fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(suite, failed.evidence)
+        fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(base.suite, failed.evidence)
         raise type(failed)(
-            f"the base root file system {suite} could not be built: {failed.what}",
+            f"the base root file system {base.suite} could not be built: {failed.what}",
             evidence=failed.evidence,
             fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
         ) from failed
@@ -160,7 +161,7 @@ def ensure_rootfs(
         with contextlib.suppress(FileNotFoundError):
             unfinished.unlink()
         kept_packages(cache)  # what holds none goes
-    return made
+    return kept
 
 
 def _fix(suite: str, evidence: str) -> str:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
+from gpuprov.assets import find_asset
+from gpuprov.cluster.services import init_of
 from gpuprov.core.execution import CommandMissing, run
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
@@ -30,8 +32,11 @@ from gpuprov.drivers.base import (
 from gpuprov.drivers.lxd.ending import remove_instance
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.drivers.registry import open_driver
-from gpuprov.provision.recipe import ROOTFS_PACKAGES
+from gpuprov.planes.registry import PLAIN
+from gpuprov.provision.kept_bases import import_name
+from gpuprov.provision.recipe import image_recipe
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
+from gpuprov.spec.models import ImageSpec
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage
 
@@ -179,6 +184,17 @@ def run_here(command: Command) -> ExecResult:
     return ExecResult(exit_code=done.exit_code, stdout=done.stdout, stderr=done.stderr)
 
 
+def import_plain_base(driver: Driver) -> str:
+    """The base that `gpuprov image build` imports for plain nodes, so that nobody builds it twice."""
+    roles, kernels = find_asset("roles"), find_asset("smoke_kernels")
+    init = init_of(driver)
+    recipe = image_recipe(
+        ImageSpec(), plane=PLAIN.recipe, wheels="none", init=init, roles_path=roles, smoke_kernels=kernels
+    )
+    rootfs = ensure_rootfs(recipe.rootfs, cache=default_cache())
+    return driver.import_rootfs(import_name(rootfs), str(rootfs), {LABEL_VERSION: "test"})
+
+
 class LxdSite:
     """A real LXD, or a real Incus."""
 
@@ -190,12 +206,7 @@ class LxdSite:
         self._client: Any = self._lxd._api.client
 
     def base_image(self) -> str:
-        """The base that `gpuprov image build` imports as well, so that nobody builds it twice."""
-        for image in self._client.images.all():
-            if image.properties.get("description", "").startswith("gpuprov-base-rootfs-bookworm-"):
-                return f"image:{image.fingerprint}"
-        rootfs = ensure_rootfs("bookworm", ROOTFS_PACKAGES, cache=default_cache())
-        return self.driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: "test"})
+        return import_plain_base(self.driver)
 
     def add_foreign_node(self, name: str) -> None:
         root = {"type": "disk", "path": "/", "pool": self._lxd._pool()}
@@ -256,9 +267,7 @@ class DockerSite:
         self._client: Any = self._docker._api.client
 
     def base_image(self) -> str:
-        """The base that `gpuprov image build` imports as well, so that nobody builds it twice."""
-        rootfs = ensure_rootfs("bookworm", ROOTFS_PACKAGES, cache=default_cache())
-        return self.driver.import_rootfs(f"gpuprov-base-{rootfs.stem}", str(rootfs), {LABEL_VERSION: "test"})
+        return import_plain_base(self.driver)
 
     def add_foreign_node(self, name: str) -> None:
         self._client.create_container_from_config({"Image": self.base_image(), "Cmd": ["sleep", "60"]}, name)

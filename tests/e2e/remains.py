@@ -1,4 +1,4 @@
-"""What an engine or a run that was killed may leave besides what the engine lists: folders, subvolumes, processes."""
+"""What a killed engine or run may leave besides what the engine lists: folders, subvolumes, processes, mounts."""
 
 from __future__ import annotations
 
@@ -41,6 +41,18 @@ def find_processes(mark: str) -> dict[int, str]:
             command = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if mark in command and command.startswith(PROGRAMS):
                 found[int(path.parent.name)] = next(word for word in command.split() if mark in word)
+    return found
+
+
+def find_mounts(mark: str) -> dict[str, list[str]]:
+    """What is mounted with the mark in its line, by the mount namespaces that processes are in."""
+    found: dict[str, list[str]] = {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            lines = (process / "mounts").read_text(errors="replace").splitlines()
+            marked = [line for line in lines if mark in line]
+            if marked:
+                found[str((process / "ns/mnt").readlink())] = marked
     return found
 
 

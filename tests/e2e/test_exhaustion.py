@@ -20,6 +20,7 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, LABEL_VERSION, File, NodeRequest
 from gpuprov.drivers.registry import open_driver
+from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.kept_packages import kept_packages
 from gpuprov.provision.rootfs import ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
 
 MIB = 1024**2
+BASE = Base(suite="bookworm", packages=("systemd",))
 QUICK_S = 20.0  # what "bounded" means where nothing has to be waited for
 
 
@@ -323,7 +325,7 @@ def test_a_mirror_that_does_not_serve(
     manner: str,
 ) -> None:
     with mirror(manner, monkeypatch):
-        error, seconds = failure(lambda: ensure_rootfs("bookworm", ["systemd"], cache=tmp_path, silence_s=10.0))
+        error, seconds = failure(lambda: ensure_rootfs(BASE, cache=tmp_path, silence_s=10.0))
     assert "the base root file system bookworm could not be built" in error.what
     assert "apt-get update" in error.fix
     assert seconds < QUICK_S
@@ -341,7 +343,7 @@ def test_a_mirror_that_breaks_half_way(
     for _ in range(2):
         relay = type("HalfWay", (Relay,), {"left": 30, "given": given})
         with mirror("garbage", monkeypatch, relay):
-            error, _ = failure(lambda: ensure_rootfs("bookworm", ["systemd"], cache=tmp_path, silence_s=60.0))
+            error, _ = failure(lambda: ensure_rootfs(BASE, cache=tmp_path, silence_s=60.0))
         assert "Hash Sum mismatch" in error.evidence
     assert len(given) == len(set(given)) == 60
     kept = kept_packages(tmp_path)
@@ -357,11 +359,11 @@ def test_a_mirror_that_hangs_and_then_serves(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with mirror("hangs", monkeypatch):
-        error, seconds = failure(lambda: ensure_rootfs("bookworm", ["systemd"], cache=tmp_path))
+        error, seconds = failure(lambda: ensure_rootfs(BASE, cache=tmp_path))
     assert "the base root file system bookworm could not be built" in error.what
     assert seconds < 300
     assert list(tmp_path.iterdir()) == []
-    assert ensure_rootfs("bookworm", ["systemd"], cache=tmp_path).stat().st_size > MIB
+    assert ensure_rootfs(BASE, cache=tmp_path).stat().st_size > MIB
 
 
 @pytest.mark.long
@@ -374,7 +376,7 @@ def test_a_disk_that_fills_up_while_the_base_is_built(
     with small_disk(tmp_path / "tmp", "60M") as folder:
         monkeypatch.setenv("TMPDIR", str(folder))
         monkeypatch.setattr("tempfile.tempdir", str(folder))
-        error, _ = failure(lambda: ensure_rootfs("bookworm", ["systemd"], cache=cache))
+        error, _ = failure(lambda: ensure_rootfs(BASE, cache=cache))
         assert isinstance(error, HostNotReady)
         assert error.fix.startswith(f"df -h {folder}")
         assert list(folder.iterdir()) == []

@@ -20,7 +20,7 @@ from gpuprov.provision.folder import abandoned_folders
 from tests.e2e.conftest import lxd
 from tests.e2e.killing import SIGNALS, Blow, loose_links, strike
 from tests.e2e.lives import counted
-from tests.e2e.remains import LXD, find_folders
+from tests.e2e.remains import LXD, find_folders, find_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def surroundings() -> dict[str, Any]:
         "links": loose_links(),
         "plays": abandoned_folders(),
         "bases": sorted(Path(tempfile.gettempdir()).glob(".gpuprov-base-*")),
-        "mounts": [line for line in Path("/proc/mounts").read_text().splitlines() if "mmdebstrap" in line],
+        "mounts": find_mounts("mmdebstrap"),
     }
 
 

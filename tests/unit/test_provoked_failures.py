@@ -29,6 +29,7 @@ from gpuprov.drivers.lxd.kin import KIN, Kin
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, parse_lxc_errors
 from gpuprov.planes.slurm import daemons
 from gpuprov.provision.events import parse_event
+from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.playbook import TaskFailed
 from gpuprov.provision.rootfs import ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
@@ -128,7 +129,7 @@ def ansible_fails(**result: object) -> None:
 
 def mmdebstrap_fails(folder: Path, said: str) -> None:
     program(folder, "mmdebstrap", said, 25)
-    ensure_rootfs("bookworm", ["python3"], cache=folder / "cache")
+    ensure_rootfs(Base(suite="bookworm", packages=("python3",)), cache=folder / "cache")
 
 
 def pip_fails(folder: Path) -> None:

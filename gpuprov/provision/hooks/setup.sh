@@ -2,7 +2,8 @@
 # Fetch all packages at once, before anything is installed: what a slow or broken mirror has given is there in the next
 # run. This folder names the packages, and has a link to where they are kept, if that is not in the root itself.
 set -eu
-[ -n "${MMDEBSTRAP_APT_CONFIG:-}" ] || exit 0 # an old mmdebstrap, which fetches them all the same
+# mmdebstrap before 1.0 does not set this. It refuses to go on where packages are there, and fetches them itself.
+[ -n "${MMDEBSTRAP_VERBOSITY:-}" ] || exit 0
 export APT_CONFIG="$MMDEBSTRAP_APT_CONFIG"
 here=${0%/*}
 archives=$1/var/cache/apt/archives
@@ -10,9 +11,11 @@ mkdir -p "$archives"
 kept=$archives
 if [ -L "$here/kept" ]; then
     kept=$(readlink "$here/kept")
-    mkdir -p "$kept"
-    exec 9<"$kept"
-    flock 9
+    # shellcheck disable=SC3013 # dash has -ef
+    until [ "$kept" -ef /proc/self/fd/9 ]; do # who held the lock before may have removed the folder
+        mkdir -p "$kept"
+        if command exec 9<"$kept"; then flock 9; else [ ! -e "$kept" ]; fi
+    done
 fi
 apt-get update --error-on=any
 xargs apt-get --yes --download-only -o "Dir::Cache::archives=$kept" install '?essential' apt <"$here/packages"

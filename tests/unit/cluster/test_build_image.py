@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import signal
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.following import Follower
     from gpuprov.drivers.base import ImageState
+    from gpuprov.provision.kept_bases import Base
     from tests.conftest import Ledger
 
 EPHEMERAL = Attachment(network="gpbr0", interface="eth0", kind="veth", address="10.0.3.254/24", mac="00:16:3e:00:00:01")
@@ -58,19 +60,20 @@ class Workshop:
 
     def rootfs(
         self,
-        suite: str,
-        packages: tuple[str, ...],
+        base: Base,
         *,
         cache: Path,
         tell: Callable[[str], object],
         stop: object,  # noqa: ARG002 - the tool's signature
     ) -> Path:
         tell("installed 1 of 1 packages")
-        self.done.append(f"rootfs {suite}")
-        self.packages = packages
+        self.done.append(f"rootfs {base.suite}")
+        self.packages = base.packages
         cache.mkdir(exist_ok=True)
-        (cache / f"rootfs-{suite}.tar").touch()
-        return cache / f"rootfs-{suite}.tar"
+        tar = cache / f"rootfs-{base.suite}.tar"
+        tar.touch()
+        os.utime(tar, (0, 0))  # all builds start from one
+        return tar
 
     def wheels(self, _requirements: object, *, python: str, cache: Path, follower: Follower) -> list[Path]:
         follower.hear(["  Downloading numpy.whl (1 MB)"])

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandFailed, CommandMissing, CommandStopped, run, run_attached, run_followed
 from gpuprov.core.following import Ear, Follower
 from gpuprov.core.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def python(code: str) -> list[str]:
@@ -118,11 +122,20 @@ def test_an_attached_command_gives_its_status() -> None:
 SPEAKS = "import sys, time; print('one', flush=True); time.sleep({}); print('two', file=sys.stderr)"
 
 
-def test_what_a_followed_command_says_is_heard_while_it_runs() -> None:
+def test_what_a_followed_command_says_is_heard_while_it_runs_and_the_last_words_when_it_ends(tmp_path: Path) -> None:
     heard: list[str] = []
-    done = run_followed(python(SPEAKS.format(1)), limits=Limits(), follower=Follower(hear=heard.extend))
-    assert heard == ["one"]
-    assert (done.stdout, done.stderr) == ("one\n", "two\n")
+
+    def hear(lines: Sequence[str]) -> None:
+        heard.extend(lines)
+        if "one" in lines:
+            (tmp_path / "go-on").touch()
+
+    waits = f"echo one; until [ -e {tmp_path}/go-on ]; do sleep 0.01; done; echo two >&2; printf three; exit 4"
+    with pytest.raises(CommandFailed):
+        run_followed(["sh", "-c", waits], limits=Limits(total_s=30), follower=Follower(hear=hear))
+    assert heard == ["one", "three", "two"]
+    done = run_followed(["echo", "at once"], limits=Limits(), follower=Follower(hear=hear))
+    assert (done.stdout, heard[3:]) == ("at once\n", ["at once"])
 
 
 def test_a_followed_command_is_ended_on_request(tmp_path: Path) -> None:
@@ -147,3 +160,10 @@ def test_only_new_and_complete_lines_of_each_stream_are_heard() -> None:
     assert ear.new_lines(None, b"a\nb") == ["a"]
     assert ear.new_lines(b"x\n", b"a\nb\n") == ["x", "b"]
     assert ear.new_lines(b"x\n", b"a\nb\n") == []
+
+
+def test_the_last_lines_are_found_in_what_python_has_made_of_the_bytes() -> None:
+    ear = Ear()
+    said = b"10 %\r20 %\r\n\xff\nc"
+    assert ear.new_lines(said, None) == ["10 %", "20 %", "\N{REPLACEMENT CHARACTER}"]
+    assert ear.last_lines("10 %\n20 %\n\N{REPLACEMENT CHARACTER}\nc", "err\n") == ["c", "err"]

@@ -137,3 +137,21 @@ def test_a_block_that_fails_stops_what_runs_beside_it_and_waits_for_it(error: ty
     with pytest.raises(error), beside(act):
         raise error
     assert ended == [True]
+
+
+def test_ctrl_c_while_it_is_waited_for_lets_it_clean_up() -> None:
+    waited_for = threading.Event()
+    ended = []
+
+    def act(stop: threading.Event) -> None:
+        assert waited_for.wait(10)
+        threading.Event().wait(0.05)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert stop.wait(10)
+        threading.Event().wait(0.1)
+        ended.append(True)
+
+    with pytest.raises(KeyboardInterrupt), beside(act) as answer:
+        waited_for.set()
+        answer()
+    assert ended == [True]

@@ -76,3 +76,11 @@ def test_no_inventory_has_a_secret_in_clear() -> None:
         for line in path.read_text().splitlines():
             assert "ssh_pass" not in line
             assert "become_pass" not in line
+
+
+def test_a_task_asks_by_ansible_s_test_whether_another_one_has_finished() -> None:
+    """The result has a number or a boolean, by Ansible's version, and newer ones take no number for an answer."""
+    tasks = [task for path in (ROOT / "roles").glob("*/tasks/*.yml") for task in load(str(path)) or ()]
+    waits = [task for task in tasks if "ansible.builtin.async_status" in task]
+    assert waits
+    assert [wait["until"] for wait in waits] == [f"{wait['register']} is finished" for wait in waits]
