@@ -1,6 +1,6 @@
 """The tables of docs/reliability.md, from what the reliability tests counted and measured; no number is typed.
 
-Usage: make reliability     as root: runs those tests (well over an hour on two CPUs) and writes the tables
+Usage: make reliability     as root: runs those tests (docs/reliability.md says how long) and writes the tables
    or: python -m benchmarks.reliability LEDGER... [--into docs/reliability.md]     the tables of runs that are over
 
 A ledger is what `pytest --ledger FILE` writes. Each table stands between two comments, `<!-- NAME -->` and

@@ -159,9 +159,9 @@ def lxd(path: str) -> Any:
     try:
         return json.loads(output("lxc", "query", f"/1.0/{path}", timeout_s=ANSWER_S))
     except subprocess.TimeoutExpired:
-        listening = re.search(r"/lxd/unix\.socket .*pid=(\d+)", output("ss", "-xlpnH"))
-        if listening and os.environ.get("CI"):  # a machine of nobody's: where its goroutines wait is then in its log
-            os.kill(int(listening[1]), signal.SIGABRT)
+        if os.environ.get("CI"):  # a machine of nobody's: where LXD's goroutines wait is then in its log
+            for listening in re.finditer(r"/lxd/unix\.socket .*pid=(\d+)", output("ss", "-xlpnH")):
+                os.kill(int(listening[1]), signal.SIGABRT)
         pytest.exit(f"LXD has not answered GET /1.0/{path} for {ANSWER_S:.0f} s", 1)
 
 

@@ -81,10 +81,12 @@ def sweeping(engine: str) -> Any:
     def nothing_is_left(gpuprov: Gpuprov, place: Place) -> Iterator[None]:
         others = loose_links()
         yield
+        left = loose_links() - others
         gpuprov("cluster", "down", place.cluster, "--engine", engine)
         sweep(place)
-        while left := loose_links() - others:  # one of a pair takes the other along
-            output("ip", "link", "delete", min(left))
+        # Seen twice: a container that starts has such a link for a moment. One of a pair takes the other along.
+        while stuck := left & loose_links():
+            output("ip", "link", "delete", min(stuck))
 
     return nothing_is_left
 
