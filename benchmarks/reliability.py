@@ -1,6 +1,6 @@
 """The tables of docs/reliability.md, from what the reliability tests counted and measured; no number is typed.
 
-Usage: make reliability     as root: runs those tests (well over an hour on two CPUs) and writes the tables
+Usage: make reliability     as root: runs those tests (docs/reliability.md says how long) and writes the tables
    or: python -m benchmarks.reliability LEDGER... [--into docs/reliability.md]     the tables of runs that are over
 
 A ledger is what `pytest --ledger FILE` writes. Each table stands between two comments, `<!-- NAME -->` and
@@ -17,6 +17,7 @@ import re
 import statistics
 import subprocess
 import sys
+import textwrap
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -167,7 +168,7 @@ def _end(run: Row) -> str:
 
 
 def describe_machine() -> str:
-    """One line about this machine, and the day."""
+    """A sentence about this machine, and the day; its lines fit a page of docs."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     lxd, incus, docker = (_version(program, "--version") for program in ("lxd", "incus", "dockerd"))
@@ -178,7 +179,7 @@ def describe_machine() -> str:
         f"Python {platform.python_version()}; simulated GPUs",
         f"load {os.getloadavg()[2]:.0f} when this was written",
     )
-    return f"{', '.join(parts)}. {time.strftime('%Y-%m-%d', time.gmtime())}."
+    return textwrap.fill(f"{', '.join(parts)}. {time.strftime('%Y-%m-%d', time.gmtime())}.", 120)
 
 
 def _version(*argv: str) -> str:

@@ -160,9 +160,9 @@ def lxd(path: str, *, client: str = "lxc") -> Any:
         return json.loads(output(client, "query", f"/1.0/{path}", timeout_s=ANSWER_S))
     except subprocess.TimeoutExpired:
         engine = {"lxc": "lxd", "incus": "incus"}[client]
-        listening = re.search(rf"/{engine}/unix\.socket .*pid=(\d+)", output("ss", "-xlpnH"))
-        if listening and os.environ.get("CI"):  # a machine of nobody's: where its goroutines wait is then in its log
-            os.kill(int(listening[1]), signal.SIGABRT)
+        if os.environ.get("CI"):  # a machine of nobody's: where the daemon's goroutines wait is then in its log
+            for listening in re.finditer(rf"/{engine}/unix\.socket .*pid=(\d+)", output("ss", "-xlpnH")):
+                os.kill(int(listening[1]), signal.SIGABRT)
         pytest.exit(f"{engine} has not answered GET /1.0/{path} for {ANSWER_S:.0f} s", 1)
 
 

@@ -106,7 +106,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             inventory = read_inventory(LocalHost())
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
-        # For the forks as well: the verbs that only read need no streams.
+        # For the forks as well: a task on a node of these engines needs the streams, which a list of nodes does not.
         if not {"engine_lxd", "engine_incus"}.isdisjoint(inventory.groups):
             import gpuprov.drivers.lxd.streams  # noqa: F401
         return {
