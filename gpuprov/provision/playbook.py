@@ -6,12 +6,14 @@ import contextlib
 import json
 import os
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gpuprov
-from gpuprov.core.errors import PlaybookError, TimedOut
+from gpuprov.core.errors import HostNotReady, PlaybookError, TimedOut
+from gpuprov.core.exhaustion import NO_ROOM, room_fix
 from gpuprov.provision.events import parse_event
 from gpuprov.provision.folder import play_folder
 from gpuprov.provision.run import LOG, PlaybookRun, run_ansible
@@ -89,6 +91,7 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
         TaskFailed: A task failed or a machine could not be reached.
         PlaybookError: Ansible could not start or ended without saying which task failed.
         TimedOut: The play took longer than `timeout_s`.
+        HostNotReady: The disk of this machine's temporary files is full.
     """
     events: list[TaskEvent] = []
 
@@ -103,6 +106,7 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
     with play_folder() as folder:
         status = _run(play, folder.path, hear)
         if status not in ("successful", "canceled"):
+            _check_room(_failed(events), folder.path)
             folder.keep()
         _judge(status, play, events, folder.path)
     return summarise(events)
@@ -177,14 +181,26 @@ def _judge(status: str, play: Play, events: Sequence[TaskEvent], folder: Path) -
             evidence=f"last task started: {last}\nlog: {log}",
             fix=f"less {log}  # then run the same command again",
         )
-    failed = next((event for event in events if event.kind in {"failed", "unreachable"}), None)
-    if failed is not None:
+    if failed := _failed(events):
         raise TaskFailed(failed, folder=folder)
     raise PlaybookError(
         f"Ansible ended with status {status}",
         evidence=f"{_tail(log)}\nlog: {log}",
         fix=f"less {log}  # if it says that Ansible is missing: pip install ansible-core, in gpuprov's environment",
     )
+
+
+def _failed(events: Sequence[TaskEvent]) -> TaskEvent | None:
+    return next((event for event in events if event.kind in {"failed", "unreachable"}), None)
+
+
+def _check_room(failed: TaskEvent | None, folder: Path) -> None:
+    """Say so if it is the folder's own disk that is full; a task that found one full may speak of another's."""
+    words = failed.message if failed else _tail(folder / LOG)
+    fix = room_fix(words, tempfile.gettempdir())
+    if fix and (failed is None or str(folder) in words):
+        evidence = next(line for line in reversed(words.splitlines()) if NO_ROOM.search(line))
+        raise HostNotReady("a disk of this machine is full", evidence=evidence.strip(), fix=fix)
 
 
 def _tail(log: Path) -> str:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import signal
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.core.errors import PlaybookError, TimedOut
+from gpuprov.core.errors import GpuprovError, HostNotReady, PlaybookError, TimedOut
 from gpuprov.core.reporter import Silent
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, render_environment, render_playbook, run_play
+from gpuprov.provision.run import LOG
 from gpuprov.provision.targets import Target
+
+if TYPE_CHECKING:
+    from gpuprov.provision.run import PlaybookRun
 
 pytestmark = [
     pytest.mark.slow,
@@ -86,6 +91,35 @@ def test_a_play_that_cannot_start_says_what_ansible_said(tmp_path: Path, scratch
         run_play(play(roles), reporter=Silent())
     assert "no.such.module" in caught.value.evidence
     assert str(scratch) in caught.value.evidence
+
+
+def test_a_full_disk_that_ends_ansible_is_said_and_keeps_nothing(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(_run: PlaybookRun, folder: Path, _hear: object) -> str:
+        log = folder / LOG
+        log.parent.mkdir(parents=True)
+        log.write_text("Traceback\nOSError: [Errno 28] No space left on device\nthe end\n", encoding="utf-8")
+        return "failed"
+
+    monkeypatch.setattr("gpuprov.provision.playbook.run_ansible", die)
+    with pytest.raises(HostNotReady, match="disk of this machine is full") as caught:
+        run_play(play(role(tmp_path, "[]")), reporter=Silent())
+    assert caught.value.evidence == "OSError: [Errno 28] No space left on device"
+    assert f"df -h {scratch}" in caught.value.fix
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(("place", "error"), [("$GPUPROV_PLAY/tmp", HostNotReady), ("/srv", TaskFailed)])
+@pytest.mark.usefixtures("scratch")
+def test_a_task_on_a_full_disk_is_this_machine_s_only_in_the_play_s_folder(
+    tmp_path: Path, place: str, error: type[GpuprovError]
+) -> None:
+    words = f"{place}: No space left on device"
+    roles = role(tmp_path, f"- name: Write\n  ansible.builtin.shell: 'echo \"{words}\" >&2; exit 1'\n")
+    with pytest.raises(error) as caught:
+        run_play(play(roles), reporter=Silent())
+    assert "No space left" in caught.value.evidence
 
 
 def test_a_play_is_stopped_when_its_time_is_over(
