@@ -12,7 +12,6 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.planes.base import Departure
@@ -76,14 +75,7 @@ def _remove_networks(driver: Driver, state: ClusterState, reporter: Reporter) ->
         return []
     with reporter.phase("networks"):
         remove_left_builder(driver, reporter)  # it would hold the network
-        gone: set[str] = set()
-
-        def remove(network: NetworkState) -> None:
-            if _remove_network(driver, network, reporter):
-                gone.add(network.name)
-
-        each(remove, state.own_networks)
-        return [network.name for network in state.own_networks if network.name in gone]
+        return [network.name for network in state.own_networks if _remove_network(driver, network, reporter)]
 
 
 def _remove_network(driver: Driver, network: NetworkState, reporter: Reporter) -> bool:
