@@ -249,7 +249,7 @@ class LxdSite:
             if owner == CLUSTER or instance.name.removeprefix("gpuprov-image-").startswith(NODES):
                 remove_instance(self._lxd._api, instance.name)  # also if LXD waits for one that a test made hostile
         for network in self._client.networks.all():
-            if network.managed and network.name.startswith(NETWORKS):  # Docker's bridges are listed as well
+            if network.name.startswith(NETWORKS) and network.managed:  # Docker's bridges are listed as well
                 network.delete(wait=True)
         for image in self._client.images.all():
             if image.properties.get("description", "").startswith(NODES):

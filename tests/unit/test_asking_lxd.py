@@ -20,5 +20,5 @@ def test_an_lxd_that_does_not_answer_ends_the_run(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.setattr(conftest, "ANSWER_S", 0.1)
-    with pytest.raises(pytest.exit.Exception, match="LXD has not answered"):
+    with pytest.raises(pytest.exit.Exception, match="lxd has not answered"):
         conftest.lxd("instances")
