@@ -24,13 +24,17 @@ FOLDERS = (
     "snapshots",
     "storage-pools/*/*",
 )
+# On a kernel without AppArmor Incus 6.0 writes profiles all the same, and never removes one.
+UNUSED_PROFILES = Path("/var/lib/incus/security/apparmor")
+APPARMOR = Path("/sys/kernel/security/apparmor")
 PROGRAMS = ("dnsmasq", "[lxc monitor]")  # LXD starts them, and they outlive it
 
 
 def find_folders(mark: str) -> list[Path]:
     """Folders, subvolumes, links and files of LXD's and Incus' with the mark in their names."""
     patterns = [f"{folder}/*{mark}*" for folder in FOLDERS]
-    return sorted(path for root in LXD for pattern in patterns for path in Path(root).glob(pattern))
+    found = (path for root in LXD for pattern in patterns for path in Path(root).glob(pattern))
+    return sorted(path for path in found if APPARMOR.exists() or not path.is_relative_to(UNUSED_PROFILES))
 
 
 def find_processes(mark: str) -> dict[int, str]:

@@ -68,7 +68,7 @@ def test_nodes_ask_the_host_for_names(gpuprov: Gpuprov) -> None:
 @pytest.fixture
 def outside(host: Callable[..., str], place: Place) -> Iterator[subprocess.Popen[str]]:
     """A machine beyond the host that has no route to the nodes, and waits for one of them to call."""
-    name, here, peer = f"{place.mark}o", place.address(0, 1), place.address(0, 2)
+    name, here, peer = f"{place.mark}o", place.address(3, 1), place.address(3, 2)
     host("ip", "netns", "add", name)
     try:
         host("ip", "link", "add", f"{name}0", "type", "veth", "peer", "name", f"{name}1", "netns", name)
@@ -89,10 +89,10 @@ def outside(host: Callable[..., str], place: Place) -> Iterator[subprocess.Popen
 
 
 def test_nodes_reach_the_outside_as_the_host(gpuprov: Gpuprov, place: Place, outside: subprocess.Popen[str]) -> None:
-    gpuprov.in_node("e001", "python3", "-c", ASK, place.address(0, 2))
+    gpuprov.in_node("e001", "python3", "-c", ASK, place.address(3, 2))
     assert outside.stdout
     # the host's address there: the node's own has no way back
-    assert outside.stdout.readline() == f"{place.address(0, 1)}\n"
+    assert outside.stdout.readline() == f"{place.address(3, 1)}\n"
 
 
 @pytest.fixture(params=["lxd", "docker"])
@@ -140,7 +140,7 @@ def test_the_outside_does_not_reach_nodes_through_the_host(
     place: Place, outside: subprocess.Popen[str], host: Callable[..., str]
 ) -> None:
     name = f"{place.mark}o"
-    host("ip", "-n", name, "route", "add", "10.78.3.0/24", "via", place.address(0, 1))
+    host("ip", "-n", name, "route", "add", "10.78.3.0/24", "via", place.address(3, 1))
     said = host("ip", "netns", "exec", name, "python3", "-c", DIAL, json.dumps([("10.78.3.2", 22)]))
     assert json.loads(said) == ["EHOSTUNREACH"]
     assert outside.poll() is None

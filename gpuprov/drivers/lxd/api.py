@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Document = dict[str, Any]
 _PIECE_BYTES = 65536
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
+_DYING = "Invalid PID"  # all that Incus 6.0 says of an instance for some moments after its init has died
+_DYING_S, _DYING_STEP_S = 5.0, 0.1
 _SINGULAR = {"instances": "", "networks": "the network ", "storage-pools": "the pool "}
 _FIXES = (  # by an engine's own words; the first that is in them counts
     (("no space left", "disk quota exceeded"), "free some space in the storage pool: {look}; gpuprov image list"),
@@ -82,9 +84,16 @@ class LxdApi:
         return beside if beside.is_dir() else Path(self.kin.folder) / "storage-pools"
 
     def get(self, *path: str, **params: object) -> Any:  # noqa: ANN401 - JSON
-        """GET a document."""
-        with self.translated("read", path):
-            return self._node(path).get(params=params or None).json()["metadata"]
+        """GET a document; one of an instance that is dying, once it is dead."""
+        end_s = time.monotonic() + _DYING_S
+        while True:
+            try:
+                with self.translated("read", path):
+                    return self._node(path).get(params=params or None).json()["metadata"]
+            except EngineError as error:
+                if _DYING not in error.evidence or time.monotonic() > end_s:
+                    raise
+            time.sleep(_DYING_STEP_S)
 
     def read(self, *path: str, take: Callable[[bytes], bool | None], timeout_s: float, **params: object) -> None:
         """GET a file, and hand on its pieces until `take` says False or the time is over."""
@@ -133,7 +142,7 @@ class LxdApi:
         if not answer.get("operation"):
             return answer.get("metadata") or {}
         operation_id = answer["operation"].rsplit("/", 1)[-1].split("?")[0]
-        with self.translated("wait for", path):
+        with self.translated("wait for", path, deed=deed):  # Incus answers with the operation's own failure
             wait = {"params": {"timeout": int(timeout_s)}, "timeout": timeout_s + _GRACE_S}
             operation = self._node(("operations", operation_id, "wait")).get(**wait)
             result: Document = operation.json()["metadata"]
@@ -158,15 +167,17 @@ class LxdApi:
         )
 
     @contextmanager
-    def translated(self, verb: str, path: tuple[str, ...], body: Mapping[str, Any] | None = None) -> Iterator[None]:
-        """Turn what pylxd raises in the block into errors of ours."""
+    def translated(
+        self, verb: str, path: tuple[str, ...], body: Mapping[str, Any] | None = None, *, deed: str = ""
+    ) -> Iterator[None]:
+        """Turn what pylxd raises in the block, which does `deed`, into errors of ours."""
         import requests
         from pylxd.exceptions import LXDAPIException
 
         try:
             yield
         except LXDAPIException as exc:
-            raise self._error(str(exc), describe_request(verb, path, body), path) from exc
+            raise self._error(str(exc), deed or describe_request(verb, path, body), path) from exc
         except requests.RequestException as exc:
             raise EngineError(
                 f"the connection to {self.engine} was lost during {verb} {'/'.join(path)}",

@@ -15,7 +15,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
+from gpuprov.core.waiting import Wait
 from gpuprov.drivers.calls import Deadline, Intake
+from gpuprov.drivers.lxd.start_log import NOT_RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -35,6 +37,7 @@ _ENVIRONMENT = {
     "LANG": "C.UTF-8",
 }
 _GRACE_S = 5.0  # for a command to end once it was killed
+_DEATH_S = 2.0  # for an engine to see that an instance whose streams broke has died
 _END = ""
 _SIGKILL = 9
 
@@ -78,14 +81,25 @@ def execute(api: LxdApi, name: str, call: Call) -> Output:
                 raise (call.too_much if intake.full else call.overdue)(intake.output(), node=name)
             exit_code = _wait(api, begun, path, deadline, connect)
     except (WebSocketException, OSError) as error:
-        raise EngineError(
-            f"the connection to {api.engine} was lost while a command was running in {name}",
-            evidence=f"{type(error).__name__}: {error}",
-            fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
-        ) from error
+        raise _lost(api, name, error) from error
     if exit_code is None:
         raise call.overdue(intake.output(), node=name)
     return call.judged(intake.output(exit_code), node=name, elapsed_s=time.monotonic() - started_s)
+
+
+def _lost(api: LxdApi, name: str, error: Exception) -> EngineError:
+    """The error for a stream that broke: the instance may have died, or the daemon."""
+    dying = Wait(what=f"{name} to be dead", timeout_s=_DEATH_S, fix=f"gpuprov show {name}")
+    with suppress(GpuprovError):
+        dying.until(lambda: api.get("instances", name)["status"], lambda status: status != "Running")
+        return EngineError(
+            f"{api.engine} could not run a command in {name}", evidence=NOT_RUNNING, fix=f"gpuprov start {name}"
+        )
+    return EngineError(
+        f"the connection to {api.engine} was lost while a command was running in {name}",
+        evidence=f"{type(error).__name__}: {error}",
+        fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
+    )
 
 
 def _render(call: Call) -> dict[str, Any]:

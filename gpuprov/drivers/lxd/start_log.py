@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _LOG_BYTES = 65_536
 _READ_S = 5.0
 _CONSOLE_S = 20.0
-_NOT_RUNNING = "Instance is not running"
+NOT_RUNNING = "Instance is not running"
 _BY_LXC = "forkstart"
 _ERRORS_MOST = 6
 # `lxc c000 20260101120000.123 ERROR    start - ../src/lxc/start.c:start:2197 - No such file ... - Failed to exec ...`
@@ -52,7 +52,7 @@ def last_words_of(api: LxdApi, name: str) -> Iterator[None]:
     try:
         yield
     except EngineError as error:
-        if _NOT_RUNNING not in error.evidence:
+        if NOT_RUNNING not in error.evidence:
             raise
         said = [f"lxc.log: {line}" for line in parse_lxc_errors(_read_log(api, name))]
         with suppress(GpuprovError):

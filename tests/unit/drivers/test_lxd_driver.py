@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from pylxd.exceptions import LXDAPIException
 
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
@@ -54,6 +55,39 @@ def driver_of(api: FaultyApi, monkeypatch: pytest.MonkeyPatch) -> LxdDriver:
     monkeypatch.setattr(driver, "_ours", lambda _name: None)
     monkeypatch.setattr(driver, "_remove", api.removed.append)
     return driver
+
+
+class DyingApi(LxdApi):
+    """An Incus that has no answer for a dying instance, so many times."""
+
+    status_code = 500
+
+    def __init__(self, times: int) -> None:
+        super().__init__(None, engine="incus", socket=Path("/run/incus/unix.socket"))
+        self.times = times
+
+    def _node(self, path: tuple[str, ...]) -> Any:
+        assert path == ("instances", "c000")
+        return self
+
+    def get(self, *path: str, **params: Any) -> Any:
+        if path:
+            return super().get(*path, **params)
+        self.times -= 1
+        if self.times >= 0:
+            raise LXDAPIException(self)
+        return self
+
+    def json(self) -> dict[str, object]:
+        return {"error": "Invalid PID '\ufffd'", "metadata": "its state"}
+
+
+def test_a_dying_instance_is_read_once_it_is_dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.drivers.lxd.api._DYING_STEP_S", 0.0)
+    assert DyingApi(3).get("instances", "c000") == "its state"
+    monkeypatch.setattr("gpuprov.drivers.lxd.api._DYING_S", 0.0)
+    with pytest.raises(EngineError, match="incus could not read instances/c000"):
+        DyingApi(1000).get("instances", "c000")
 
 
 REQUEST = NodeRequest(name="c000", image="instance:base", labels={})
