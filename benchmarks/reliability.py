@@ -46,12 +46,14 @@ def kills_by_verb(rows: list[Row]) -> str:
             *(_survived([row for row in kills if row["how"] == how]) for how in HOWS),
             _survived(kills),
             _span([row["seconds"] for row in kills if row["survived"] and row["seconds"]]),  # 0: it was not timed
+            _told(kills),
         )
         for (engine, verb), kills in found.items()
     ]
-    whole = ("all", "", *(_survived([row for row in rows if row["how"] == how]) for how in HOWS), _survived(rows), "")
-    headers = ("On", "Verb", *(how if how != "engine" else "SIGKILL to the engine" for how in HOWS), "All", "Next run")
-    return table(headers, [*lines, whole])
+    by_how = (_survived([row for row in rows if row["how"] == how]) for how in HOWS)
+    signals = (how if how != "engine" else "SIGKILL to the engine" for how in HOWS)
+    headers = ("On", "Verb", *signals, "All", "Next run", "With doctor's command")
+    return table(headers, [*lines, ("all", "", *by_how, _survived(rows), "", _told(rows))])
 
 
 def kills_by_step(rows: list[Row]) -> str:
@@ -147,6 +149,11 @@ def _group(rows: Iterable[Row], *keys: str) -> dict[tuple[Any, ...], list[Row]]:
     for row in rows:
         found[tuple(row[key] for key in keys)].append(row)
     return found
+
+
+def _told(kills: list[Row]) -> str:
+    """How many needed what doctor says, besides the next run."""
+    return str(sum(kill.get("told", 0) > 0 for kill in kills))
 
 
 def _survived(kills: list[Row]) -> str:

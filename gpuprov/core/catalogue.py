@@ -29,6 +29,7 @@ FIELDS = {
     "given": "see the evidence",
     "chain": "DOCKER-USER",
     "bridge": DEFAULT_BRIDGE,
+    "link": "LINK",
     "engine": "lxd",
     "minors": "-c 0",
     "path": "/etc/cdi/nvidia.yaml",

@@ -18,7 +18,7 @@ from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
 from gpuprov.gpu.observe import observe
 from gpuprov.host.kernel_limits import LIMITS
-from gpuprov.host.links import find_links
+from gpuprov.host.links import find_links, find_loose_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -59,6 +59,7 @@ class HostFacts:
 
     Attributes:
         links: IPv4 networks in use; None where `ip` is missing.
+        loose_pairs: Pairs of links that a killed engine left, and nobody uses.
         forward_rules: What `iptables -S` says of FORWARD and DOCKER-USER; None where it cannot be read.
         limits: The kernel's limits that nodes share, by check; None where one cannot be read.
         subuid: Lines of /etc/subuid; None where there is no such file.
@@ -77,6 +78,7 @@ class HostFacts:
     uid: int
     engine: EngineView
     links: tuple[Link, ...] | None = ()
+    loose_pairs: tuple[tuple[str, str], ...] = ()
     forward_rules: tuple[str, ...] | None = ()
     limits: Mapping[str, int | None] = field(default_factory=dict)
     subuid: tuple[str, ...] | None = None
@@ -105,6 +107,7 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         uid=os.getuid(),
         engine=_view_engine(open_engine),
         links=find_links(),
+        loose_pairs=find_loose_pairs(),
         forward_rules=read_forward_rules(),
         limits={check: limit.read(root) for check, limit in LIMITS.items()},
         subuid=_lines(_read(root / "etc/subuid")),

@@ -14,7 +14,7 @@ from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.host.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from gpuprov.host.facts import HostFacts
     from gpuprov.host.finding import Status
@@ -43,6 +43,7 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
         judge_subnet(facts, "private-subnet", spec.network.private_bridge, spec.network.private_subnet),
         judge_forward(facts.forward_rules, spec.network.bridge),
         judge_isolation(facts, spec.engine),
+        judge_loose_pairs(facts.loose_pairs),
         *judge_host_gpus(facts),
     )
 
@@ -184,6 +185,15 @@ def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> HostFinding:
     evidence = "the FORWARD policy is DROP (Docker sets it): nodes cannot reach the outside"
     fix = find_fix("", "forward", chain=chain, bridge=bridge)
     return HostFinding(id="forward", status="warn", evidence=evidence, fix=fix)
+
+
+def judge_loose_pairs(pairs: Sequence[tuple[str, str]]) -> HostFinding:
+    """An engine that is killed while it makes a pair of links for a node has not noted yet whose they are."""
+    if not pairs:
+        return HostFinding(id="loose-links", status="ok", evidence="no killed engine has left links")
+    evidence = f"pairs of links that nothing uses: {', '.join(' and '.join(pair) for pair in pairs)}"
+    fix = " && ".join(find_fix("", "loose-links", link=one) for one, _ in pairs)
+    return HostFinding(id="loose-links", status="warn", evidence=evidence, fix=fix)
 
 
 def judge_isolation(facts: HostFacts, engine: Engine) -> HostFinding:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import socket
+import time
 from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 COMMAND_TIMEOUT_S = 10.0
 _ANSWER_S = 0.4  # long enough for a neighbour on a local bridge
 _DISCARD_PORT = 9
+_END_OF_PAIR = re.compile(r"veth[0-9a-f]{8}")  # as LXD and Incus name both ends
+_MOMENT_S = 0.3  # for which an instance that starts has both ends of its pair on the host
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +55,31 @@ def find_links() -> tuple[Link, ...] | None:
     except GpuprovError:
         return None
     return parse_links(*answers)
+
+
+def find_loose_pairs() -> tuple[tuple[str, str], ...]:
+    """Pairs of links in no use that only an LXD or Incus makes, and leaves where it dies while it makes them."""
+    found = _list_loose_pairs()
+    if found:
+        time.sleep(_MOMENT_S)
+        found &= _list_loose_pairs()
+    return tuple(sorted(found))
+
+
+def parse_loose_pairs(links_json: str) -> set[tuple[str, str]]:
+    """Such pairs in `ip -j -d link show type veth`: both ends are here, one is down, and no bridge has either."""
+    links = {link["ifname"]: link for link in json.loads(links_json or "[]") if _END_OF_PAIR.fullmatch(link["ifname"])}
+    free = {name: link for name, link in links.items() if "master" not in link}
+    pairs = {(name, link["link"]) for name, link in free.items() if free.get(link.get("link"), {}).get("link") == name}
+    return {pair for pair in pairs if pair[0] < pair[1] and any("UP" not in free[end]["flags"] for end in pair)}
+
+
+def _list_loose_pairs() -> set[tuple[str, str]]:
+    with contextlib.suppress(GpuprovError):
+        return parse_loose_pairs(
+            run(["ip", "-j", "-d", "link", "show", "type", "veth"], timeout_s=COMMAND_TIMEOUT_S).stdout
+        )
+    return set()
 
 
 def find_interfaces(root: Path) -> tuple[str, ...]:

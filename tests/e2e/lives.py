@@ -32,9 +32,15 @@ UNDONE = {"cluster up": "", "create-node": "cluster up"}  # verbs that undo, eac
 
 @dataclass
 class Count:
-    """A kill that is being survived; `seconds` is how long the next run took."""
+    """A kill that is being survived.
+
+    Attributes:
+        seconds: How long the next run took.
+        told: How many commands of doctor it took besides.
+    """
 
     seconds: float = 0.0
+    told: int = 0
 
 
 @contextmanager
@@ -44,7 +50,7 @@ def counted(ledger: Ledger, verb: str, blow: Blow, *, engine: str = "lxd") -> It
 
     def add(*, survived: bool) -> None:
         what, seconds = {"step": blow.step, "how": blow.how}, round(count.seconds, 2)
-        ledger.add("kill", engine=engine, verb=verb, **what, survived=survived, seconds=seconds)
+        ledger.add("kill", engine=engine, verb=verb, **what, survived=survived, seconds=seconds, told=count.told)
 
     try:
         yield count
@@ -79,16 +85,21 @@ def sweeping(engine: str) -> Any:
 
     @pytest.fixture(autouse=True)
     def nothing_is_left(gpuprov: Gpuprov, place: Place) -> Iterator[None]:
-        others = loose_links()
         yield
-        left = loose_links() - others
         gpuprov("cluster", "down", place.cluster, "--engine", engine)
         sweep(place)
-        # Seen twice: a container that starts has such a link for a moment. One of a pair takes the other along.
-        while stuck := left & loose_links():
-            output("ip", "link", "delete", min(stuck))
+        remove_loose_pairs(gpuprov)
 
     return nothing_is_left
+
+
+def remove_loose_pairs(gpuprov: Gpuprov) -> int:
+    """Type what doctor says about links that an engine died over; how many commands that were."""
+    (found,) = (found for found in gpuprov.json("doctor")["findings"] if found["id"] == "loose-links")
+    commands = [command.removeprefix("sudo ") for command in found["fix"].split(" && ") if command]
+    for command in commands:
+        output(*command.split())
+    return len(commands)
 
 
 def verbs_of(place: Place, spec: Path, engine: str) -> dict[str, tuple[str, ...]]:
@@ -156,6 +167,8 @@ class Life:
             began_s = time.monotonic()
             again = self.gpuprov(*self.verbs[verb])
             count.seconds = time.monotonic() - began_s
+            if blow.how == "engine":  # whose command doctor knows
+                count.told = remove_loose_pairs(self.gpuprov)
             differences = self.results[verb].differences(self.look())
             assert not differences, f"{blow} of {verb}: {differences}\n{stopped.stderr}{again.all}"
             once_more = self.gpuprov.json(*self.verbs[verb])

@@ -16,7 +16,7 @@ KILL: dict[str, Any] = {"kind": "kill", "engine": "lxd", "verb": "cluster up", "
 LEDGER: list[dict[str, Any]] = [
     {**KILL, "survived": True, "seconds": 2.0},
     {**KILL, "survived": False, "seconds": 0.0},
-    {**KILL, "survived": True, "seconds": 4.0, "how": "engine", "step": "gptex000: creating"},
+    {**KILL, "survived": True, "seconds": 4.0, "how": "engine", "step": "gptex000: creating", "told": 2},
     {"kind": "fake", "verb": "rm", "steps": 26, "pairs": 0},
     {"kind": "fake", "verb": "rm", "steps": 0, "pairs": 570},
     {"kind": "race", "where": "lxd", "race": "2 cluster up", "won": 1, "idle": 1, "refused": 0},
@@ -32,7 +32,7 @@ LEDGER: list[dict[str, Any]] = [
     {"kind": "suggestion", "error": "spec", "command": "gpuprov up", "helped": False, "where": "lxd"},
 ]
 LINES = (
-    "| lxd | `cluster up` | 1 of 2 |  |  | 1 of 1 | 2 of 3 | 3.0 s (2.0 to 4.0) |",
+    "| lxd | `cluster up` | 1 of 2 |  |  | 1 of 1 | 2 of 3 | 3.0 s (2.0 to 4.0) | 1 |",
     "| lxd | `cluster up` | NODE: creating | 1 of 1 |",
     "| rm | 26 | 570 |",
     "| 2 cluster up | lxd | 2 | 1 did it, 1 unchanged; or 2 did it |",

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.host.facts import gather_facts, parse_cgroup
-from gpuprov.host.links import Link, parse_links
+from gpuprov.host.links import Link, parse_links, parse_loose_pairs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +53,31 @@ def test_links_are_addresses_and_routes_without_the_default_one() -> None:
 
 def test_no_links() -> None:
     assert parse_links("", "") == ()
+
+
+def end(name: str, other: str | None, *flags: str, master: str | None = None) -> dict[str, object]:
+    """An end of a pair, as `ip -j -d link show type veth` shows it; other is None where that is in a node."""
+    more = {"link": other} if other else {"link_index": 12, "link_netnsid": 3}
+    return {"ifname": name, "flags": ["BROADCAST", *flags], **more, **({"master": master} if master else {})}
+
+
+@pytest.mark.parametrize(
+    ("links", "loose"),
+    [
+        ([end("veth0000000a", "veth0000000b"), end("veth0000000b", "veth0000000a")], True),
+        ([end("veth0000000a", "veth0000000b", "UP"), end("veth0000000b", "veth0000000a")], True),
+        ([end("veth0000000a", "veth0000000b", "UP"), end("veth0000000b", "veth0000000a", "UP")], False),
+        ([end("veth0000000a", "veth0000000b", master="br0"), end("veth0000000b", "veth0000000a")], False),
+        ([end("veth0000000a", None)], False),
+        ([end("vethmine", "vethyours"), end("vethyours", "vethmine")], False),
+        ([end("veth000000a", "veth000000b"), end("veth000000b", "veth000000a")], False),  # Docker's have seven digits
+        ([end("veth0000000a", "vethmine"), end("vethmine", "veth0000000a")], False),
+        ([], False),
+    ],
+    ids=["down", "half up", "up", "a port", "of a node", "a user's", "Docker's", "half a user's", "none"],
+)
+def test_which_pairs_of_links_are_a_killed_engine_s(links: list[dict[str, object]], *, loose: bool) -> None:
+    assert parse_loose_pairs(json.dumps(links)) == ({("veth0000000a", "veth0000000b")} if loose else set())
 
 
 def test_an_empty_host_and_no_engine_are_facts_too(tmp_path: Path) -> None:

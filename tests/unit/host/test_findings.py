@@ -18,6 +18,7 @@ from gpuprov.host.findings import (
     judge_isolation,
     judge_kernel_release,
     judge_limit,
+    judge_loose_pairs,
     judge_subnet,
     judge_subuid,
 )
@@ -131,6 +132,7 @@ def test_what_is_not_good_says_what_to_type() -> None:
             own_networks=("gpbr0", "gpbr1"),
         ),
         links=(address("lxcbr0", "10.0.3.1/24"), address("eth1", "10.0.5.9/24")),
+        loose_pairs=(("veth11111111", "veth22222222"),),
         forward_rules=("-P FORWARD DROP",),
         limits={"inotify": 128, "keys": 200, "neighbours": 1024},
         subuid=("ada:100000:65536",),
@@ -151,9 +153,16 @@ def test_what_is_not_good_says_what_to_type() -> None:
         "subnet",
         "private-subnet",
         "forward",
+        "loose-links",
         "nvidia-driver",
     }
     assert all(finding.fix and finding.evidence for finding in findings if finding.status in {"warn", "fail"})
+
+
+def test_each_pair_of_a_killed_engine_has_its_command() -> None:
+    finding = judge_loose_pairs([("veth11111111", "veth22222222"), ("veth33333333", "veth44444444")])
+    assert "veth11111111 and veth22222222, veth33333333 and veth44444444" in finding.evidence
+    assert finding.fix == "sudo ip link delete veth11111111 && sudo ip link delete veth33333333"
 
 
 @pytest.mark.parametrize(
