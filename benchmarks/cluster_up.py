@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from benchmarks.machine import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,12 +132,8 @@ def least_memory(seen: list[int]) -> Iterator[None]:
 
 def available_bytes() -> int:
     """Memory that the kernel could give out."""
-    return 1024 * next(int(line.split()[1]) for line in meminfo() if line.startswith("MemAvailable"))
-
-
-def meminfo() -> list[str]:
-    """Lines of /proc/meminfo."""
-    return Path("/proc/meminfo").read_text().splitlines()
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
 
 
 def many(bench: Bench, verify: Callable[[], object]) -> tuple[int, int]:
@@ -168,17 +165,10 @@ def instance(name: str) -> dict[str, Any]:
 
 
 def describe_machine(bench: Bench) -> str:
-    """One line about this machine."""
+    """One line about this machine and its LXD."""
     server = json.loads(bench.run("lxc", "query", "/1.0"))["environment"]
-    model = next(
-        (x.split(":")[1].strip() for x in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in x), ""
-    )
-    memory_gib = round(int(meminfo()[0].split()[1]) / MIB)
     pools = sorted({pool["driver"] for pool in json.loads(bench.run("lxc", "query", "/1.0/storage-pools?recursion=1"))})
-    return (
-        f"{os.cpu_count()} CPUs ({model}), {memory_gib} GiB memory, Linux {platform.release()}, "
-        f"LXD {server['server_version']} on {'/'.join(pools)}, Python {platform.python_version()}"
-    )
+    return describe(f"LXD {server['server_version']} on {'/'.join(pools)}")
 
 
 def render(bench: Bench, machine: str, memory: tuple[int, int]) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -25,7 +24,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cluster_up import FILES, GPUPROV, MIB, SMALL, Bench, meminfo
+from benchmarks.cluster_up import FILES, GPUPROV, SMALL, Bench
+from benchmarks.machine import describe
 
 NAME = "gptdbench"
 SPEC = f"""\
@@ -152,16 +152,10 @@ def time_compose(bench: Bench, project: tuple[str, ...]) -> None:
 
 
 def describe_machine(bench: Bench, compose: tuple[str, ...]) -> str:
-    """One line about this machine."""
+    """One line about this machine, its Docker and its compose."""
     info = json.loads(bench.run("docker", "info", "--format", "{{json .}}"))
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(":")[1].strip() for line in lines if "model name" in line), "")
     version = bench.run(*compose, "version", "--short").strip()
-    return (
-        f"{os.cpu_count()} CPUs ({model}), {round(int(meminfo()[0].split()[1]) / MIB)} GiB memory, "
-        f"Linux {platform.release()}, Docker {info['ServerVersion']} on {info['Driver']}, "
-        f"{' '.join(compose)} {version}, Python {platform.python_version()}"
-    )
+    return describe(f"Docker {info['ServerVersion']} on {info['Driver']}", f"{' '.join(compose)} {version}")
 
 
 def render(bench: Bench) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import statistics
 import subprocess
@@ -22,6 +21,8 @@ import time
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from benchmarks.machine import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -176,17 +177,10 @@ def _end(run: Row) -> str:
 
 def describe_machine() -> str:
     """A sentence about this machine, and the day; its lines fit a page of docs."""
-    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     lxd, incus, docker = (_version(program, "--version") for program in ("lxd", "incus", "dockerd"))
-    parts = (
-        f"{os.cpu_count()} CPUs ({model[1] if model else platform.machine()}), {memory_gib:.0f} GiB memory",
-        f"Linux {platform.release()}",
-        f"LXD {lxd}, Incus {incus}, {docker.partition(',')[0]}",
-        f"Python {platform.python_version()}; simulated GPUs",
-        f"load {os.getloadavg()[2]:.0f} when this was written",
-    )
-    return textwrap.fill(f"{', '.join(parts)}. {time.strftime('%Y-%m-%d', time.gmtime())}.", 120)
+    machine = describe(f"LXD {lxd}", f"Incus {incus}", docker.partition(",")[0])
+    load = f"load {os.getloadavg()[2]:.0f} when this was written"
+    return textwrap.fill(f"{machine}; simulated GPUs, {load}. {time.strftime('%Y-%m-%d', time.gmtime())}.", 120)
 
 
 def _version(*argv: str) -> str:

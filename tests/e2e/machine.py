@@ -1,0 +1,206 @@
+"""Machines as people have them: Debian 12 with systemd as PID 1, and nothing that gpuprov needs installed.
+
+`container` is one in LXD, as fast as this machine; it is privileged, as a machine is: LXD and Docker run in it, and it
+attaches loop devices. `virtual_machine` has a kernel of its own and cgroup v2 alone; emulated, it is some ten times
+slower.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.e2e.conftest import output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.e2e.places import Place
+
+ROOT = Path(__file__).parents[2]
+HOME = "/root/gpuprov"
+SUITE = "bookworm"
+PACKAGES = ("systemd-sysv", "dbus", "ifupdown", "iproute2", "procps", "ca-certificates", "git", "make")
+FOR_A_KERNEL = ("linux-image-cloud-amd64", "initramfs-tools", "udev", "openssh-server")
+TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")  # with a certificate authority of the site's own, maybe
+LOOPS = 64
+RAW_LXC = """\
+lxc.apparmor.profile = unconfined
+lxc.cgroup.devices.allow = a
+lxc.cgroup2.devices.allow = a
+"""
+DISK_BYTES = 20 * 10**9
+MEMORY_MIB = 6144
+SLIRP = ("10.0.2.15/24", "10.0.2.2", "10.0.2.3")  # address, gateway and name server of qemu's network for users
+_STEP_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """A machine to be used as root.
+
+    Attributes:
+        enter: What a command line begins with that runs there.
+        quote: Whether the words of that command pass another shell on the way.
+        switch_on: Boots it.
+        lose_power: Ends it, without a word to anything in it.
+        slower: How many times longer than on this machine everything may take.
+    """
+
+    enter: tuple[str, ...]
+    switch_on: Callable[[], object]
+    lose_power: Callable[[], object]
+    quote: bool = False
+    slower: int = 1
+
+    def run(self, *argv: str, stdin: bytes = b"", within_s: float = 600.0) -> str:
+        """What a command says that somebody types in the project's folder."""
+        line = f"mkdir -p {HOME} && cd {HOME} && export PIP_CERT={TRUSTED} LANG=C.UTF-8 && exec {shlex.join(argv)}"
+        words = ("sh", "-c", shlex.quote(line) if self.quote else line)
+        done = subprocess.run(
+            [*self.enter, *words], check=False, capture_output=True, timeout=within_s * self.slower, input=stdin
+        )
+        said = f"{done.stdout.decode(errors='replace')}\n{done.stderr.decode(errors='replace')}"
+        assert done.returncode == 0, f"{' '.join(argv)}: exit code {done.returncode}\n{said}"
+        return done.stdout.decode()
+
+    def boot(self) -> None:
+        """Switch it on, and wait until systemd has started what is enabled."""
+        self.switch_on()
+        self.wait_for(lambda: self._state() in {"running", "degraded"}, within_s=60)  # some units cannot run there
+
+    def wait_for(self, found: Callable[[], object], *, within_s: float) -> None:
+        """Ask until it is so."""
+        end_s = time.monotonic() + within_s * self.slower
+        while not found():
+            assert time.monotonic() < end_s, f"not so after {within_s * self.slower:.0f} s"
+            time.sleep(_STEP_S)
+
+    def check_out(self) -> None:
+        """Give it what git knows of this checkout, as a clone has it."""
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+        pack = ["tar", "--create", "--null", "--files-from=-", "--ignore-failed-read"]
+        packed = subprocess.run(pack, cwd=ROOT, input=listed, check=True, capture_output=True).stdout
+        self.run("tar", "--extract", "--no-same-owner", "--directory", HOME, stdin=packed)
+
+    def _state(self) -> str:
+        with suppress(subprocess.TimeoutExpired):
+            argv = (*self.enter, "systemctl", "is-system-running")
+            return subprocess.run(argv, check=False, capture_output=True, text=True, timeout=60).stdout.strip()
+        return ""
+
+
+@contextmanager
+def container(place: Place, folder: Path, *, pool: str) -> Iterator[Machine]:
+    """A machine in LXD; it is removed with the place."""
+    name, network, image = place.node(0), f"{place.mark}0", f"{place.mark}-machine"
+    root = _install(folder, address=f"{place.address(0, 2)}/24", gateway=place.address(0, 1))
+    (root / "etc/tmpfiles.d/loop.conf").write_text(_loop_devices())
+    (folder / "metadata.yaml").write_text('{"architecture": "x86_64", "creation_date": 1}\n')
+    output("lxc", "image", "import", str(_pack(folder)), "--alias", image, timeout_s=600)
+    try:
+        address = ("ipv4.dhcp=false", f"ipv4.address={place.address(0, 1)}/24", "ipv4.nat=true", "ipv6.address=none")
+        output("lxc", "network", "create", network, *address)
+        keys = ("security.privileged=true", "security.nesting=true", f"raw.lxc={RAW_LXC}")
+        options = ("--no-profiles", "--storage", pool, "--network", network)
+        output("lxc", "init", image, name, *options, *(word for key in keys for word in ("--config", key)))
+        machine = Machine(
+            enter=("lxc", "exec", name, "--env", "HOME=/root", "--"),
+            switch_on=lambda: output("lxc", "start", name),
+            lose_power=lambda: output("lxc", "stop", "--force", name),
+        )
+        machine.boot()
+        machine.check_out()
+        yield machine
+    finally:
+        subprocess.run(["lxc", "image", "delete", image], check=False, capture_output=True)
+
+
+@contextmanager
+def virtual_machine(folder: Path) -> Iterator[Machine]:
+    """A machine in qemu, emulated, with a disk of 20 GB."""
+    address, gateway, names = SLIRP
+    root = _install(folder, *FOR_A_KERNEL, address=address, gateway=gateway)
+    key = folder / "key"
+    output("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+    (root / "root/.ssh").mkdir(mode=0o700)
+    (root / "root/.ssh/authorized_keys").write_text(key.with_suffix(".pub").read_text())
+    (root / "etc/resolv.conf").write_text(f"nameserver {names}\n")
+    (root / "etc/fstab").write_text("/dev/vda / ext4 defaults 0 1\n")
+    boot = {name: str(shutil.copy(next((root / "boot").glob(f"{name}*")), folder)) for name in ("vmlinuz", "initrd")}
+    disk = folder / "disk"
+    output("truncate", "--size", str(DISK_BYTES), str(disk))
+    output("mkfs.ext4", "-q", "-d", str(root), str(disk), timeout_s=600)
+    shutil.rmtree(root)
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    argv = [
+        "qemu-system-x86_64",
+        *("-accel", "tcg,thread=multi", "-smp", "2", "-m", str(MEMORY_MIB), "-cpu", "max"),
+        *("-kernel", boot["vmlinuz"], "-initrd", boot["initrd"]),
+        *("-append", "root=/dev/vda rw console=ttyS0 net.ifnames=0"),
+        *("-drive", f"file={disk},format=raw,if=virtio"),
+        *("-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net"),
+        *("-display", "none", "-serial", f"file:{folder / 'console'}"),
+    ]
+    running: list[subprocess.Popen[bytes]] = []
+
+    def lose_power() -> None:
+        qemu = running.pop()
+        qemu.send_signal(signal.SIGKILL)
+        qemu.wait()
+
+    options = ("BatchMode=yes", "StrictHostKeyChecking=no", f"UserKnownHostsFile={folder}/known", "ConnectTimeout=20")
+    machine = Machine(
+        enter=("ssh", "-q", "-i", str(key), "-p", str(port), *(f"-o{one}" for one in options), "root@127.0.0.1"),
+        switch_on=lambda: running.append(subprocess.Popen(argv, stdin=subprocess.DEVNULL)),
+        lose_power=lose_power,
+        quote=True,
+        slower=20,
+    )
+    try:
+        machine.boot()
+        machine.check_out()
+        yield machine
+    finally:
+        while running:
+            lose_power()
+
+
+def _install(folder: Path, *more: str, address: str, gateway: str) -> Path:
+    """Debian as its installer leaves it, in a folder, with an address and what this machine trusts."""
+    root = folder / "rootfs"
+    packages = ",".join((*PACKAGES, *more))
+    output("mmdebstrap", "--quiet", "--variant=apt", f"--include={packages}", SUITE, str(root), timeout_s=900)
+    interfaces = ("auto lo eth0", "iface lo inet loopback", "iface eth0 inet static")
+    (root / "etc/network/interfaces").write_text(
+        "\n".join((*interfaces, f"address {address}", f"gateway {gateway}", "")),
+    )
+    (root / "etc/hostname").write_text("fresh\n")
+    (root / "etc/machine-id").write_text("")
+    shutil.copy(TRUSTED, root / TRUSTED.relative_to("/"))
+    return root
+
+
+def _pack(folder: Path) -> Path:
+    """An image of LXD: its metadata, and the root file system beside it."""
+    image = folder / "image.tar"
+    argv = ("tar", "--create", "--numeric-owner", "--directory", str(folder), "--file", str(image))
+    output(*argv, "metadata.yaml", "rootfs", timeout_s=600)
+    shutil.rmtree(folder / "rootfs")
+    return image
+
+
+def _loop_devices() -> str:
+    """What udev would make, which no container has."""
+    loops = (f"b /dev/loop{number} 0660 root disk - 7:{number}" for number in range(LOOPS))
+    return "\n".join(("c /dev/loop-control 0660 root disk - 10:237", *loops, ""))
