@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.core.waiting import Wait
 from tests.e2e.conftest import lxd
 from tests.e2e.killing import dump_cluster
 from tests.e2e.places import MARK, PLACES
+from tests.e2e.test_exhaustion import daemon
 from tests.e2e.test_networks import ASK, outside  # noqa: F401 - a fixture
 from tests.e2e.test_refusals import has_three_parts
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from tests.e2e.conftest import Finished, Gpuprov
     from tests.e2e.killing import Dump
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 PLACE = PLACES["incus"]
 NODES = [PLACE.node(number) for number in range(2)]
 FOREIGN = PLACE.node(7)
+INCUSD = "/usr/libexec/incus/incusd"
+OTHER = ("--engine", "incus", "-n", "1", "--gpu-mode", "simulated", "--no-verify")
 CREATE = ("--cluster", PLACE.cluster, "--engine", "incus", "--gpu-mode", "simulated", "--role", "plain")
 
 
@@ -133,6 +138,31 @@ def test_what_is_foreign_is_refused(gpuprov: Gpuprov) -> None:
     for verb in (("rm",), ("stop",), ("start",)):
         assert "gpuprov did not create" in gpuprov(*verb, FOREIGN, "--engine", "incus", expect=2).stderr
     assert "is taken" in gpuprov("create-node", FOREIGN, *CREATE, expect=4).stderr
+
+
+def test_a_bridge_of_lxd_is_refused(gpuprov: Gpuprov, lxc: Callable[..., str]) -> None:
+    before = lxd("networks?recursion=1", client="incus")
+    lxc("network", "create", f"{PLACE.mark}2", "ipv4.address=none", "ipv6.address=none")
+    try:
+        refused = gpuprov("cluster", "up", "--name", f"{PLACE.mark}-b", *OTHER, "--bridge", f"{PLACE.mark}2", expect=4)
+    finally:
+        lxc("network", "delete", f"{PLACE.mark}2")
+    has_three_parts(refused)
+    assert f"{PLACE.mark}2 exists and was not made by gpuprov" in refused.stderr
+    assert lxd("networks?recursion=1", client="incus") == before
+
+
+def test_an_incus_without_storage_is_told(gpuprov: Gpuprov, tmp_path: Path) -> None:
+    folder = tmp_path / "incus"
+    folder.mkdir()
+    argv = (INCUSD, "--group", "root", "--logfile", str(tmp_path / "incus.log"))
+    with daemon(*argv, INCUS_DIR=str(folder)):
+        Wait(what="the second Incus", timeout_s=30, fix="read its log").until((folder / "unix.socket").exists, bool)
+        where = {"INCUS_DIR": str(folder)}
+        refused = gpuprov("cluster", "up", "--name", f"{PLACE.mark}-b", *OTHER, expect=3, variables=where)
+    has_three_parts(refused)
+    assert "incus has no storage pool" in refused.stderr
+    assert "gpuprov host prepare --engine incus" in refused.stderr
 
 
 def test_undo_under_nodes_changes_nothing_and_a_second_prepare_neither(gpuprov: Gpuprov) -> None:

@@ -126,13 +126,16 @@ def test_no_engine(gpuprov: Gpuprov, tmp_path: Path) -> None:
     assert "gpuprov host prepare" in refused.stderr
 
 
-def test_no_permission_on_the_engines_socket(gpuprov: Gpuprov) -> None:
+@pytest.mark.parametrize("engine", ["lxd", "incus"])
+def test_no_permission_on_the_engines_socket(request: pytest.FixtureRequest, gpuprov: Gpuprov, engine: str) -> None:
+    if engine == "incus":
+        request.getfixturevalue("incus")
     # the capability only lets `nobody` find the program, wherever it is installed
     caps = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *caps)
-    refused = gpuprov(*UP, expect=3, before=nobody, variables={"HOME": "/nonexistent"})
+    refused = gpuprov(*UP, "--engine", engine, expect=3, before=nobody, variables={"HOME": "/nonexistent"})
     has_three_parts(refused)
-    assert "this user has no access to lxd" in refused.stderr
+    assert f"this user has no access to {engine}" in refused.stderr
     assert "usermod -aG" in refused.stderr
 
 
