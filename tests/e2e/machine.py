@@ -37,6 +37,25 @@ lxc.apparmor.profile = unconfined
 lxc.cgroup.devices.allow = a
 lxc.cgroup2.devices.allow = a
 """
+# systemd wants cpu and cpuacct as one hierarchy, and LXC fails where this kernel has two.
+CGROUPS_UNIT = """\
+[Unit]
+DefaultDependencies=no
+Before=sysinit.target
+ConditionPathIsReadWrite=!/sys/fs/cgroup
+ConditionPathIsMountPoint=!/sys/fs/cgroup/cpu,cpuacct
+
+[Service]
+Type=oneshot
+WorkingDirectory=/sys/fs/cgroup
+ExecStart=mount -o remount,rw .
+ExecStart=sh -c 'rm cpu cpuacct && rmdir cpu,cpuacct && mkdir cpu cpuacct'
+ExecStart=mount -t cgroup -o cpu cgroup cpu
+ExecStart=mount -t cgroup -o cpuacct cgroup cpuacct
+
+[Install]
+WantedBy=sysinit.target
+"""
 DISK_BYTES = 20 * 10**9
 MEMORY_MIB = 6144
 SLIRP = ("10.0.2.15/24", "10.0.2.2", "10.0.2.3")  # address, gateway and name server of qemu's network for users
@@ -99,29 +118,34 @@ class Machine:
 
 
 @contextmanager
-def container(place: Place, folder: Path, *, pool: str) -> Iterator[Machine]:
-    """A machine in LXD; it is removed with the place."""
+def container(place: Place, folder: Path) -> Iterator[Machine]:
+    """A machine in LXD."""
     name, network, image = place.node(0), f"{place.mark}0", f"{place.mark}-machine"
+    pool = image  # its own: mkfs.btrfs takes a file for mounted if the root file system lies in one of the same path
+    _remove(name, image, pool)
     root = _install(folder, address=f"{place.address(0, 2)}/24", gateway=place.address(0, 1))
     (root / "etc/tmpfiles.d/loop.conf").write_text(_loop_devices())
+    (root / "etc/systemd/system/cgroups.service").write_text(CGROUPS_UNIT)
+    output("systemctl", "--quiet", "--root", str(root), "enable", "cgroups.service")
     (folder / "metadata.yaml").write_text('{"architecture": "x86_64", "creation_date": 1}\n')
-    output("lxc", "image", "import", str(_pack(folder)), "--alias", image, timeout_s=600)
+    machine = Machine(
+        enter=("lxc", "exec", name, "--env", "HOME=/root", "--"),
+        switch_on=lambda: output("lxc", "start", name),
+        lose_power=lambda: output("lxc", "stop", "--force", name),
+    )
     try:
+        output("lxc", "image", "import", str(_pack(folder)), "--alias", image, timeout_s=600)
+        output("lxc", "storage", "create", pool, "dir")
         address = ("ipv4.dhcp=false", f"ipv4.address={place.address(0, 1)}/24", "ipv4.nat=true", "ipv6.address=none")
         output("lxc", "network", "create", network, *address)
         keys = ("security.privileged=true", "security.nesting=true", f"raw.lxc={RAW_LXC}")
         options = ("--no-profiles", "--storage", pool, "--network", network)
         output("lxc", "init", image, name, *options, *(word for key in keys for word in ("--config", key)))
-        machine = Machine(
-            enter=("lxc", "exec", name, "--env", "HOME=/root", "--"),
-            switch_on=lambda: output("lxc", "start", name),
-            lose_power=lambda: output("lxc", "stop", "--force", name),
-        )
         machine.boot()
         machine.check_out()
         yield machine
     finally:
-        subprocess.run(["lxc", "image", "delete", image], check=False, capture_output=True)
+        _remove(name, image, pool)
 
 
 @contextmanager
@@ -174,6 +198,12 @@ def virtual_machine(folder: Path) -> Iterator[Machine]:
     finally:
         while running:
             lose_power()
+
+
+def _remove(name: str, image: str, pool: str) -> None:
+    """Also what a killed run left; the network goes with the place."""
+    for argv in (("delete", "--force", name), ("image", "delete", image), ("storage", "delete", pool)):
+        subprocess.run(["lxc", *argv], check=False, capture_output=True)
 
 
 def _install(folder: Path, *more: str, address: str, gateway: str) -> Path:
