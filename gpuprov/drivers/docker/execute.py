@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 import time
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _NOT_FOUND = 127
 _REFUSED = (126, 127)
+_ATTACHED = {"Detach": False, "Tty": False}
 _LOOK_S = 1.0  # how often it is looked at whether a command still moves
 _PROCESSES = Path("/proc")
 
@@ -65,8 +66,11 @@ def _pass_on(api: DockerApi, identity: str, call: Call, intake: Intake, deadline
     """Start it, write what it reads and take in what it writes; whether its streams ended within the limits."""
     from urllib3.exceptions import HTTPError
 
-    with closing(api.open_stream(f"/exec/{identity}/start", {"Detach": False, "Tty": False})) as answer:
+    with ExitStack() as stack:
+        answer = stack.enter_context(closing(api.open_stream(f"/exec/{identity}/start", _ATTACHED)))
         raw: socket.socket = answer.raw._fp.fp.raw._sock  # noqa: SLF001 - nobody hands out the socket, which is written to
+        # The end of the answer must not close it: a write that nobody reads would be out of reach, and last for ever.
+        stack.enter_context(raw.makefile("rb", buffering=0))
         helpers = _Helpers(raw, call, deadline)
 
         def read(count: int) -> bytes:
