@@ -99,7 +99,7 @@ class Bench:
         with self.time(self.floor, "import: lxc image import"):
             run("lxc", "image", "import", str(self.metadata()), str(base), "--alias", NAME)
         with self.time(self.floor, "four nodes: lxc launch"), ThreadPoolExecutor(NODES) as pool:
-            list(pool.map(lambda name: run("lxc", "launch", NAME, name), NAMES))
+            list(pool.map(lambda name: run("lxc", "launch", "--storage", "gpuprov", NAME, name), NAMES))
 
     def metadata(self) -> Path:
         """What LXD wants to know of an image."""
