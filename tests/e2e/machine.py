@@ -122,7 +122,7 @@ def container(place: Place, folder: Path) -> Iterator[Machine]:
     """A machine in LXD."""
     name, network, image = place.node(0), f"{place.mark}0", f"{place.mark}-machine"
     pool = image  # its own: mkfs.btrfs takes a file for mounted if the root file system lies in one of the same path
-    _remove(name, image, pool)
+    _remove(name, image, pool, network)
     root = _install(folder, address=f"{place.address(0, 2)}/24", gateway=place.address(0, 1))
     (root / "etc/tmpfiles.d/loop.conf").write_text(_loop_devices())
     (root / "etc/systemd/system/cgroups.service").write_text(CGROUPS_UNIT)
@@ -145,11 +145,11 @@ def container(place: Place, folder: Path) -> Iterator[Machine]:
         machine.check_out()
         yield machine
     finally:
-        _remove(name, image, pool)
+        _remove(name, image, pool, network)
 
 
 @contextmanager
-def virtual_machine(folder: Path) -> Iterator[Machine]:
+def virtual_machine(_place: Place, folder: Path) -> Iterator[Machine]:
     """A machine in qemu, emulated, with a disk of 20 GB."""
     address, gateway, names = SLIRP
     root = _install(folder, *FOR_A_KERNEL, address=address, gateway=gateway)
@@ -200,9 +200,10 @@ def virtual_machine(folder: Path) -> Iterator[Machine]:
             lose_power()
 
 
-def _remove(name: str, image: str, pool: str) -> None:
-    """Also what a killed run left; the network goes with the place."""
-    for argv in (("delete", "--force", name), ("image", "delete", image), ("storage", "delete", pool)):
+def _remove(name: str, image: str, pool: str, network: str) -> None:
+    """Also what a killed run left."""
+    parts = (("delete", "--force", name), ("image", "delete", image), ("storage", "delete", pool))
+    for argv in (*parts, ("network", "delete", network)):
         subprocess.run(["lxc", *argv], check=False, capture_output=True)
 
 

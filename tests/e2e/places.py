@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from tests.e2e.remains import find_folders, find_processes, sweep_remains
@@ -51,6 +52,7 @@ MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must 
 _FIRST_BLOCK = 32
 _SUBNETS = 4
 _BUDGET_S = 120
+DOCKER = Path("/var/run/docker.sock")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,6 +150,8 @@ def _sweep_remains(places: tuple[Place, ...]) -> None:
 
 
 def _sweep_docker(places: tuple[Place, ...]) -> None:
+    if not DOCKER.exists():  # where it cannot be reached, the SDK leaves a socket open
+        return
     try:
         import docker  # type: ignore[import-untyped,unused-ignore]
 

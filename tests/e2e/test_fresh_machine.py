@@ -19,10 +19,18 @@ if TYPE_CHECKING:
 
 NODES = [f"c00{number}" for number in range(4)]
 JOB = "outlives-the-cut"
+STATE = "/var/lib/slurm/slurmctld/job_state"  # Slurm writes it every few seconds
 WORKING = {"idle", "allocated", "mixed"}
 
 
-@pytest.fixture(scope="module", params=["container", pytest.param("virtual", marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((container, ()), id="container"),
+        pytest.param((container, ("incus", "docker")), id="container, three engines", marks=pytest.mark.long),
+        pytest.param((virtual_machine, ()), id="virtual machine", marks=pytest.mark.long),
+    ],
+)
 def machine(
     request: pytest.FixtureRequest,
     gpuprov: Gpuprov,  # noqa: ARG001 - root, and LXD is there
@@ -30,37 +38,44 @@ def machine(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Machine]:
     folder = tmp_path_factory.mktemp("machine")
-    with container(place, folder) if request.param == "container" else virtual_machine(folder) as made:
+    kind, more_engines = request.param
+    with kind(place, folder) as made:
         made.run("make", "up")
+        for engine in more_engines:
+            made.run("gpuprov", "host", "prepare", "--engine", engine)
+            made.run("gpuprov", "cluster", "up", "--name", engine, "-n", "2", "--engine", engine)
         yield made
     shutil.rmtree(folder)
 
 
-def status(machine: Machine) -> dict[str, Any]:
-    return {row["name"]: row for row in json.loads(machine.run("gpuprov", "--json", "cluster", "status"))["nodes"]}
+def nodes(machine: Machine) -> list[dict[str, Any]]:
+    """The nodes of all clusters, as `list` and `cluster status` show them."""
+    listed = json.loads(machine.run("gpuprov", "--json", "list"))["nodes"]
+    clusters = sorted({node["cluster"] for node in listed})
+    shown = [json.loads(machine.run("gpuprov", "--json", "cluster", "status", cluster)) for cluster in clusters]
+    return [node for cluster in shown for node in cluster["nodes"]]
 
 
 def test_make_up_makes_four_nodes(machine: Machine) -> None:
-    assert {name: (row["slurm"], row["health"]) for name, row in status(machine).items()} == dict.fromkeys(
-        NODES, ("idle", "ok")
-    )
+    found = nodes(machine)
+    assert {(node["slurm"], node["health"]) for node in found} == {("idle", "ok")}
+    assert [node["name"] for node in found if node["engine"] == "lxd"] == NODES
     assert sorted(machine.run("gpuprov", "exec", NODES[0], "--", "srun", "-N4", "hostname").split()) == NODES
     assert json.loads(machine.run("gpuprov", "--json", "cluster", "up"))["unchanged"] is True
 
 
 def test_nodes_are_back_after_a_power_cut_with_nobody_there(machine: Machine) -> None:
-    """LXD was not restarted since it was installed, and nobody asks it anything until the nodes' daemons run."""
+    """No engine was restarted since it was installed, and nobody asks one anything until the nodes' daemons run."""
+    there = len(nodes(machine))
     batch = ("sbatch", "--job-name", JOB, "--wrap", "sleep 600", "--nodes", "2", "--output", "/dev/null")
     machine.run("gpuprov", "exec", NODES[0], "--", *batch)
-    kept = (
-        f"grep -qs {JOB} /var/lib/slurm/slurmctld/job_state && sync || echo not yet"  # Slurm writes every few seconds
-    )
+    kept = f"grep -qs {JOB} {STATE} && sync || echo not yet"
     machine.wait_for(lambda: not machine.run("gpuprov", "exec", NODES[0], "--", "sh", "-c", kept), within_s=60)
     machine.lose_power()
     machine.boot()
     count = ("sh", "-c", "pgrep -c -x slurmd || true")
-    machine.wait_for(lambda: machine.run(*count).strip() == str(len(NODES)), within_s=60)
-    machine.wait_for(lambda: {row["slurm"].rstrip("*") for row in status(machine).values()} <= WORKING, within_s=60)
+    machine.wait_for(lambda: machine.run(*count).strip() == str(there), within_s=60)
+    machine.wait_for(lambda: {node["slurm"].rstrip("*") for node in nodes(machine)} <= WORKING, within_s=60)
     queue = machine.run("gpuprov", "exec", NODES[0], "--", "squeue", "--noheader", "--format=%j %T").split()
     assert queue in ([JOB, "PENDING"], [JOB, "RUNNING"])
     machine.run("gpuprov", "exec", NODES[0], "--", "scancel", "--user", "root")
