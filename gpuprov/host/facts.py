@@ -59,7 +59,7 @@ class HostFacts:
 
     Attributes:
         links: IPv4 networks in use; None where `ip` is missing.
-        loose_pairs: Pairs of links that a killed engine left, and nobody uses.
+        loose_pairs: Pairs of links that a killed engine left, and nobody uses; None where `ip` is missing or fails.
         forward_rules: What `iptables -S` says of FORWARD and DOCKER-USER; None where it cannot be read.
         limits: The kernel's limits that nodes share, by check; None where one cannot be read.
         subuid: Lines of /etc/subuid; None where there is no such file.
@@ -78,7 +78,7 @@ class HostFacts:
     uid: int
     engine: EngineView
     links: tuple[Link, ...] | None = ()
-    loose_pairs: tuple[tuple[str, str], ...] = ()
+    loose_pairs: tuple[tuple[str, str], ...] | None = ()
     forward_rules: tuple[str, ...] | None = ()
     limits: Mapping[str, int | None] = field(default_factory=dict)
     subuid: tuple[str, ...] | None = None

@@ -187,8 +187,11 @@ def judge_forward(rules: tuple[str, ...] | None, bridge: str) -> HostFinding:
     return HostFinding(id="forward", status="warn", evidence=evidence, fix=fix)
 
 
-def judge_loose_pairs(pairs: Sequence[tuple[str, str]]) -> HostFinding:
+def judge_loose_pairs(pairs: Sequence[tuple[str, str]] | None) -> HostFinding:
     """An engine that is killed while it makes a pair of links for a node has not noted yet whose they are."""
+    if pairs is None:
+        evidence = "the host's links cannot be listed: the command ip is missing, or it failed"
+        return HostFinding(id="loose-links", status="info", evidence=evidence, fix=find_fix("no-ip", "loose-links"))
     if not pairs:
         return HostFinding(id="loose-links", status="ok", evidence="no killed engine has left links")
     evidence = f"pairs of links that nothing uses: {', '.join(' and '.join(pair) for pair in pairs)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import socket
@@ -57,12 +56,20 @@ def find_links() -> tuple[Link, ...] | None:
     return parse_links(*answers)
 
 
-def find_loose_pairs() -> tuple[tuple[str, str], ...]:
-    """Pairs of links in no use that only an LXD or Incus makes, and leaves where it dies while it makes them."""
-    found = _list_loose_pairs()
-    if found:
-        time.sleep(_MOMENT_S)
-        found &= _list_loose_pairs()
+def find_loose_pairs() -> tuple[tuple[str, str], ...] | None:
+    """Pairs of links in no use that only an LXD or Incus makes, and leaves where it dies while it makes them.
+
+    Returns:
+        None where `ip` is missing or fails.
+    """
+    argv = ["ip", "-j", "-d", "link", "show", "type", "veth"]
+    try:
+        found = parse_loose_pairs(run(argv, timeout_s=COMMAND_TIMEOUT_S).stdout)
+        if found:
+            time.sleep(_MOMENT_S)
+            found &= parse_loose_pairs(run(argv, timeout_s=COMMAND_TIMEOUT_S).stdout)
+    except GpuprovError:
+        return None
     return tuple(sorted(found))
 
 
@@ -72,14 +79,6 @@ def parse_loose_pairs(links_json: str) -> set[tuple[str, str]]:
     free = {name: link for name, link in links.items() if "master" not in link}
     pairs = {(name, link["link"]) for name, link in free.items() if free.get(link.get("link"), {}).get("link") == name}
     return {pair for pair in pairs if pair[0] < pair[1] and any("UP" not in free[end]["flags"] for end in pair)}
-
-
-def _list_loose_pairs() -> set[tuple[str, str]]:
-    with contextlib.suppress(GpuprovError):
-        return parse_loose_pairs(
-            run(["ip", "-j", "-d", "link", "show", "type", "veth"], timeout_s=COMMAND_TIMEOUT_S).stdout
-        )
-    return set()
 
 
 def find_interfaces(root: Path) -> tuple[str, ...]:

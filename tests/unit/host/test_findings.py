@@ -165,6 +165,11 @@ def test_each_pair_of_a_killed_engine_has_its_command() -> None:
     assert finding.fix == "sudo ip link delete veth11111111 && sudo ip link delete veth33333333"
 
 
+def test_links_that_cannot_be_listed_are_not_said_to_be_good() -> None:
+    finding = judge_loose_pairs(None)
+    assert (finding.status, finding.fix) == ("info", "sudo apt install iproute2")
+
+
 @pytest.mark.parametrize(
     ("release", "status"),
     [("6.1.0-30-amd64", "ok"), ("5.4.0", "ok"), ("5.3.18", "fail"), ("4.19.0", "fail"), ("strange", "ok")],
