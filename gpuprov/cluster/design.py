@@ -10,11 +10,13 @@ from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import (
     LABEL_ACCESS,
+    LABEL_ACCESS_REASON,
     LABEL_ADDRESS,
     LABEL_CLUSTER,
     LABEL_DRIVER,
     LABEL_FINGERPRINT,
     LABEL_GPUS,
+    LABEL_HOST_GPUS,
     LABEL_PRIVATE_ADDRESS,
     LABEL_ROLE,
     LABEL_SHARING,
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import Gpu
     from gpuprov.spec.models import ClusterSpec, Role, Sharing
 
+_CIRCUMSTANCES = ("access_reason", "host_gpus", "host")
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeDesign:
@@ -48,6 +52,7 @@ class NodeDesign:
         gpus: UUIDs of its leased GPUs.
         access: How they get in.
         access_reason: Why so; no part of what the node is.
+        host_gpus: Number of the host's real GPUs when it was made; no part of what the node is.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
     """
@@ -67,6 +72,7 @@ class NodeDesign:
     memory_gib: int | None
     environment: Mapping[str, str] = field(default_factory=dict)
     access_reason: str = ""
+    host_gpus: int = 0
     host: str = ""
 
     @property
@@ -95,10 +101,13 @@ class NodeDesign:
             LABEL_ADDRESS: self.address,
             LABEL_PRIVATE_ADDRESS: self.private_address,
             LABEL_VERSION: __version__,
-            LABEL_FINGERPRINT: fingerprint(
-                {k: v for k, v in asdict(self).items() if k not in ("access_reason", "host")}
-            ),
+            LABEL_FINGERPRINT: fingerprint({k: v for k, v in asdict(self).items() if k not in _CIRCUMSTANCES}),
         }
+
+    def circumstances(self) -> dict[str, str]:
+        """Labels that tell of the host as it was then; a node that differs in them alone is as designed."""
+        told = {LABEL_ACCESS_REASON: self.access_reason, LABEL_HOST_GPUS: str(self.host_gpus or "")}
+        return {label: text for label, text in told.items() if text}
 
     def _lease_files(self) -> tuple[File, ...]:
         """What `nvidia-smi` lists where GPUs are simulated; a lease never changes."""
@@ -163,6 +172,7 @@ def design_node(
         sharing=sharing,
         access=access.kind,
         access_reason=access.reason if gpus else "",
+        host_gpus=0 if there.simulated else len(there.gpus),
         driver_version=there.driver_version if gpus else "",
         devices=access.devices,
         mounts=access.mounts + own,

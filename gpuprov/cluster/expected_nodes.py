@@ -11,6 +11,7 @@ from gpuprov.drivers.base import (
     LABEL_ACCESS,
     LABEL_ACCESS_REASON,
     LABEL_ADDRESS,
+    LABEL_HOST_GPUS,
     LABEL_PRIVATE_ADDRESS,
     LABEL_ROLE,
     LABEL_SHARING,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 # A rule that opens every GPU opens this one too, on a host of one GPU as well; 254 and 255 are modeset and control.
 _NOBODYS_MINOR: Final = 253
 _LOW_MINORS: Final = (0, 1, 2, 3)
+_COUNT_DIGITS: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +77,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         peers=_peers(node, state.nodes),
         gateway=gateway_of(state) if _is_on(node, "eth0", LABEL_ADDRESS) else None,
         host=node.host,
+        host_gpus=_count(node.labels.get(LABEL_HOST_GPUS, "")),
     )
 
 
@@ -87,7 +90,10 @@ def expect_host(nodes: Sequence[Expectation], seen: Observation, *, name: str, g
     looked_at = {uuid for node in nodes if node.status == "running" for uuid in node.gpus}
     gpus = ((seen.facts or {}).get("nvml") or {}).get("gpus", [])
     unlooked = tuple(gpu["uuid"] for gpu in gpus if not looked_at & {gpu["uuid"], *gpu["mig"]})
-    return Expectation(node=HOST, status="running", access=access, gpus=unlooked, gateway=gateway, host=name)
+    most = max((node.host_gpus for node in nodes), default=0)
+    return Expectation(
+        node=HOST, status="running", access=access, gpus=unlooked, gateway=gateway, host=name, host_gpus=most
+    )
 
 
 def listed_gpus(seen: Observation) -> tuple[str, ...]:
@@ -151,6 +157,11 @@ def _peers(node: NodeState, nodes: Sequence[NodeState]) -> tuple[Peer, ...]:
         for other in nodes
         if other.name != node.name and other.status == "running" and other.complete
     )
+
+
+def _count(label: str) -> int:
+    """A number of GPUs; 0 where an earlier version noted none, or the label is damaged."""
+    return int(label) if label.isascii() and label.isdecimal() and len(label) <= _COUNT_DIGITS else 0
 
 
 def _is_on(node: NodeState, interface: str, label: str) -> bool:

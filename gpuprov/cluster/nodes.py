@@ -9,7 +9,7 @@ from gpuprov.cluster import services
 from gpuprov.cluster.files import seed_files
 from gpuprov.cluster.secrets import ensure_ssh_key, undo_new_keys
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import LABEL_ACCESS_REASON, LABEL_FINGERPRINT, LABEL_IMAGE, File
+from gpuprov.drivers.base import LABEL_FINGERPRINT, LABEL_IMAGE, File
 from gpuprov.spec.addressing import gateway
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def create_nodes(
         if design.access_reason:
             reporter.node(design.name, f"GPU access {design.access}: {design.access_reason}")
         reporter.node(design.name, "creating")
-        request = design.request(image.id, files(design.name), {**_reason(design), **labels})
+        request = design.request(image.id, files(design.name), {**design.circumstances(), **labels})
         if copied is None:
             driver.create_node(request)
         else:
@@ -100,10 +100,6 @@ def create_nodes(
 def image_labels(image: ImageState, kept: Iterable[str]) -> dict[str, str]:
     """What a node remembers of its image: the name, and those labels of it that the node's plane reads."""
     return {LABEL_IMAGE: image.name, **{key: image.labels[key] for key in kept if key in image.labels}}
-
-
-def _reason(design: NodeDesign) -> dict[str, str]:
-    return {LABEL_ACCESS_REASON: design.access_reason} if design.access_reason else {}
 
 
 def repair_nodes(
@@ -131,7 +127,8 @@ def repair_nodes(
         if design.name in settings:
             driver.set_settings(design.name, design.request())
         driver.set_devices(design.name, design.devices, design.mounts)
-        driver.set_labels(design.name, {**_reason(design), **design.labels()})
+        told = replace(design, host_gpus=0).circumstances()  # the host may have lost a GPU since it was made
+        driver.set_labels(design.name, {**told, **design.labels()})
         if design.name in restart:
             driver.start_node(design.name)
         reporter.node(design.name, "repaired")

@@ -31,6 +31,7 @@ LABEL_SHARING = "gpuprov.sharing"
 LABEL_ACCESS = "gpuprov.access"
 LABEL_ACCESS_REASON = "gpuprov.access-reason"  # in words, as it was decided; says nothing about the node itself
 LABEL_DRIVER = "gpuprov.driver"
+LABEL_HOST_GPUS = "gpuprov.host-gpus"  # how many real GPUs the host had when the node was made; not part of its design
 LABEL_IMAGE = "gpuprov.image"
 LABEL_ADDRESS = "gpuprov.address"
 LABEL_PRIVATE_ADDRESS = "gpuprov.private-address"

@@ -57,7 +57,7 @@ def judge_nouveau(expected: Expectation, seen: Observation) -> Finding:
 
 
 def judge_count(expected: Expectation, seen: Observation) -> Finding:
-    """The PCI bus and the driver know the same GPUs."""
+    """The PCI bus and the driver know the same GPUs, and as many as when the nodes were made."""
     driver = facts_of(seen, "driver")
     if driver["version"] is None:
         return not_asked(no_driver(expected))
@@ -66,11 +66,15 @@ def judge_count(expected: Expectation, seen: Observation) -> Finding:
         return not_asked("/sys/bus/pci shows no NVIDIA GPU")  # as in a container of somebody else's
     given_away = {card for card, name in cards.items() if name not in (None, "nvidia")}
     known = set(driver["pci"].values())
-    missing = set(cards) - given_away - set(driver["excluded"]) - known
+    left_out = given_away | set(driver["excluded"])
+    missing = set(cards) - left_out - known
     wrong = [f"the GPU at {card} is on the PCI bus, but the driver does not list it" for card in sorted(missing)]
     wrong += [f"the driver lists a GPU at {card}, but the PCI bus does not" for card in sorted(known - set(cards))]
     if wrong:
         return failed("; ".join(wrong))
+    if len(known | left_out) < expected.host_gpus:
+        before = f"this host had {expected.host_gpus} when its nodes were created"
+        return failed(f"{len(known)} GPUs on the PCI bus and in the driver; {before}", "fewer")
     return passed(f"{len(known)} GPUs on the PCI bus and in the driver")
 
 

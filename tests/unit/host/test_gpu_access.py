@@ -15,7 +15,14 @@ from gpuprov.cluster.host_gpus import with_offers
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.state import ClusterState
 from gpuprov.core.errors import HostNotReady
-from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ACCESS_REASON, LABEL_CLUSTER, LABEL_GPUS, NodeState
+from gpuprov.drivers.base import (
+    LABEL_ACCESS,
+    LABEL_ACCESS_REASON,
+    LABEL_CLUSTER,
+    LABEL_GPUS,
+    LABEL_HOST_GPUS,
+    NodeState,
+)
 from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.drivers.docker.connect import connect
 from gpuprov.gpu.allocate import Claims
@@ -104,6 +111,17 @@ def test_the_way_is_chosen_by_what_is_there_and_shown_with_its_reason(
     doctor = judge_access(gpus_of(host), offers)
     assert doctor.status == "ok"
     assert doctor.evidence.startswith(f"{kind}: {reason}")
+
+
+@pytest.mark.parametrize(("host", "count"), [("eight-gpu", 8), ("no-gpu", 0)])
+def test_a_node_remembers_how_many_real_gpus_its_host_had(host: str, count: int) -> None:
+    made = design(gpus_of(host))
+    assert made.circumstances().get(LABEL_HOST_GPUS, "0") == str(count)
+    assert replace(made, host_gpus=7).labels() == made.labels(), "a node is as designed when its host has lost a GPU"
+    state = ClusterState(name="lab", recorded=None, nodes=(), others=(), networks=())
+    for label, noted in ((str(count), count), ("", 0), ("-3", 0), ("9" * 4000, 0)):
+        node = NodeState(name="c000", status="running", labels={LABEL_CLUSTER: "lab", LABEL_HOST_GPUS: label})
+        assert expect_node(node, state, None).host_gpus == noted
 
 
 def test_no_way_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -258,6 +258,21 @@ def test_a_gpu_that_was_left_out_on_purpose_or_given_to_a_guest_is_not_missed() 
         assert found(judge_host(REAL, seen))["host-gpus"].status == "pass"
 
 
+def test_a_gpu_that_no_place_lists_any_more_is_missed_by_what_its_nodes_were_created_with() -> None:
+    """Gone from the bus, the driver and NVML alike; no node holds it."""
+    seen = see_real_host()
+    known = len(DRIVER["pci"])
+    nodes = [replace(REAL, node="c000"), replace(REAL, node="c001", host_gpus=known + 1)]
+    check = found(judge_host(expect_host(nodes, seen, name="here", gateway=GATEWAY), seen))["host-gpus"]
+    assert check.status == "fail"
+    assert f"this host had {known + 1} when its nodes were created" in check.evidence
+    assert check.fix.startswith("sudo reboot")
+    for count in (0, known):
+        assert found(judge_host(replace(REAL, host_gpus=count), seen))["host-gpus"].status == "pass"
+    taken = see_real_host(driver={**DRIVER, "cards": {**DRIVER["cards"], "0000:52:00.0": "vfio-pci"}})
+    assert found(judge_host(replace(REAL, host_gpus=known + 1), taken))["host-gpus"].status == "pass"
+
+
 def test_nvml_is_asked_whether_a_gpu_has_recovered() -> None:
     log = xid(95, pci="0000:51:00")
     cured = see_real_host(log=log)
