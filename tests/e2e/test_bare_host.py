@@ -107,6 +107,29 @@ found = pools()
 undone = undo_host(request, LocalHost(), reporter=Silent()).changed
 json.dump({"failed": failed is None, "changed": changed, "pools": found, "undone": undone}, sys.stdout)
 """
+LEFT_OVER = """
+import json, subprocess, sys
+from pathlib import Path
+from gpuprov.assets import find_asset
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.reporter import Silent
+from gpuprov.host.local import LocalHost
+from gpuprov.workflows.prepare_host import HostOrder, prepare_host, undo_host
+request = HostOrder(roles_path=find_asset("roles"), engine=sys.argv[1], variables=(("host_pool_name", "bare"),))
+left = Path(f"/var/lib/{sys.argv[1]}/storage-pools/bare")
+left.mkdir(parents=True)
+(left / "somebody's").write_text("data")
+subprocess.run(["mount", "--bind", left, left], check=True)
+try:
+    error = ["no error", str(prepare_host(request, LocalHost(), reporter=Silent()).changed)]
+except HostNotReady as caught:
+    error = [caught.what, caught.evidence]
+    subprocess.run(caught.fix, shell=True, check=True)
+made = prepare_host(request, LocalHost(), reporter=Silent()).changed
+kept = (left.parent / "bare.old" / "somebody's").read_text()
+undone = undo_host(request, LocalHost(), reporter=Silent()).changed
+json.dump({"error": error, "made": made, "kept": kept, "undone": undone}, sys.stdout)
+"""
 
 
 def run_bare(folder: Path, program: str, *arguments: str) -> Any:
@@ -161,6 +184,19 @@ def test_a_pool_that_is_there_is_used_and_another_one_made_on_demand(
     assert found["kept"] == []
     assert any(text.startswith("slow (dir) is used: every node is a full copy") for text in found["said"])
     assert (found["made"], found["size"]) == (["Create the pool"], "5GiB")
+    assert "Remove the pool created by prepare" in found["undone"]
+
+
+@pytest.mark.long
+def test_the_mounted_pool_of_an_engine_that_was_purged_is_told_and_kept(
+    gpuprov: Gpuprov,  # noqa: ARG001 - root, and LXD is installed
+    tmp_path: Path,
+) -> None:
+    found = run_bare(tmp_path, LEFT_OVER, "lxd")
+    what, evidence = found["error"]
+    assert what == "requirement not met: the pool's folder is free"
+    assert evidence.startswith("/var/lib/lxd/storage-pools/bare exists, but LXD has no pool bare")
+    assert (found["made"], found["kept"]) == (["Create the pool"], "data")
     assert "Remove the pool created by prepare" in found["undone"]
 
 
