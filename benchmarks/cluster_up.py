@@ -1,9 +1,9 @@
 """Times `gpuprov cluster up` against the plainest pylxd script that does the same, in turn, on this machine.
 
-Usage, as root, with LXD prepared: python benchmarks/cluster_up.py [--rounds 5] [--large-rounds 3]
+Usage, as root, with LXD prepared: python benchmarks/cluster_up.py [--rounds 5] [--large-rounds 3] [--engine lxd|incus]
 
 Prints a table in Markdown; docs/benchmarks.md holds one. Makes and removes a cluster `gptbench` (nodes b000, b001, ...,
-bridges gptbn0 and gptbn1, 10.79.3.0/24 and 10.79.5.0/24) and an LXD image of that name.
+bridges gptbn0 and gptbn1, 10.79.3.0/24 and 10.79.5.0/24) and an image of that name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from benchmarks.machine import describe
 
@@ -29,13 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 NAME = "gptbench"
-SPEC = f"""\
+SPEC = """\
 version: gpuprov/v1
-name: {NAME}
+name: {name}
+engine: {engine}
 nodes: {{count: 4, prefix: b}}
 gpus: {{mode: simulated}}
 network: {{bridge: gptbn0, subnet: 10.79.3.0/24, private_bridge: gptbn1, private_subnet: 10.79.5.0/24}}
 """
+CLIENTS = {"lxd": "lxc", "incus": "incus"}
+TITLES = {"lxd": "LXD", "incus": "Incus"}
 FILES = (
     "/etc/hosts",
     "/etc/resolv.conf",
@@ -55,10 +58,16 @@ MIB = 1024**2
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder for what the plain script needs, and all times in seconds, by what was timed."""
+    """A folder for what the plain script needs, an engine, and all times in seconds, by what was timed."""
 
     folder: Path
+    engine: str = "lxd"
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def client(self) -> str:
+        """The engine's own command."""
+        return CLIENTS[self.engine]
 
     def run(self, *argv: str) -> str:
         """Run a command; its output is the evidence when it fails."""
@@ -81,17 +90,31 @@ class Bench:
         """The command that brings the cluster up."""
         return (GPUPROV, "cluster", "up", "-f", str(self.folder / "spec.yaml"), "-n", str(count), "--no-verify")
 
-    def plain(self, verb: str, count: int) -> tuple[str, ...]:
+    def gpuprov_down(self) -> tuple[str, ...]:
+        """The command that takes it down."""
+        return (GPUPROV, "cluster", "down", NAME, "--engine", self.engine)
+
+    def plain(self, verb: str, count: int, image: str = NAME, *more: str) -> tuple[str, ...]:
         """The command that does it plainly."""
-        return (*PLAIN, verb, str(count), NAME, str(self.folder))
+        return (*PLAIN, verb, str(count), image, str(self.folder), f"/var/lib/{self.engine}/unix.socket", *more)
+
+    def write_spec(self) -> None:
+        """Write the spec that `gpuprov_up` takes."""
+        (self.folder / "spec.yaml").write_text(SPEC.format(name=NAME, engine=self.engine))
+
+    def keep_pool(self) -> str:
+        """Save the name of the pool of the cluster that is up, for the plain script to take the same."""
+        pool: str = json.loads(self.run(self.client, "query", "/1.0/instances/b000"))["devices"]["root"]["pool"]
+        (self.folder / "pool.json").write_text(json.dumps(pool))
+        return pool
 
     def keep_files(self) -> None:
         """Save the files of the cluster that is up, for the plain script to push the same."""
         files = []
         for path in FILES:
-            mode, uid, gid = self.run("lxc", "exec", "b000", "--", "stat", "-c", "%a %u %g", path).split()
+            mode, uid, gid = self.run(self.client, "exec", "b000", "--", "stat", "-c", "%a %u %g", path).split()
             content = self.folder / "content"
-            self.run("lxc", "file", "pull", f"b000{path}", str(content))
+            self.run(self.client, "file", "pull", f"b000{path}", str(content))
             text = content.read_bytes().decode("latin-1")
             files.append({"path": path, "content": text, "mode": f"0{mode}", "uid": int(uid), "gid": int(gid)})
         (self.folder / "files.json").write_text(json.dumps(files))
@@ -104,7 +127,7 @@ def compare(bench: Bench, count: int, rounds: int) -> None:
         if count == SMALL:
             bench.time("second up", *bench.gpuprov_up(count))
         bench.keep_files()
-        bench.time(f"gpuprov down {count}", GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
+        bench.time(f"gpuprov down {count}", *bench.gpuprov_down())
         bench.time(f"plain up {count}", *bench.plain("up", count))
         bench.time(f"plain down {count}", *bench.plain("down", count))
 
@@ -143,32 +166,24 @@ def many(bench: Bench, verify: Callable[[], object]) -> tuple[int, int]:
         bench.time(f"gpuprov up {MOST}", *bench.gpuprov_up(MOST))
         settled = available_bytes()
         verify()
-    bench.time(f"gpuprov down {MOST}", GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
+    bench.time(f"gpuprov down {MOST}", *bench.gpuprov_down())
     return seen[0] - seen[1], seen[0] - settled
 
 
 def publish(bench: Bench) -> None:
-    """Make an ordinary LXD image of gpuprov's node image, and have LXD unpack it before anything is timed."""
+    """Make an ordinary image of the engine of gpuprov's node image, and have it unpacked before anything is timed."""
     nodes = json.loads(bench.run(GPUPROV, "--json", "cluster", "status", NAME))["nodes"]
-    bench.run("lxc", "publish", nodes[0]["image"], "--alias", NAME, "--compression", "none")
-    root = instance("b000")["devices"]["root"]
-    (bench.folder / "pool.json").write_text(json.dumps(root["pool"]))
-    bench.run("lxc", "init", NAME, "gptbench-warm", "--storage", root["pool"])
-    bench.run("lxc", "delete", "gptbench-warm")
-
-
-def instance(name: str) -> dict[str, Any]:
-    """An instance as LXD describes it."""
-    answer = subprocess.run(["lxc", "query", f"/1.0/instances/{name}"], check=True, capture_output=True)  # noqa: S607
-    loaded: dict[str, Any] = json.loads(answer.stdout)
-    return loaded
+    bench.run(bench.client, "publish", nodes[0]["image"], "--alias", NAME, "--compression", "none")
+    bench.run(bench.client, "init", NAME, "gptbench-warm", "--storage", bench.keep_pool())
+    bench.run(bench.client, "delete", "gptbench-warm")
 
 
 def describe_machine(bench: Bench) -> str:
-    """One line about this machine and its LXD."""
-    server = json.loads(bench.run("lxc", "query", "/1.0"))["environment"]
-    pools = sorted({pool["driver"] for pool in json.loads(bench.run("lxc", "query", "/1.0/storage-pools?recursion=1"))})
-    return describe(f"LXD {server['server_version']} on {'/'.join(pools)}")
+    """One line about this machine and its engine."""
+    server = json.loads(bench.run(bench.client, "query", "/1.0"))["environment"]
+    pools = json.loads(bench.run(bench.client, "query", "/1.0/storage-pools?recursion=1"))
+    drivers = "/".join(sorted({pool["driver"] for pool in pools}))
+    return describe(f"{TITLES[bench.engine]} {server['server_version']} on {drivers}")
 
 
 def render(bench: Bench, machine: str, memory: tuple[int, int]) -> str:
@@ -190,14 +205,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="times `gpuprov cluster up` against a plain pylxd script")
     parser.add_argument("--rounds", type=int, default=5, help=f"rounds with {SMALL} nodes")
     parser.add_argument("--large-rounds", type=int, default=3, help=f"rounds with {LARGE} nodes")
+    parser.add_argument("--engine", choices=CLIENTS, default="lxd")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(Path(folder))
-        (bench.folder / "spec.yaml").write_text(SPEC)
+        bench = Bench(Path(folder), wanted.engine)
+        bench.write_spec()
         try:
             bench.run(*bench.gpuprov_up(1))  # builds the image if need be
             publish(bench)
-            bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
+            bench.run(*bench.gpuprov_down())
             for _ in range(QUICK_RUNS):
                 bench.time("gpuprov --help", GPUPROV, "--help")
             compare(bench, SMALL, wanted.rounds)
@@ -205,8 +221,8 @@ def main() -> None:
             memory = many(bench, lambda: bench.time(f"verify {MOST}", GPUPROV, "verify", "--cluster", NAME))
             sys.stdout.write(render(bench, describe_machine(bench), memory) + "\n")
         finally:
-            bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
-            bench.run("sh", "-c", f"lxc image delete {NAME} 2>/dev/null || true")
+            bench.run(*bench.gpuprov_down())
+            bench.run("sh", "-c", f"{bench.client} image delete {NAME} 2>/dev/null || true")
 
 
 if __name__ == "__main__":

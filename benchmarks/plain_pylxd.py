@@ -2,9 +2,9 @@
 
 It knows the names, addresses and files of one cluster and checks nothing: no plan, no labels, no leases, no undoing.
 
-Usage: python benchmarks/plain_pylxd.py up|down COUNT IMAGE FOLDER [THREADS]
+Usage: python benchmarks/plain_pylxd.py up|down COUNT IMAGE FOLDER SOCKET [THREADS]
 
-IMAGE is an alias, or `copy:INSTANCE` to copy a stopped instance instead.
+SOCKET is that of LXD or Incus. IMAGE is an alias, or `copy:INSTANCE` to copy a stopped instance instead.
 
 FOLDER holds `files.json` (a list of path, content, mode, uid, gid) and `pool.json`, both written by cluster_up.py.
 """
@@ -54,9 +54,9 @@ def node_config(number: int, image: str, pool: str) -> dict[str, object]:
     }
 
 
-def make_node(number: int, image: str, pool: str, files: list[dict[str, object]]) -> None:
+def make_node(socket: str, number: int, image: str, pool: str, files: list[dict[str, object]]) -> None:
     """Create, fill and start one node."""
-    client = pylxd.Client()
+    client = pylxd.Client(endpoint=socket)
     instance = client.instances.create(node_config(number, image, pool), wait=True)
     for file in files:
         if file["path"] == CONTROLLER_MARK and number:
@@ -65,39 +65,39 @@ def make_node(number: int, image: str, pool: str, files: list[dict[str, object]]
     instance.start(wait=True)
 
 
-def up(count: int, image: str, folder: Path, workers: int) -> None:
+def up(socket: str, count: int, image: str, folder: Path, workers: int) -> None:
     """Make networks and nodes, and wait until Slurm calls all of them idle."""
     files = json.loads((folder / "files.json").read_text())
-    client = pylxd.Client()
+    client = pylxd.Client(endpoint=socket)
     pool = json.loads((folder / "pool.json").read_text())
     nat = {"ipv4.address": "10.79.3.1/24", "ipv4.nat": "true", "ipv4.dhcp": "false", "ipv6.address": "none"}
     client.networks.create(BRIDGE, type="bridge", config=nat)
     nothing = {"ipv4.address": "none", "ipv6.address": "none", "dns.mode": "none"}
     client.networks.create(PRIVATE_BRIDGE, type="bridge", config=nothing)
     with ThreadPoolExecutor(workers) as threads:
-        list(threads.map(lambda number: make_node(number, image, pool, files), range(count)))
+        list(threads.map(lambda number: make_node(socket, number, image, pool, files), range(count)))
     controller = client.instances.get("b000")
     while controller.execute(["sinfo", "-h", "-N", "-o", "%T"]).stdout.split() != ["idle"] * count:
         time.sleep(0.1)
 
 
-def down(count: int) -> None:
+def down(socket: str, count: int) -> None:
     """Remove what `up` made."""
 
     def remove(number: int) -> None:
-        instance = pylxd.Client().instances.get(f"b{number:03d}")
+        instance = pylxd.Client(endpoint=socket).instances.get(f"b{number:03d}")
         instance.stop(force=True, wait=True)
         instance.delete(wait=True)
 
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(remove, range(count)))
     for name in (BRIDGE, PRIVATE_BRIDGE):
-        pylxd.Client().networks.get(name).delete()
+        pylxd.Client(endpoint=socket).networks.get(name).delete()
 
 
 if __name__ == "__main__":
-    verb, count, image, folder, *rest = sys.argv[1:]
+    verb, count, image, folder, socket, *rest = sys.argv[1:]
     if verb == "up":
-        up(int(count), image, Path(folder), int(rest[0]) if rest else THREADS)
+        up(socket, int(count), image, Path(folder), int(rest[0]) if rest else THREADS)
     else:
-        down(int(count))
+        down(socket, int(count))

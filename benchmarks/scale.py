@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.cluster_up import GPUPROV, MIB, NAME, PLAIN, SPEC, Bench, available_bytes, describe_machine, instance
+from benchmarks.cluster_up import GPUPROV, MIB, NAME, Bench, available_bytes, describe_machine
 
 BRIDGE, PRIVATE_BRIDGE = "gptbn0", "gptbn1"  # of the spec
 WORKERS = "8"  # as many as gpuprov has
@@ -67,9 +67,9 @@ def compare(bench: Bench, count: int, image: str) -> tuple[Run, Run]:
     """The same nodes by gpuprov and by the plain script."""
     ours = measure(bench, *bench.gpuprov_up(count))
     bench.keep_files()
-    bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
-    plain = measure(bench, *PLAIN, "up", str(count), f"copy:{image}", str(bench.folder), WORKERS)
-    bench.run(*PLAIN, "down", str(count), image, str(bench.folder))
+    bench.run(*bench.gpuprov_down())
+    plain = measure(bench, *bench.plain("up", count, f"copy:{image}", WORKERS))
+    bench.run(*bench.plain("down", count))
     sys.stderr.write(f"{count} nodes: {ours.seconds:.2f} s, LXD's own {plain.seconds:.2f} s\n")
     return ours, plain
 
@@ -112,16 +112,16 @@ def main() -> None:
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
-        (bench.folder / "spec.yaml").write_text(SPEC)
+        bench.write_spec()
         try:
             bench.run(*bench.gpuprov_up(1))  # builds the image if need be
             image = json.loads(bench.run(GPUPROV, "--json", "cluster", "status", NAME))["nodes"][0]["image"]
-            (bench.folder / "pool.json").write_text(json.dumps(instance("b000")["devices"]["root"]["pool"]))
-            bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
+            bench.keep_pool()
+            bench.run(*bench.gpuprov_down())
             results = {count: [compare(bench, count, image) for _ in range(wanted.rounds)] for count in wanted.counts}
             sys.stdout.write(f"{describe_machine(bench)}\n\n{render(results)}\n")
         finally:
-            bench.run(GPUPROV, "cluster", "down", NAME, "--engine", "lxd")
+            bench.run(*bench.gpuprov_down())
             clear(bench)
 
 
