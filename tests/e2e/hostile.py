@@ -287,12 +287,12 @@ class HostileNode:
             f"cat >/root/ignore <<'END'\n{_IGNORE}END\nchmod 755 /root/ignore"
         )
 
-    def in_node(self, script: str, *, shell: str = "/bin/sh") -> None:
+    def in_node(self, script: str, *, shell: str = "/bin/sh", timeout_s: float = 20) -> None:
         """Run lines as root, by the engine's own client; whether they succeed is the attacker's business."""
         where = ["lxc", "exec", self.node, "--"] if self.engine == "lxd" else ["docker", "exec", self.node]
         with_limit = [*where, shell, "-c", script]
         with suppress(subprocess.TimeoutExpired):
-            subprocess.run(with_limit, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=20)
+            subprocess.run(with_limit, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s)
 
     def misbehave(self, kind: Kind) -> None:
         """Try a kind, each of its verbs, and undo it."""

@@ -74,7 +74,7 @@ def test_a_cluster_with_a_hostile_node_is_taken_down(
     try:
         for kind in KINDS:
             if engine in kind.engines and kind.sample:
-                hostile.in_node(kind.lines)
+                hostile.in_node(kind.lines, timeout_s=5)  # where it writes into a FIFO of the kind before, it hangs
         hostile.gpuprov("cluster", "down", hostile.cluster, "--engine", engine)
         left = hostile.gpuprov.json("list", "--engine", engine)["nodes"]
         assert not [row["name"] for row in left if row["cluster"] == hostile.cluster]
