@@ -123,6 +123,7 @@ def test_programs_of_the_node_that_never_end_are_ended_from_outside(
     bench: Bench, hostile: str, program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpuprov.drivers.node_files._WRITE_S", 1.0)
+    monkeypatch.setattr("gpuprov.drivers.calls._GRACE_S", 1.0)
     script = "#!/usr/bin/python3\nimport signal, time\nfor n in range(1, 32):\n"
     script += (
         " try: signal.signal(n, signal.SIG_IGN)\n except OSError: pass\nprint('hello', flush=True)\ntime.sleep(4799)\n"
@@ -160,9 +161,10 @@ def test_a_node_that_does_not_shut_down_is_killed_and_that_is_said(bench: Bench,
 
 @pytest.mark.parametrize(("verb", "running"), [("stop", True), ("delete", True), ("delete", False)])
 def test_a_file_that_lxd_waits_for_holds_up_neither_a_stop_nor_a_removal(
-    bench: Bench, hostile: str, verb: str, *, running: bool
+    bench: Bench, hostile: str, monkeypatch: pytest.MonkeyPatch, verb: str, *, running: bool
 ) -> None:
     """As after `lxc file pull` of a FIFO: LXD's own process waits in the node for ever."""
+    monkeypatch.setattr("gpuprov.drivers.lxd.ending._KILL_S", 4.0)
     site = bench.site
     if not isinstance(site, LxdSite):
         pytest.skip("Docker opens no FIFO")
