@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @cluster_argument
 @job_options
-@click.option("--yes", is_flag=True, help="Do not ask whether jobs that run or wait shall end.")
+@click.option("--yes", is_flag=True, help="End running and queued jobs without asking.")
 @engine_option
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None, policy: JobsPolicy, *, yes: bool) -> None:

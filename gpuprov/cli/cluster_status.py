@@ -27,7 +27,7 @@ def command(session: Session, name: str, engine: str | None) -> None:
     driver = open_engine_of_cluster(session, engine, name)
     rows = cluster_rows(driver, name)
     for copy in copies_of_cluster(name, driver.list_nodes()):
-        session.reporter.note(f"{copy.name} is {copy.copy_of}; it is no part of the cluster, and is left alone")
+        session.reporter.note(f"{copy.name} is {copy.copy_of}; it is not part of the cluster and is not changed")
     text = (
         render_nodes(rows, colour=session.colour)
         if rows

@@ -29,8 +29,8 @@ def command(session: Session, engine: Engine | None, pool_size: int | None) -> N
     """Prepare this machine for nodes; a second run changes nothing. Needs root.
 
     Installs and starts the engine if it is missing, and creates a btrfs pool for LXD or Incus if it has no storage.
-    LXD, Incus and Docker can be used side by side: prepare the machine for each, in any order. If nothing was
-    installed yet, the base of the first node image is built meanwhile.
+    LXD, Incus and Docker can be used side by side: prepare the machine for each, in any order. On a fresh
+    machine, it also builds the base of the first image.
     """
     from gpuprov.assets import find_asset
     from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for

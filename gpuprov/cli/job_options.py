@@ -31,8 +31,8 @@ def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
         metavar="[TIME]",
         is_eager=True,  # before NODES is missed: `--drain c000` takes the node for a time, and says so
         callback=_time,
-        help=f"Start no more jobs on the nodes, and wait until those there have ended, but no longer than TIME, such "
-        f"as 30m.  [default TIME: {DRAIN}]",
+        help=f"Start no more jobs on the nodes, and wait at most TIME, such as 30m, for running jobs to end.  "
+        f"[default TIME: {DRAIN}]",
     )
     force = click.option("--force", is_flag=True, help="End the jobs on the nodes, and name them.")
     return drain(force(command))

@@ -162,16 +162,16 @@ def refuse_taken_networks(spec: ClusterSpec, requests: Collection[NetworkRequest
         holder = taken.names.get(request.name)
         if holder is not None and not holder.cluster:
             raise NotOurs(
-                f"the network {request.name} exists and was not made by gpuprov",
+                f"the network {request.name} exists and was not created by gpuprov",
                 evidence=holder.evidence,
-                fix="choose other bridges: network.bridge and network.private_bridge in the spec; without these, free "
-                "ones are taken",
+                fix="choose other bridges: network.bridge and network.private_bridge in the spec; omit them to get "
+                "free ones",
             )
         if holder is not None:
             raise UsageError(
                 f"the network {request.name} belongs to cluster {holder.cluster}",
                 evidence=holder.evidence,
-                fix=f"choose other bridges for cluster {spec.name}, or none, and free ones are taken; "
+                fix=f"choose other bridges for cluster {spec.name}, or omit them to get free ones; "
                 f"or: gpuprov cluster down {holder.cluster}",
             )
     for subnet in (spec.network.subnet, spec.network.private_subnet) if requests else ():
@@ -180,8 +180,8 @@ def refuse_taken_networks(spec: ClusterSpec, requests: Collection[NetworkRequest
             raise UsageError(
                 f"the subnet {subnet} is in use on this host",
                 evidence=f"{users[0].address or users[0].network} on {users[0].interface}",
-                fix="choose other subnets: --subnet, or network.subnet and network.private_subnet in the spec; without "
-                "these, free ones are taken",
+                fix="choose other subnets: --subnet, or network.subnet and network.private_subnet in the spec; omit "
+                "them to get free ones",
             )
 
 
@@ -199,4 +199,4 @@ def describe_choice(draft: Draft, spec: ClusterSpec) -> str:
         )
         if chosen != preferred
     ]
-    return f"cluster {spec.name} has {', '.join(parts)}: something else on this host has those" if parts else ""
+    return f"cluster {spec.name} has {', '.join(parts)}, because those are in use on this host" if parts else ""

@@ -85,6 +85,12 @@ class NodeDesign:
         """The address on eth1, without prefix length; empty if it is not on that network."""
         return self._address_of("eth1")
 
+    @property
+    def gpu_words(self) -> str:
+        """Its GPUs in words: how many, whether shared, and how they get in."""
+        count = len(self.gpus)
+        return f"{count} GPU{'s' if count > 1 else ''} {self.sharing} ({self.access})" if count else "no GPU"
+
     def _address_of(self, interface: str) -> str:
         found = (attachment.address for attachment in self.attachments if attachment.interface == interface)
         return next(found, "").partition("/")[0]

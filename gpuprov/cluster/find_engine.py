@@ -104,7 +104,7 @@ def _choose(
 def warn_of_silence(errors: Mapping[str, GpuprovError], reporter: Reporter) -> None:
     """Name the engines that are installed and do not answer: nobody knows what they have."""
     for engine, error in errors.items():
-        reporter.warn(f"without {engine}: {error.what}: {error.evidence}; fix: {error.fix}")
+        reporter.warn(f"{engine} is omitted: {error.what}: {error.evidence}; fix: {error.fix}")
 
 
 def find_elsewhere(name: str, doors: Sequence[EngineDoor], *, without: str) -> tuple[str, ...]:
@@ -163,5 +163,5 @@ def decide_engine(what: str, holders: Mapping[str, str], seen: Survey[Any], *, c
     raise UsageError(
         f"there is no {what} on the engines that respond",
         evidence="; ".join(said.get(engine, engine) for engine in ENGINES if engine in said or engine in answering),
-        fix=f"{next(iter(seen.errors.values())).fix}; or ask one that responds alone: --engine {answering[0]}",
+        fix=f"{next(iter(seen.errors.values())).fix}; or query a single engine: --engine {answering[0]}",
     )

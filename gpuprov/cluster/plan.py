@@ -90,7 +90,7 @@ class Plan:
             *(f"remove node {name}" for name in self.remove),
             *(
                 f"create node {design.name} {design.address or design.private_address} role {design.role}, "
-                f"{len(design.gpus)} GPU {design.sharing} ({design.access})"
+                f"{design.gpu_words}"
                 for design in self.create
             ),
             *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),

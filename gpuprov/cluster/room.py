@@ -32,7 +32,7 @@ def refuse_without_room(driver: Driver, host: Host, *, nodes: int) -> None:
         needed = nodes * _NODE_ROOM_BYTES
         if free is not None and free < needed:
             raise HostNotReady(
-                f"not enough space in the engine's storage for {nodes} nodes",
+                f"not enough space in the engine's storage for {nodes} node{'s' if nodes != 1 else ''}",
                 evidence=f"{free // MIB} MiB free, {needed // MIB} MiB needed",
                 fix="free some space: gpuprov image list, gpuprov image rm NAME; or request fewer nodes",
             )

@@ -103,7 +103,7 @@ def when_free(
             return seen
 
         ahead = sum(ticket.number < place.number for ticket in neighbours.queue.waiting())
-        reporter.note(f"waiting ({ahead} requests ahead): {refusal.what}: {refusal.evidence}")
+        reporter.note(f"waiting ({ahead} request{'s' if ahead != 1 else ''} ahead): {refusal.what}: {refusal.evidence}")
         wait = Wait(
             what=f"GPUs: {refusal.what}",
             timeout_s=patience.wait_s,

@@ -137,13 +137,13 @@ class Gates:
         if unmade := mine & (self.groups - gates):
             return HostNotReady(
                 "the lock of this host is not open to this user yet",
-                evidence=f"root creates {self.place}, once, for the members of {_name_groups(unmade)}",
+                evidence=f"only root can create {self.place}; afterwards members of {_name_groups(unmade)} can use it",
                 fix="run this command once with sudo",
             )
         who = f"root and members of {_name_groups(gates)}" if gates else "root alone"
         return HostNotReady(
             "this user may not change this host",
-            evidence=f"its lock is for {who}; {user_name()} is a member of {_name_groups(mine)}",
+            evidence=f"only {who} can hold its lock; {user_name()} is a member of {_name_groups(mine)}",
             fix=f"sudo usermod -aG {_name(min(gates))} $USER, then log in again"
             if gates
             else "run this command with sudo",
@@ -178,7 +178,7 @@ def _require_own(path: Path, seen: os.stat_result, kind: str) -> None:
         problem = f"belongs to uid {seen.st_uid}"
     if problem:
         raise HostNotReady(
-            "the lock of this host was not made by gpuprov",
+            "the lock of this host was not created by gpuprov",
             evidence=f"{path} {problem}",
             fix=f"sudo rm -r {path}, then run this command again",
         )

@@ -70,13 +70,13 @@ def not_ours(node: NodeState, command: str, *, lack: str) -> NotOurs:
         lack: What shows that it is not ours.
     """
     if node.copy_of is None:
-        what = f"{node.name} was not made by gpuprov and is left alone"
+        what = f"{node.name} was not created by gpuprov and is not changed"
         return NotOurs(what, evidence=f"{lack}; it is {node.status}", fix="choose another name; " + LIST_ALL)
     evidence = (
         f"it has the labels of {node.copy_of.name or 'another node'} and is another instance; it is {node.status}"
     )
     fix = way_back(node, command) or "choose another name; " + LIST_ALL
-    return NotOurs(f"{node.name} is {node.copy_of} and is left alone", evidence=evidence, fix=fix)
+    return NotOurs(f"{node.name} is {node.copy_of} and is not changed", evidence=evidence, fix=fix)
 
 
 def name_taken(node: NodeState, command: str) -> EngineError:

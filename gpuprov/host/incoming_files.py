@@ -217,7 +217,7 @@ class IncomingFiles:
         return EngineError(
             f"cannot write {shown}",
             evidence=said,
-            fix=f"look who may: ls -ld {printable(str(self._target.parent), lines=False)}",
+            fix=f"check the permissions: ls -ld {printable(str(self._target.parent), lines=False)}",
         )
 
 

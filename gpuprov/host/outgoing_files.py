@@ -121,7 +121,7 @@ def _header(name: str, kind: bytes, found: os.stat_result, *, size: int) -> byte
 
 def _refuse_deep(levels: int) -> None:
     if not levels:
-        raise OSError(errno.ELOOP, f"more than {MOST_LEVELS} folders in each other")
+        raise OSError(errno.ELOOP, f"folders nested more than {MOST_LEVELS} levels deep")
 
 
 @contextmanager
@@ -136,5 +136,5 @@ def _closing(handle: int) -> Iterator[None]:
 def _unreadable(path: Path, error: OSError) -> UsageError:
     shown = printable(str(path), lines=False)
     return UsageError(
-        f"cannot read {shown}", evidence=error.strerror or str(error), fix=f"look who may: ls -ld {shown}"
+        f"cannot read {shown}", evidence=error.strerror or str(error), fix=f"check the permissions: ls -ld {shown}"
     )

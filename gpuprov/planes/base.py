@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Render = Callable[[Member], tuple[File, ...]]
 
 
-RELEASED = "let {} take jobs again: a gpuprov run that was killed kept it from them"
+RELEASED = "resume {}: a killed gpuprov run left it drained"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +285,7 @@ class Plane:
             EngineError: There is none.
         """
         raise EngineError(
-            f"the role {self.name} has no node that knows the others",
+            f"the role {self.name} has no controller node",
             evidence=f"cluster {state.name}",
             fix="gpuprov cluster status",
         )

@@ -132,7 +132,7 @@ def _refuse_other_networks(state: ClusterState, asked: Mapping[str, str]) -> Non
     has = ", ".join(f"{key} {getattr(settled.network, key)}" for key in asked)
     raise UsageError(
         f"the networks of cluster {name} cannot be changed while it exists",
-        evidence=f"it has {has}; {', '.join(f'--{key} {said}' for key, said in asked.items())} is asked for",
+        evidence=f"it has {has}; {', '.join(f'--{key} {said}' for key, said in asked.items())} is requested",
         fix=f"omit {' and '.join(f'--{key}' for key in asked)}; or remove the cluster first: "
         f"gpuprov cluster down {name}",
     )

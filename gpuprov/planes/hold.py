@@ -101,8 +101,8 @@ class Hold:
                 to_its_end(self._release)
             except GpuprovError as problem:
                 self._reporter.warn(
-                    f"could not let {names_of(self.leaves)} take jobs again: {problem.what}: {problem.evidence}; "
-                    "the next run does it: gpuprov cluster up"
+                    f"could not resume {names_of(self.leaves)}: {problem.what}: {problem.evidence}; "
+                    "to resume them: gpuprov cluster up"
                 )
 
     def _release(self) -> None:

@@ -229,7 +229,7 @@ def _wait(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, report
 def _go_on_blindly(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPolicy, *, reporter: Reporter) -> None:
     if not policy.force:
         raise _nobody_can_tell(error, leaves) from error
-    reporter.warn(f"jobs on {names_of(leaves)} end, if there are any: {error.what}: {error.evidence}")
+    reporter.warn(f"any jobs on {names_of(leaves)} will end; they could not be listed: {error.what}: {error.evidence}")
 
 
 def _busy(jobs: Sequence[Job], leaves: Sequence[Leave]) -> UsageError:
@@ -245,7 +245,7 @@ def _nobody_can_tell(error: GpuprovError, leaves: Sequence[Leave]) -> UsageError
     return UsageError(
         f"cannot tell whether jobs run on {names_of(leaves)}",
         evidence=f"{error.what}: {error.evidence}",
-        fix=f"{error.fix}; or repeat the command with --force to go on, whatever runs there",
+        fix=f"{error.fix}; or repeat the command with --force to continue even if jobs are running",
     )
 
 

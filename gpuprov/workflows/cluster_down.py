@@ -83,7 +83,7 @@ def _remove_network(driver: Driver, network: NetworkState, reporter: Reporter) -
         driver.delete_network(network.name)
     except NetworkInUse as error:
         again = f"gpuprov cluster down {network.labels[LABEL_CLUSTER]} --engine {driver.name}"
-        reporter.warn(f"kept the network {network.name}: in use {error.evidence}; when they are off it: {again}")
+        reporter.warn(f"kept the network {network.name}: in use {error.evidence}; after detaching them, run: {again}")
         return False
     return True
 

@@ -103,7 +103,7 @@ def _name(path: str) -> str:
 def _tell(skipped: Sequence[str], count: int, complaint: str, *, node: str, reporter: Reporter) -> None:
     if count:
         more = f", and {count - len(skipped)} more" if count > len(skipped) else ""
-        reporter.warn(f"left out, as only files and folders are copied: {', '.join(skipped)}{more}")
+        reporter.warn(f"skipped (only files and folders are copied): {', '.join(skipped)}{more}")
     if complaint:
         reporter.warn(f"{node} said while it was read: {excerpt(complaint, LINE)}")
 

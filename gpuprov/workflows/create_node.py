@@ -210,8 +210,8 @@ def _plan(
 
 
 def _created(design: NodeDesign) -> str:
-    gpus = f"{len(design.gpus)} GPU {design.sharing} ({design.access})" if design.gpus else "no GPU"
-    return f"created node {design.name} {design.address or design.private_address} role {design.role}, {gpus}"
+    where = design.address or design.private_address
+    return f"created node {design.name} {where} role {design.role}, {design.gpu_words}"
 
 
 def _made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:

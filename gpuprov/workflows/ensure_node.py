@@ -74,7 +74,7 @@ def _find(driver: Driver, name: str) -> NodeState | None:
         if node.copy_of is not None:
             raise not_ours(node, driver.command, lack="")
         raise NotOurs(
-            f"{name} was not made by gpuprov and is left alone",
+            f"{name} was not created by gpuprov and is not changed",
             evidence=f"{driver.name} has an instance {name}, {node.status}, without a gpuprov label",
             fix="choose another name; the names in use: gpuprov list --all",
         )

@@ -82,7 +82,7 @@ def remove_nodes(
         except GpuprovError as error:
             if not policy.force:
                 raise
-            reporter.warn(f"the other nodes have not been told: {error.what}: {error.evidence}; gpuprov cluster up")
+            reporter.warn(f"the other nodes were not updated: {error.what}: {error.evidence}; run gpuprov cluster up")
     return Outcome(changed=(*(with_forced("removed", name, forced) for name in present), *renewed))
 
 

@@ -148,7 +148,7 @@ def test_a_bridge_of_lxd_is_refused(gpuprov: Gpuprov, lxc: Callable[..., str]) -
     finally:
         lxc("network", "delete", f"{PLACE.mark}2")
     has_three_parts(refused)
-    assert f"{PLACE.mark}2 exists and was not made by gpuprov" in refused.stderr
+    assert f"{PLACE.mark}2 exists and was not created by gpuprov" in refused.stderr
     assert lxd("networks?recursion=1", client="incus") == before
 
 

@@ -101,7 +101,7 @@ def test_who_is_in_no_engines_group_is_told_so_at_once(
     stranger = as_nobody(HOLD)
     out, said = stranger.communicate(timeout=READ_S)
     assert (stranger.returncode, out) == (1, "")
-    assert "error: this user may not change this host\nevidence: its lock is for root and members of " in said
+    assert "error: this user may not change this host\nevidence: only root and members of " in said
     assert "\nfix: sudo usermod -aG " in said
     out, _ = as_nobody(SEIZE, str(LOCK_FOLDER)).communicate(timeout=READ_S)
     assert f"saw {LOCK_FOLDER}\n" in out

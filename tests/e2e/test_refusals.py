@@ -185,7 +185,7 @@ def test_a_foreign_bridge_of_the_host_is_left_alone(
         refused = gpuprov("cluster", "up", "-f", other_spec(place, tmp_path, private_bridge=f"{place.mark}2"), expect=4)
         assert f"{place.mark}2" in host("ip", "link", "show", f"{place.mark}2")
     has_three_parts(refused)
-    assert f"{place.mark}2 exists and was not made by gpuprov" in refused.stderr
+    assert f"{place.mark}2 exists and was not created by gpuprov" in refused.stderr
 
 
 def test_a_foreign_network_of_the_engine_is_left_alone(
@@ -195,7 +195,7 @@ def test_a_foreign_network_of_the_engine_is_left_alone(
     try:
         refused = gpuprov("cluster", "up", "-f", other_spec(place, tmp_path, bridge=f"{place.mark}2"), expect=4)
         has_three_parts(refused)
-        assert f"{place.mark}2 exists and was not made by gpuprov" in refused.stderr
+        assert f"{place.mark}2 exists and was not created by gpuprov" in refused.stderr
         gpuprov("cluster", "down", place.cluster)
         assert f"{place.mark}2" in lxc("network", "list", "--format", "csv")
     finally:

@@ -421,7 +421,7 @@ class FakeDriver(FakeTrees):
         network = self.engine.networks.get(name)
         if network is not None and not network.ours:
             raise NotOurs(
-                f"the network {name} was not made by gpuprov and is left alone",
+                f"the network {name} was not created by gpuprov and is not changed",
                 evidence=f"it has no label {LABEL_CLUSTER}",
                 fix="choose another bridge name in the spec",
             )

@@ -63,7 +63,7 @@ def _require_room(api: DockerApi, container: str) -> None:
     if needed < 0:  # as Docker says where it fails; what it cannot look at, a copy would lack without a word
         raise EngineError(
             f"docker cannot measure the files of {name}, so they are not copied",
-            evidence="the size is unknown; folders nested deeper than a path may be long have this effect",
+            evidence="the size is unknown; this happens if folders are nested beyond the maximum path length",
             fix=f"read docker's log for the path, and remove it: gpuprov exec {name} -- rm -rf PATH",
         )
     folder = Path(api.get("/info")["DockerRootDir"])

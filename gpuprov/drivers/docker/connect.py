@@ -63,7 +63,7 @@ def read_address(address: str) -> Path:
     scheme, _, path = address.partition("://")
     if scheme not in ("unix", "http+unix") or not path:
         raise HostNotReady(
-            "docker is not used over a network",
+            "gpuprov does not support a remote Docker daemon",
             evidence=f"DOCKER_HOST={address} is not a unix socket; nodes get devices and folders of this machine",
             fix="unset DOCKER_HOST; to use that machine's docker, run gpuprov there",
         )

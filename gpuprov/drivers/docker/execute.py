@@ -153,7 +153,7 @@ def _exit_code(api: DockerApi, identity: str, deadline: Deadline) -> int | None:
     if ended["ExitCode"] is None:
         raise EngineError(
             "the command was cut off",
-            evidence="docker reports no exit status, as of a container that was removed meanwhile",
+            evidence="docker reports no exit status; the container may have been removed",
             fix="gpuprov list",
         )
     return int(ended["ExitCode"])

@@ -96,7 +96,7 @@ def _is_ours(document: documents.Document) -> bool:
 def _require_ours(document: documents.Document, tag: str) -> None:
     if not _is_ours(document):
         raise NotOurs(
-            f"the image {tag} was not made by gpuprov and is left alone",
+            f"the image {tag} was not created by gpuprov and is not changed",
             evidence=f"it has no label {documents.IMAGE_LABEL}",
             fix=f"rename it with docker tag, or remove it yourself with: docker image rm {tag}",
         )

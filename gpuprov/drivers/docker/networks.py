@@ -118,7 +118,7 @@ def _ours(api: DockerApi, name: str, root: Path) -> str | None:
         state = NetworkState(name=name, managed=False)
     if state is not None and not state.ours:
         raise NotOurs(
-            f"the network {name} was not made by gpuprov and is left alone",
+            f"the network {name} was not created by gpuprov and is not changed",
             evidence=f"address {state.address}, managed by docker: {state.managed}",
             fix="choose another bridge name in the spec (network.bridge)",
         )

@@ -158,7 +158,7 @@ def _kill(api: LxdApi, reader: int, name: str) -> None:
         os.kill(reader, signal.SIGKILL)
     except PermissionError as error:
         raise EngineError(
-            f"{api.kin.title} does not let go of {name}",
+            f"{api.kin.title} cannot stop {name}: a file in it is still being read",
             evidence=f"its process {reader} is reading a file in {name}, and only root can end it",
             fix=f"sudo kill -9 {reader}; then run the same command again",
         ) from error

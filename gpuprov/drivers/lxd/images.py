@@ -116,7 +116,7 @@ def delete_instance(api: LxdApi, name: str, remove: Callable[[str], object]) -> 
         return
     if documents.parse_image_instance(document) is None:
         raise NotOurs(
-            f"{name} is not a gpuprov image and is left alone",
+            f"{name} is not a gpuprov image and is not changed",
             evidence=f"the instance has no {documents.KIND} key",
             fix="list the images: gpuprov image list",
         )
@@ -131,7 +131,7 @@ def delete_imported(api: LxdApi, fingerprint: str) -> None:
         return
     if _OWNED not in document["properties"]:
         raise NotOurs(
-            f"the image {fingerprint[:12]} was not imported by gpuprov and is left alone",
+            f"the image {fingerprint[:12]} was not imported by gpuprov and is not changed",
             evidence=f"its properties: {document['properties']}",
             fix=f"remove it yourself with: {api.command} image delete {fingerprint[:12]}",
         )

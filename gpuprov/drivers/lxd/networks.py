@@ -103,7 +103,7 @@ def _our_network(api: LxdApi, name: str) -> NetworkState | None:
         return None
     if not state.ours:
         raise NotOurs(
-            f"the network {name} was not made by gpuprov and is left alone",
+            f"the network {name} was not created by gpuprov and is not changed",
             evidence=json.dumps((state.address and {"address": state.address}) or {"managed": state.managed}),
             fix="choose another bridge name in the spec (network.bridge)",
         )

@@ -87,8 +87,8 @@ def wait_ready(
     for name, word in left.items():
         reason = printable(f"{word.reason[:_SHOWN]} (set by {word.user})", lines=False)
         reporter.warn(
-            f"{name} is {word.state}, and starts no jobs: {reason}; "
-            f"when that is over: gpuprov exec {controller} -- scontrol update nodename={name} state=resume"
+            f"{name} is {word.state} and starts no jobs: {reason}; "
+            f"to resume it: gpuprov exec {controller} -- scontrol update nodename={name} state=resume"
         )
     return states, tuple(released)
 

@@ -86,7 +86,7 @@ class SlurmPlane(Plane):
             role = next((member.role for member in crew.members if member.name == controller), "")
             raise UsageError(
                 f"cluster {crew.spec.name} has Slurm nodes, but no controller",
-                evidence=f"{controller} would be it and {f'has the role {role!r:.60}' if role else 'does not exist'}",
+                evidence=f"{controller} would be it, but {f'has the role {role!r:.60}' if role else 'does not exist'}",
                 fix=name_cluster(f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up", crew.spec.name),
             )
 

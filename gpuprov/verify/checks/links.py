@@ -53,7 +53,7 @@ def look_at_nvlink(values: Values) -> Finding:
     down = [str(number) for number, up in enumerate(links) if not up]
     if links and len(down) == len(links) and _is_wired(values):
         # a warning: in a virtual machine with one GPU of a board nobody is at the other end
-        return warned(f"all {len(links)} NVLinks are down; a {values['name']} is wired to others")
+        return warned(f"all {len(links)} NVLinks are down, although {values['name']} boards wire them")
     if not links or len(down) == len(links):
         return not_asked("no NVLink is in use")
     if down:
@@ -87,7 +87,9 @@ def judge_links_of_peers(expected: Expectation, seen: Observation) -> Finding:
         text = ", ".join(f"{uuid} {what}" for uuid, what in wrong.items())
         return failed(f"{text}; GPUs of the same model have them up", uuid=next(iter(wrong)))
     compared = sum(len(peers) for peers in models.values() if len(peers) > 1)
-    return passed(f"{compared} GPUs have the links of their peers") if compared else not_asked("no GPUs to compare")
+    return (
+        passed(f"{compared} GPUs have the same NVLinks as their peers") if compared else not_asked("no GPUs to compare")
+    )
 
 
 def look_at_fabric(values: Values) -> Finding:

@@ -54,7 +54,7 @@ def judge_zombies(expected: Expectation, seen: Observation) -> Finding:
     ]
     if held:
         more = f" and {len(held) - _MOST_NAMED} more" if held[_MOST_NAMED:] else ""
-        return failed(f"ended, but not gone: {', '.join(held[:_MOST_NAMED])}{more}")
+        return failed(f"ended, but still listed: {', '.join(held[:_MOST_NAMED])}{more}")
     return passed("no process that has ended holds a GPU")
 
 

@@ -134,7 +134,7 @@ def test_a_choice_is_told_where_it_is_not_the_usual_one() -> None:
 @pytest.mark.parametrize(
     ("found", "words", "kind"),
     [
-        (Taken(names={"gpbr0": FOREIGN}), "the network gpbr0 exists and was not made by gpuprov", NotOurs),
+        (Taken(names={"gpbr0": FOREIGN}), "the network gpbr0 exists and was not created by gpuprov", NotOurs),
         (Taken(names={"gpbr1": Holder(cluster="lab", evidence="e")}), "gpbr1 belongs to cluster lab", UsageError),
         (Taken(links=(link("10.0.3.1/24"),)), r"the subnet 10\.0\.3\.0/24 is in use", UsageError),
         (Taken(links=(link("10.0.5.0/25"),)), r"the subnet 10\.0\.5\.0/24 is in use", UsageError),

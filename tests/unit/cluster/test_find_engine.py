@@ -80,7 +80,7 @@ def test_an_engine_that_does_not_answer_is_not_passed_over_in_silence() -> None:
     with pytest.raises(UsageError, match="there is no node c000 on the engines that respond") as caught:
         engine_of_nodes(["c000"], opening(engine("docker", "w0"), installed=("lxd",)))
     assert caught.value.evidence == "lxd: lxd is not running on this machine: no socket; docker"
-    assert caught.value.fix == "gpuprov host prepare; or ask one that responds alone: --engine docker"
+    assert caught.value.fix == "gpuprov host prepare; or query a single engine: --engine docker"
     beside = opening(engine("lxd"), installed=("docker",))
     for find in (engine_of_cluster, engine_of_image):
         with pytest.raises(UsageError, match="on the engines that respond"):

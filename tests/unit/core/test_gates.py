@@ -82,7 +82,10 @@ def test_who_is_in_no_engines_group_is_told_so_and_cannot_open_it_in_any_way(fol
     inode(folder, FIRST, SECOND)
     what, evidence, fix = open_as(folder, MALLORY, NEITHER, FIRST, SECOND).split("|")
     assert what == "this user may not change this host"
-    assert evidence == f"its lock is for root and members of {FIRST}, {SECOND}; uid {MALLORY} is a member of {NEITHER}"
+    assert (
+        evidence
+        == f"only root and members of {FIRST}, {SECOND} can hold its lock; uid {MALLORY} is a member of {NEITHER}"
+    )
     assert fix == f"sudo usermod -aG {FIRST} $USER, then log in again"
     gates = [path for path in folder.iterdir() if path.is_dir()]
     assert len(gates) == 3
@@ -148,7 +151,7 @@ def test_what_another_user_made_is_refused_with_words(folder: Path, place: str) 
         inode(folder, FIRST)
     if place != "owner":
         said = open_as(folder, ALICE, FIRST, FIRST)
-        assert said.split("|")[0] == "the lock of this host was not made by gpuprov"
+        assert said.split("|")[0] == "the lock of this host was not created by gpuprov"
         assert f"sudo rm -r {folder / place}".rstrip("/") in said.replace(f"{FIRST}/lock", "owner/lock")
 
 

@@ -108,7 +108,7 @@ def test_an_address_that_is_not_a_socket_is_refused_before_anything_is_asked(
         error = refusal()
         with pytest.raises(BlockingIOError):  # nobody has come
             server.accept()
-    assert error.what == "docker is not used over a network"
+    assert error.what == "gpuprov does not support a remote Docker daemon"
     assert os.environ["DOCKER_HOST"] in error.evidence
     assert error.fix.startswith("unset DOCKER_HOST")
 

@@ -73,7 +73,7 @@ def test_it_is_listed_as_what_it_is_and_not_counted(world: World) -> None:
     assert world.names == ["backup"]
     assert not [line for line in outcome.changed if "network" in line]
     again = "gpuprov cluster down lab --engine fake"
-    assert f"warn kept the network gpbr0: in use by backup; when they are off it: {again}" in world.reporter.lines
+    assert f"warn kept the network gpbr0: in use by backup; after detaching them, run: {again}" in world.reporter.lines
     del world.engine.nodes["backup"]
     assert world.down().changed == ("removed network gpbr0", "removed network gpbr1")
 

@@ -94,7 +94,7 @@ def test_a_node_that_is_not_as_asked_is_an_error_and_stays(world: World, order: 
 @pytest.mark.parametrize("goal", ["present", "stopped", "absent"])
 def test_a_foreign_instance_is_left_alone(world: World, goal: NodeGoal) -> None:
     world.engine.nodes["c003"] = FakeNode(name="c003", labels={})
-    with pytest.raises(NotOurs, match="c003 was not made by gpuprov"):
+    with pytest.raises(NotOurs, match="c003 was not created by gpuprov"):
         node(world, goal)
     assert list(world.engine.nodes) == ["c003"]
 

@@ -193,8 +193,10 @@ def test_force_ends_the_jobs_and_says_whose(world: World, verb: Verb) -> None:
 def test_force_goes_on_with_a_broken_controller(world: World, verb: Verb) -> None:
     world.slurm.broken = True
     verb(world, FORCE)
-    assert not [line for line in world.reporter.lines if "could not let" in line], "nothing was held"
-    assert any("jobs on c[000-002] end" in line or "jobs on c002 end" in line for line in world.reporter.lines)
+    assert not [line for line in world.reporter.lines if "could not resume" in line], "nothing was held"
+    assert any(
+        "jobs on c[000-002] will end" in line or "jobs on c002 will end" in line for line in world.reporter.lines
+    )
     assert "c002" not in world.engine.nodes or world.engine.nodes["c002"].status == "stopped"
 
 
@@ -340,7 +342,7 @@ def test_up_says_and_undoes_the_drain_of_a_killed_run(world: World) -> None:
     assert holders(world) == {"c002": "root"}
     world.slurm.forget_runs()
     told = plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)
-    assert told == ("let c002 take jobs again: a gpuprov run that was killed kept it from them",)
+    assert told == ("resume c002: a killed gpuprov run left it drained",)
     assert holders(world) == {"c002": "root"}, "a plan changes nothing"
     assert world.up(3).changed == told
     assert holders(world) == {}
