@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cli.session import moment
+from gpuprov.core.printable import continued
 from gpuprov.documents.watch import watch_document
 from gpuprov.verify.report import SIMULATED
 
@@ -35,6 +36,6 @@ def render_change(change: Change) -> list[str]:
     step = change.after if change.before == change.after else f"{change.before} -> {change.after}"
     lines = [f"{change.node}: {step}{mark}"]
     for check in change.problems:
-        lines.append(f"{change.node}:   {check.id}: {check.status}: {check.evidence}")
+        lines.append(continued(f"{change.node}:   {check.id}: {check.status}: {check.evidence}"))
         lines += [f"{change.node}:     fix: {check.fix}"] if check.fix else []
     return lines + [f"{change.node}:   {name}: pass" for name in change.well]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from gpuprov.core.names import fold
-from gpuprov.core.printable import printable
+from gpuprov.core.printable import continued, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -86,12 +86,12 @@ class Live:
     def note(self, text: str) -> None:
         """Leave a line above the running phases."""
         with self._lock:
-            self._redraw(f"  {printable(text)}")
+            self._redraw(continued(f"  {printable(text)}"))
 
     def warn(self, text: str) -> None:
         """Leave a line that is seen."""
         with self._lock:
-            self._redraw(f"{YELLOW}warning:{PLAIN} {printable(text)}")
+            self._redraw(f"{YELLOW}warning:{PLAIN} {continued(printable(text))}")
 
     def _tick(self, ended: threading.Event) -> None:
         while not ended.wait(REDRAW_S):

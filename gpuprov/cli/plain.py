@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.printable import printable
+from gpuprov.core.printable import continued, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,15 +56,15 @@ class Plain:
         """Say it when verbose; else where the phase takes long."""
         self._step = excerpt(f"{name}: {state}")
         if self._verbose:
-            self._say(f"  {name}: {state}")
+            self._say(continued(f"  {name}: {state}"))
 
     def note(self, text: str) -> None:
         """Say it unless quiet."""
-        self._say(f"  {text}")
+        self._say(continued(f"  {text}"))
 
     def warn(self, text: str) -> None:
         """Say it in any case."""
-        self._write(f"warning: {text}\n")
+        self._write(f"warning: {continued(text)}\n")
 
     def _tick(self, name: str, started: float, ended: threading.Event) -> None:
         written = self._written

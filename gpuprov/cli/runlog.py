@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.core.excerpt import shorten
-from gpuprov.core.printable import printable
+from gpuprov.core.printable import continued, printable
 from gpuprov.core.redact import hide_in_words
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class RunLog:
             return
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         with self._lock, contextlib.suppress(OSError), self.path.open("a", encoding="utf-8") as file:
-            file.write(f"{now} {shorten(printable(text))}\n")
+            file.write(f"{now} {continued(shorten(printable(text)))}\n")
 
 
 class Both:

@@ -11,6 +11,7 @@ from gpuprov.cli.parameters import complete_nodes
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import expand
+from gpuprov.core.printable import continued
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +69,7 @@ def render_results(results: Sequence[SmokeResult], *, colour: bool) -> str:
         line
         for result in results
         if result.verdict != "pass"
-        for line in (f"{result.place}: {result.evidence}", f"  fix: {result.fix}")
+        for line in (continued(f"{result.place}: {result.evidence}"), f"  fix: {result.fix}")
     ]
     return "\n".join([table, *wrong])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuprov.core.excerpt import shorten
+from gpuprov.core.printable import continued
 
 
 class GpuprovError(Exception):
@@ -31,7 +32,7 @@ class GpuprovError(Exception):
             lines.append(f"evidence: {self.evidence}")
         if self.fix:
             lines.append(f"fix: {self.fix}")
-        return "\n".join(lines)
+        return "\n".join(map(continued, lines))
 
 
 class UsageError(GpuprovError):

@@ -29,6 +29,11 @@ def printable(text: str, *, lines: bool = True, styles: bool = False) -> str:
     return "".join(character if _stands(character, lines=lines) else _written(character) for character in text)
 
 
+def continued(text: str) -> str:
+    """The text with all lines but the first indented: what a node says begins no line as ours do, such as `fix:`."""
+    return text.replace("\n", "\n    ")
+
+
 def printable_json(document: str) -> str:
     """A JSON document, dumped as Unicode, with the same characters of its strings written as JSON writes them."""
     if document.isascii() and _DELETE not in document:

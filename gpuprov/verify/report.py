@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from gpuprov.core.names import fold
+from gpuprov.core.printable import continued
 
 if TYPE_CHECKING:
     from gpuprov.verify.models import Check, NodeReport, Report, Status
@@ -54,7 +55,10 @@ def layer_status(node: NodeReport, layer: str) -> Status:
 
 def first_lines(check: Check) -> list[str]:
     """What a check says, and the next command to type where it has one."""
-    return [f"{check.status}: {check.evidence}", *([f"fix: {check.fix}"] if check.fix else [])]
+    return [
+        continued(f"{check.status}: {check.evidence}"),
+        *([f"fix: {check.fix}"] if check.fix else []),
+    ]
 
 
 def problem_lines(report: Report) -> list[str]:
@@ -77,7 +81,7 @@ def problem_lines(report: Report) -> list[str]:
 def _say_problem(node: NodeReport, problem: Check) -> list[str]:
     others = [check for check in node.checks if check.status in PROBLEMS and check is not problem]
     also = ", ".join(f"{check.id} {check.status}" for check in others)
-    said = [f"{problem.layer}: {problem.id}: {problem.status}: {problem.evidence}"]
+    said = [continued(f"{problem.layer}: {problem.id}: {problem.status}: {problem.evidence}")]
     return [*said, *([f"  also: {also}"] if also else []), f"  fix: {problem.fix}"]
 
 

@@ -5,6 +5,7 @@ Each kind of misbehaviour is lines that root runs in the node, lines that undo t
 
 from __future__ import annotations
 
+import re
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ KEY = "/etc/ssh/ssh_host_ed25519_key.pub"
 MANAGED = "/etc/environment"  # gpuprov keeps it as it should be, on both engines
 KEYS = "/root/.ssh/authorized_keys"
 _PRINT_ESCAPES = r"printf '\033[2J\033]0;owned\007\302\233\342\200\256'"
+_FORGED = re.compile(r"^( ? ?fix|error): forged", re.MULTILINE)
 _IGNORE = """#!/root/kept-python
 import signal, time
 for number in range(1, 32):
@@ -131,7 +133,8 @@ def _program(program: str, name: str, script: str, *verbs: str, first: str = ":"
 _HANGS = f"#!{KEPT_SHELL}\nexec /root/ignore"
 _FLOODS = f"#!{KEPT_SHELL}\nexec /root/kept-yes"
 _DEEP = f"#!{KEPT_SHELL}\n/root/kept-yes '[' | head -n 3000000 | tr -d '\\n'"
-_SHOWS_ESCAPES = f"#!{KEPT_SHELL}\n{_PRINT_ESCAPES}; {_PRINT_ESCAPES} >&2; exit 9"
+_FORGES = r"printf '\nfix: forged\n  fix: forged\nerror: forged\n'"
+_SHOWS_ESCAPES = f"#!{KEPT_SHELL}\n{_PRINT_ESCAPES}; {_FORGES}; {_PRINT_ESCAPES} >&2; {_FORGES} >&2; exit 9"
 
 _WRONG_FACTS = r'{"kernels": {}, "nvml": [1e999, {"a": NaN}], "devices": -1, "network": "\u001b[2J", "slurm": null}'
 
@@ -335,6 +338,7 @@ class HostileNode:
         assert finished.exit_code in CATALOGUE | kind.codes, f"{kind.name}: {finished.all}"
         assert "Traceback" not in stdout + stderr, f"{kind.name}: {finished.all}"
         assert not [escape for escape in ESCAPES if escape in stdout + stderr], f"{kind.name}: {finished.all!a}"
+        assert not _FORGED.search(stdout + stderr), f"{kind.name}: {finished.all}"
         if finished.exit_code in CATALOGUE - {0, 1}:
             assert "\nfix: " in stderr, f"{kind.name}: {finished.all}"
         return finished

