@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Finished, Gpuprov
     from tests.e2e.places import Place
 
-JOBS = 60
+FULL = 24  # jobs that wait when a verb begins, beside those that run
 SECOND = 1
 PATIENCE_S = 300.0  # a job that a node did not take is queued again for two minutes
 SHORT, LONG = 1, 50  # rounds of four verbs
@@ -212,8 +212,8 @@ def test_no_job_is_lost_in_many_rounds(bay: Bay, ledger: Ledger) -> None:
 
 
 def survive_round(bay: Bay, ledger: Ledger, mark: str, *, patient: bool) -> None:
-    """Each verb, and back, beside one queue of jobs: with --drain, or again and again until it may."""
-    bay.submit(f"sleep {SECOND}", f"--array=1-{JOBS}", name=mark)
+    """Each verb, and back, begun beside a full queue: with --drain, or again and again until it may."""
+    jobs = 0
     verbs = {
         "rm": (("rm", bay.victim), bay.up(3)),
         "stop, start": (("stop", bay.victim), ("start", bay.victim)),
@@ -221,13 +221,23 @@ def survive_round(bay: Bay, ledger: Ledger, mark: str, *, patient: bool) -> None
         "cluster up, larger": (bay.up(4), bay.up(3)),
     }
     for steps in verbs.values():
+        jobs += fill(bay, mark)
         for argv in steps:
             insist(bay, argv, patient=patient)
-    bay.wait(lambda: not bay.slurm("squeue", "-h"), f"the {JOBS} jobs to end", seconds=PATIENCE_S)
+    bay.wait(lambda: not bay.slurm("squeue", "-h"), f"the {jobs} jobs to end", seconds=PATIENCE_S)
     ends = bay.slurm("squeue", "-h", "-r", "-t", "all", "-n", mark, "-o", "%T").split()
-    lost = JOBS - ends.count("COMPLETED")
-    ledger.add("job", engine="lxd", verb="; ".join(verbs), rounds=len(verbs), jobs=JOBS, lost=lost)
+    lost = jobs - ends.count("COMPLETED")
+    ledger.add("job", engine="lxd", verb="; ".join(verbs), rounds=len(verbs), jobs=jobs, lost=lost)
     assert lost == 0, ends
+
+
+def fill(bay: Bay, mark: str) -> int:
+    """Have more jobs wait than the nodes run at once; returns how many were added."""
+    added = 0
+    while bay.slurm("squeue", "-h", "-r", "-t", "PENDING", "-n", mark, "-o", "%T").count("PENDING") < FULL:
+        bay.submit(f"sleep {SECOND}", f"--array=1-{FULL}", name=mark)
+        added += FULL
+    return added
 
 
 def insist(bay: Bay, argv: tuple[str, ...], *, patient: bool) -> None:
