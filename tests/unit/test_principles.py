@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from configparser import ConfigParser
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/principles.md").read_text()
 STORIES = ROOT / "gpuprov/workflows"
+COLLECTION = ROOT / "ansible_collections/gpuprov/cluster"
+WIDTH = 120
+FLOORS = tuple(f"gpuprov.{floor}." for floor in ("cluster", "documents", "gpu", "host", "planes", "workflows"))
+VOCABULARY = {
+    "gpu/models.py",
+    "host/base.py",
+    "planes/base.py",
+    "planes/registry.py",
+}  # types, and where they are listed
 
 
 def test_every_file_that_it_names_is_there() -> None:
@@ -23,8 +35,34 @@ def test_its_floors_are_those_that_are_enforced() -> None:
     floors = re.search(r"^    (cli > .*)$", TEXT, re.MULTILINE)
     assert floors
     layers = config["importlinter:contract:layers"]["layers"].split("\n")
-    assert floors[1].replace("{", "").replace("}", "") == " > ".join(layer for layer in layers if layer)
+    assert floors[1].replace("{", "").replace("}", "").replace("|", " | ") == " > ".join(
+        layer for layer in layers if layer
+    )
 
 
-def test_there_are_few_stories() -> None:
-    assert len([path for path in STORIES.glob("*.py") if path.name != "__init__.py"]) <= 28
+def test_there_are_few_stories_and_each_is_told() -> None:
+    stories = {path.name for path in STORIES.glob("*.py")} - {"__init__.py"}
+    assert len(stories) <= 28
+    assert stories == {name for name in re.findall(r"`(?:workflows/)?([a-z_]+\.py)`", TEXT) if name in stories}
+
+
+@pytest.mark.parametrize(
+    ("command", "story"),
+    [("cluster up", "cluster_up"), ("create-node", "create_node"), ("verify", "verify"), ("run", "run_job")],
+)
+def test_the_files_of_a_command_are_those_that_its_story_enters(command: str, story: str) -> None:
+    told = TEXT.partition(f"### `{command}`\n")[2].partition("\n##")[0]
+    tree = ast.parse((STORIES / f"{story}.py").read_text())
+    entered = {
+        node.module.removeprefix("gpuprov.").replace(".", "/") + ".py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(FLOORS)
+    }
+    assert entered - VOCABULARY - set(re.findall(r"`([a-z_/]+\.py)`", told)) == set()
+
+
+def test_lines_of_docs_fit_unless_they_are_of_tables() -> None:
+    pages = [page for folder in (ROOT, ROOT / "docs", COLLECTION) for page in folder.glob("*.md")]
+    assert {"README.md", "principles.md", "CHANGELOG.md"} <= {page.name for page in pages}
+    lines = [(page.name, line) for page in pages for line in page.read_text().splitlines()]
+    assert [(page, line) for page, line in lines if len(line) > WIDTH and not line.startswith("|")] == []
