@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.host.facts import gather_facts
@@ -36,7 +35,7 @@ def examine_host(host: Host, reporter: Reporter, *, spec: ClusterSpec | None = N
     """Look at a machine as a host for a cluster (the default one); changes nothing and never fails."""
     wanted = spec or ClusterSpec()
     with reporter.phase("examine the host"):
-        facts = gather_facts(partial(host.open, wanted.engine), gpu_mode=wanted.gpus.mode)
+        facts = gather_facts(host, wanted.engine, gpu_mode=wanted.gpus.mode)
         needs = compare_roles(facts)
         engines = judge_engines(survey(host.engines, lambda driver: driver.name), wanted.engine)
         role = judge_roles(needs, wanted.nodes.role)

@@ -1,4 +1,4 @@
-"""What can be seen of the host without changing it; host_findings.py judges it."""
+"""What can be seen of the host without changing it; findings.py judges it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import platform
 import re
 import shutil
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import GpuprovError
@@ -16,16 +16,16 @@ from gpuprov.gpu.cdi_files import find_cdi_versions
 from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
-from gpuprov.gpu.observe import observe
-from gpuprov.host.kernel_limits import LIMITS
-from gpuprov.host.links import find_links, find_loose_pairs
+from gpuprov.host.links import find_loose_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from gpuprov.drivers.base import Driver, EngineFacts
     from gpuprov.gpu.host_device_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.base import Host
     from gpuprov.host.links import Link
     from gpuprov.spec.devices import CharDevice
     from gpuprov.spec.models import GpuMode
@@ -92,12 +92,13 @@ class HostFacts:
     cdi_versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: Path = Path("/")) -> HostFacts:
-    """Look at everything; nothing that is missing or broken is an error here."""
+def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
+    """Look at everything of a host and one of its engines; nothing that is missing or broken is an error here."""
+    root = host.root
     gpus: HostGpus | None = None
     gpu_error: GpuprovError | None = None
     try:
-        gpus = observe(root=root, mode=gpu_mode)
+        gpus = host.gpus(gpu_mode)
     except GpuprovError as error:
         gpu_error = error
     devices = _gpu_devices(gpus)
@@ -105,13 +106,13 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         kernel=platform.release(),
         cgroup=parse_cgroup(_read(root / "proc/self/mountinfo") or ""),
         uid=os.getuid(),
-        engine=_view_engine(open_engine),
-        links=find_links(),
+        engine=_view_engine(partial(host.open, engine)),
+        links=host.links(),
         loose_pairs=find_loose_pairs(),
         forward_rules=read_forward_rules(),
-        limits={check: limit.read(root) for check, limit in LIMITS.items()},
+        limits=host.limits(),
         subuid=_lines(_read(root / "etc/subuid")),
-        disk_free_bytes=shutil.disk_usage(root / CACHE_FOLDER).free,
+        disk_free_bytes=_free_bytes(root / CACHE_FOLDER),
         missing_packages=tuple(package for package, program in PROGRAMS.items() if shutil.which(program) is None),
         gpus=gpus,
         gpu_error=gpu_error,
@@ -120,6 +121,11 @@ def gather_facts(open_engine: Callable[[], Driver], *, gpu_mode: GpuMode, root: 
         gpu_unlinked=find_missing_links(root, devices),
         cdi_versions=find_cdi_versions(root),
     )
+
+
+def _free_bytes(folder: Path) -> int:
+    """On the disk of a folder, or on that where it would be made."""
+    return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 
 
 def parse_cgroup(mountinfo: str) -> CgroupVersion:

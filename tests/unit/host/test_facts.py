@@ -9,6 +9,7 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.host.facts import gather_facts, parse_cgroup
 from gpuprov.host.links import Link, parse_links, parse_loose_pairs
+from gpuprov.host.local import COUNT_VARIABLE, LocalHost
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,12 +81,16 @@ def test_which_pairs_of_links_are_a_killed_engine_s(links: list[dict[str, object
     assert parse_loose_pairs(json.dumps(links)) == ({("veth0000000a", "veth0000000b")} if loose else set())
 
 
-def test_an_empty_host_and_no_engine_are_facts_too(tmp_path: Path) -> None:
-    def refuse() -> NoReturn:
-        raise HostNotReady("lxd is not running", evidence="no socket", fix="sudo gpuprov host prepare")
+class WithoutEngines(LocalHost):
+    """A machine in a folder, on which no engine runs."""
 
+    def open(self, engine: str) -> NoReturn:
+        raise HostNotReady(f"{engine} is not running", evidence="no socket", fix="sudo gpuprov host prepare")
+
+
+def test_an_empty_host_and_no_engine_are_facts_too(tmp_path: Path) -> None:
     (tmp_path / "var").mkdir()
-    facts = gather_facts(refuse, gpu_mode="auto", root=tmp_path)
+    facts = gather_facts(WithoutEngines(root=tmp_path), "lxd", gpu_mode="auto")
     assert facts.cgroup == "none"
     assert facts.engine.facts is None
     assert facts.engine.error is not None
@@ -93,15 +98,16 @@ def test_an_empty_host_and_no_engine_are_facts_too(tmp_path: Path) -> None:
     assert facts.subuid is None
     assert facts.gpus is not None
     assert facts.gpus.simulated
+    many = WithoutEngines(root=tmp_path, environment={COUNT_VARIABLE: "7"})
+    seven = gather_facts(many, "lxd", gpu_mode="auto").gpus
+    assert seven is not None
+    assert len(seven.gpus) == 7, "as every other verb counts them"
     assert facts.gpu_nodes == {}
     assert facts.disk_free_bytes > 0
 
 
 def test_a_gpu_that_is_asked_for_and_missing_is_a_fact(tmp_path: Path) -> None:
-    def refuse() -> NoReturn:
-        raise HostNotReady("lxd is not running")
-
     (tmp_path / "var").mkdir()
-    facts = gather_facts(refuse, gpu_mode="real", root=tmp_path)
+    facts = gather_facts(WithoutEngines(root=tmp_path), "lxd", gpu_mode="real")
     assert facts.gpus is None
     assert facts.gpu_error is not None
