@@ -41,6 +41,7 @@ class _Gpus:
     """The GPU side of an expectation."""
 
     devices: tuple[CharDevice, ...] = ()
+    capability: tuple[int, int] | None = None
     denied: tuple[int, ...] = (*_LOW_MINORS, _NOBODYS_MINOR)
     driver_version: str | None = None
     problem: HostProblem | None = None
@@ -70,6 +71,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         gpus=uuids,
         sharing=node.labels.get(LABEL_SHARING, "shared"),
         devices=gpus.devices,
+        capability=gpus.capability,
         denied=gpus.denied,
         driver_version=gpus.driver_version,
         host_problem=gpus.problem,
@@ -124,7 +126,8 @@ def _expect_gpus(node: str, uuids: tuple[str, ...], access: str, host: HostGpus 
         document = node_document(dict(host.document or {}), uuids)
         devices = plan_simulated_nodes(held, driver_loaded=host.driver is not None)
         return _Gpus(devices=devices, denied=denied, driver_version=version, simulation=document)
-    real = _real_gpus(held, denied, host)
+    known = [gpu.compute_capability for gpu in held if gpu.compute_capability is not None]
+    real = replace(_real_gpus(held, denied, host), capability=min(known, default=None))
     if access != "raw" and real.problem and host.driver:
         return replace(real, problem=None)  # the engine hands in what raw would lack
     return real

@@ -50,6 +50,7 @@ class Expectation:
         gpus: UUIDs of the GPUs or MIG instances that it holds.
         sharing: `exclusive` where no other node may use them.
         devices: The device nodes that this lease needs.
+        capability: The lowest compute capability of its GPUs, such as (7, 0); None where it is not known.
         denied: Minors of NVIDIA's major that it must not be able to open.
         driver_version: Of the host's kernel module; None where it has none.
         host_problem: Set where the lease cannot be compared with the host.
@@ -69,6 +70,7 @@ class Expectation:
     gpus: tuple[str, ...] = ()
     sharing: str = "shared"
     devices: tuple[CharDevice, ...] = ()
+    capability: tuple[int, int] | None = None
     denied: tuple[int, ...] = ()
     driver_version: str | None = None
     host_problem: HostProblem | None = None

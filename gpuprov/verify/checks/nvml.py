@@ -6,7 +6,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.core.requirements import load_cuda
+from gpuprov.core.requirements import load_cuda, older
 from gpuprov.verify.checks.driver import NO_GPU, facts_of, real_gpu
 from gpuprov.verify.checks.readings import LOOK, LOST, combine, explain_code, gpus_of, values_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
@@ -116,9 +116,13 @@ def judge_wheels(expected: Expectation, seen: Observation) -> Finding:
     version, driver = versions["cuda"]["value"], versions["driver"].get("value", "of unknown version")
     name, wheel = max(majors.items(), key=lambda item: item[1])
     has = f"{mark}driver {driver} supports CUDA {version // 1000}.{version % 1000 // 10}"
+    needed = load_cuda().get(wheel)
     if version // 1000 < wheel:
-        needed = load_cuda().get(wheel)
         return failed(f"{has}, but {name} needs CUDA {wheel}{f', driver {needed.driver} or newer' if needed else ''}")
+    capability = ".".join(map(str, expected.capability or ()))
+    if needed and capability and older(capability, needed.compute_capability):
+        text = f"a GPU of the node has compute capability {capability}, but {name} compiles for"
+        return failed(f"{text} {needed.compute_capability} and newer", "gpu")
     return passed(f"{has}, the image's packages are for CUDA {wheel}")
 
 

@@ -125,6 +125,17 @@ def test_a_node_alone_is_not_asked_about_others(build_case: Build) -> None:
     assert report.verdict == "pass"
 
 
+def test_packages_that_do_not_compile_for_a_gpu_are_told_before_kernels_fail(build_case: Build) -> None:
+    expected, seen = build_case({"base": "real"})  # packages of CUDA 13
+    volta = check_of(judge_node(replace(expected, capability=(7, 0)), seen), "cuda-wheels")
+    assert volta.status == "fail"
+    assert "compute capability 7.0, but nvidia_cuda_nvcc-13.0.88 compiles for 7.5 and newer" in volta.evidence
+    assert volta.fix.startswith("gpuprov rm ")
+    for capability in ((7, 5), (10, 0), None):
+        report = judge_node(replace(expected, capability=capability), seen)
+        assert check_of(report, "cuda-wheels").status == "pass"
+
+
 def test_older_packages_run_on_a_newer_driver_and_none_are_no_failure(build_case: Build) -> None:
     older = build_case({"base": "real", "facts": {"wheels": ["nvidia_cuda_nvcc_cu12-12.9.86", "x-1"]}})
     assert check_of(judge_node(*older), "cuda-wheels").status == "pass"
