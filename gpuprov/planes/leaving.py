@@ -32,10 +32,12 @@ class JobsPolicy:
     Attributes:
         force: The jobs end, and are named.
         drain_s: How long to wait for the jobs to end first; None not to wait.
+        first: A command that ends the nodes and has options for this, if the one that was typed has none.
     """
 
     force: bool = False
     drain_s: float | None = None
+    first: str = ""
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -67,9 +69,9 @@ def refuse_busy(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy) -> 
         try:
             found = find_jobs(driver, leaves)
         except GpuprovError as error:
-            raise _nobody_can_tell(error, leaves) from error
+            raise _nobody_can_tell(error, leaves, policy) from error
         if any(not job.ending for job in found):
-            raise _busy(found, leaves)
+            raise _busy(found, leaves, policy)
 
 
 @contextmanager
@@ -154,7 +156,7 @@ def _settle(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, repo
     if not found:
         return
     if not policy.force:
-        raise _busy(found, leaves)
+        raise _busy(found, leaves, policy)
     for job in found[:_NAMED]:
         reporter.warn(f"ending job {job}")
     if len(found) > _NAMED:
@@ -228,24 +230,26 @@ def _wait(driver: Driver, leaves: Sequence[Leave], policy: JobsPolicy, *, report
 
 def _go_on_blindly(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPolicy, *, reporter: Reporter) -> None:
     if not policy.force:
-        raise _nobody_can_tell(error, leaves) from error
+        raise _nobody_can_tell(error, leaves, policy) from error
     reporter.warn(f"any jobs on {names_of(leaves)} will end; they could not be listed: {error.what}: {error.evidence}")
 
 
-def _busy(jobs: Sequence[Job], leaves: Sequence[Leave]) -> UsageError:
+def _busy(jobs: Sequence[Job], leaves: Sequence[Leave], policy: JobsPolicy) -> UsageError:
     wait = "--drain to wait for them, or with " if any(job.place for job in jobs) else ""
-    return UsageError(
-        f"jobs would end with {names_of(leaves)}",
-        evidence=_listed(jobs),
-        fix=f"repeat the command with {wait}--force to end them",
-    )
+    fix = f"repeat the command with {wait}--force to end them"
+    if policy.first:
+        fix = f"{policy.first} --drain, or with --force to end them; then repeat the command"
+    return UsageError(f"jobs would end with {names_of(leaves)}", evidence=_listed(jobs), fix=fix)
 
 
-def _nobody_can_tell(error: GpuprovError, leaves: Sequence[Leave]) -> UsageError:
+def _nobody_can_tell(error: GpuprovError, leaves: Sequence[Leave], policy: JobsPolicy) -> UsageError:
+    fix = "repeat the command with --force to continue even if jobs are running"
+    if policy.first:
+        fix = f"{policy.first} --force, even if jobs are running; then repeat the command"
     return UsageError(
         f"cannot tell whether jobs run on {names_of(leaves)}",
         evidence=f"{error.what}: {error.evidence}",
-        fix=f"{error.fix}; or repeat the command with --force to continue even if jobs are running",
+        fix=f"{error.fix}; or {fix}",
     )
 
 

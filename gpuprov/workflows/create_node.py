@@ -13,7 +13,16 @@ from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image, get_named_image
 from gpuprov.cluster.leases import Neighbours, read_leases
 from gpuprov.cluster.networks import attach, ensure_networks, isolate_networks, open_networks, plan_networks
-from gpuprov.cluster.nodes import Copied, NodeRun, boot_nodes, create_nodes, ensure_seed, image_labels
+from gpuprov.cluster.nodes import (
+    Copied,
+    NodeRun,
+    boot_nodes,
+    create_nodes,
+    delete_nodes,
+    ensure_seed,
+    image_labels,
+    with_forced,
+)
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.services import init_of
@@ -30,8 +39,10 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
 from gpuprov.drivers.foreign import describe_foreign
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.spec_order import request_of_node
-from gpuprov.planes.base import Crew
+from gpuprov.planes.base import Crew, Departure
 from gpuprov.planes.files import gather_files
+from gpuprov.planes.hold import Leave
+from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_then_lock
 from gpuprov.planes.registry import PLAIN, check_spec, plane_of
 from gpuprov.planes.renew import renew_cluster, renew_nodes
@@ -66,9 +77,17 @@ if TYPE_CHECKING:
 
 
 def create_node(
-    driver: Driver, order: NodeOrder, host: Host, *, reporter: Reporter, patience: Patience = AT_ONCE
+    driver: Driver,
+    order: NodeOrder,
+    host: Host,
+    *,
+    reporter: Reporter,
+    patience: Patience = AT_ONCE,
+    policy: JobsPolicy | None = None,
 ) -> Outcome:
     """Make one node and wait until it is ready; a node that the same order made is completed, or left as it is.
+
+    One of its name that has no fingerprint is made again: a killed run left it, or it lost its label in service.
 
     Args:
         driver: The engine.
@@ -76,42 +95,57 @@ def create_node(
         host: The machine.
         reporter: Is told what goes on.
         patience: How long to wait for GPUs that others hold.
+        policy: What becomes of jobs on a node that is made again; by default it stays, and `rm` is named.
 
     Raises:
-        UsageError: The name, the address or the GPUs cannot be had; nothing was changed.
+        UsageError: The name, the address or the GPUs cannot be had, or a job runs on the node; nothing was changed.
         NotOurs: The name is taken by something foreign.
         TimedOut: The GPUs could not be had in the time that was given.
     """
     check_node_name(order.name)
     gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
+    policy = policy or JobsPolicy(first=f"gpuprov rm {order.name}")
 
     def look(claims: Claims) -> None:
         state = _observe(driver, order, gpus)
         if _made_by(order, state) is None:
-            _plan(driver, order, _without_half_made(order.name, state), host, gpus, claims)
+            _plan(driver, order, state, host, gpus, claims)
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> Outcome:
         left_over = f"run the same command again; to remove the node: gpuprov rm {order.name}"
         with (
+            drained(driver, lambda: _leaves(order, _observe(driver, order, gpus)), policy, reporter=reporter),
             read_then_lock(driver, host, lambda: [order.cluster], reporter=reporter) as readings,
             Rollback(reporter, left_over=left_over) as rollback,
         ):
             run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-            outcome = _create(run, order, host, gpus, claims, readings[order.cluster])
+            with reporter.phase("plan"):
+                state = _observe(driver, order, gpus)
+                made = _made_by(order, state)
+                plan = None if made else _plan(driver, order, state, host, gpus, claims())
+            reading = readings[order.cluster]
+            if plan:
+                outcome = _create(run, order, plan, gpus, reading, policy)
+            elif made:
+                outcome = _complete(driver, made, reading, reporter=reporter)
             granted()
             return outcome
 
     return when_free(patience, Neighbours(host), driver.name, look=look, attempt=attempt, reporter=reporter)
 
 
-def plan_node(driver: Driver, order: NodeOrder, host: Host, *, reporter: Reporter) -> str:
+def plan_node(
+    driver: Driver, order: NodeOrder, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+) -> str:
     """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
     check_node_name(order.name)
     gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
 
     def read() -> str:
-        state = _without_half_made(order.name, _observe(driver, order, gpus))
-        return _created(_plan(driver, order, state, host, gpus, Neighbours(host).claims(driver.name)).design)
+        state = _observe(driver, order, gpus)
+        plan = _plan(driver, order, state, host, gpus, Neighbours(host).claims(driver.name))
+        refuse_busy(driver, plan.leaves, policy)
+        return _created(plan.design)
 
     return read_steadily(driver, order.cluster, read)
 
@@ -124,19 +158,11 @@ def _observe(driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
 
 
 def _create(
-    run: NodeRun, order: NodeOrder, host: Host, gpus: HostGpus, claims: Callable[[], Claims], reading: Reading
+    run: NodeRun, order: NodeOrder, plan: _NodePlan, gpus: HostGpus, reading: Reading, policy: JobsPolicy
 ) -> Outcome:
     driver, reporter = run.driver, run.reporter
-    with reporter.phase("plan"):
-        state = _observe(driver, order, gpus)
-        made = _made_by(order, state)
-        if made is not None:
-            return _complete(driver, made, reading, reporter=reporter)
-        if state.node(order.name) is not None:
-            driver.delete_node(order.name)  # half-made by a killed run
-            state = _without_half_made(order.name, state)
-        plan = _plan(driver, order, state, host, gpus, claims())
-    spec, design, plane = plan.spec, plan.design, plane_of(plan.design.role)
+    state, spec, design, plane = plan.state, plan.spec, plan.design, plane_of(plan.design.role)
+    refuse_busy(driver, plan.leaves, policy)
     if not state.spec and order.role is None and plane is PLAIN:
         reporter.note(_what_plain_means(order))
     if plan.networks:
@@ -150,30 +176,49 @@ def _create(
     old = [node for node in state.nodes if node.complete]
     members = sorted((*map(present_member, old), planned_member(design)), key=lambda member: member.name)
     files = gather_files(driver, Crew(spec=spec, members=tuple(members)), state, {design.role: image}, reading)
-    with reporter.phase("node"):
-        seed = ensure_seed(run, spec)
-        create_nodes(
-            run,
-            [design],
-            image,
-            lambda name: (*seed, *files.of(name)),
-            labels={LABEL_ORDER: order.label(), **image_labels(image, plane.recipe.labels)},
-            copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
-        )
-    running = [node.name for node in old if node.status == "running"]
-    renewal = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)
-    return Outcome(changed=(*isolated, _created(design), *renewal.changed))
+    with leaving(driver, plan.leaves, policy, reporter=reporter):
+        removed = _remove(driver, plan, reporter=reporter)
+        with reporter.phase("node"):
+            seed = ensure_seed(run, spec)
+            create_nodes(
+                run,
+                [design],
+                image,
+                lambda name: (*seed, *files.of(name)),
+                labels={LABEL_ORDER: order.label(), **image_labels(image, plane.recipe.labels)},
+                copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
+            )
+        running = [node.name for node in old if node.status == "running"]
+        renewal = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)
+    return Outcome(changed=(*isolated, *removed, _created(design), *renewal.changed))
 
 
-def _without_half_made(name: str, state: ClusterState) -> ClusterState:
-    """The state without what a killed run left of this node, which would hold its address and its GPUs."""
-    return replace(state, nodes=tuple(node for node in state.nodes if node.name != name))
+def _remove(driver: Driver, plan: _NodePlan, *, reporter: Reporter) -> list[str]:
+    """The unfinished node that is made again; one line if there is one."""
+    names = [name for leave in plan.leaves for name in leave.departure.nodes]
+    forced = delete_nodes(driver, names, reporter=reporter)
+    return [with_forced("removed unfinished node", name, forced) for name in names]
+
+
+def _leaves(order: NodeOrder, state: ClusterState) -> list[Leave]:
+    """The node of that name, if it is unfinished; it may be in service all the same."""
+    node = state.node(order.name)
+    departure = Departure(nodes=(order.name,), lost=(order.name,))
+    return [Leave(state=state, departure=departure)] if node and not node.complete else []
 
 
 @dataclass(frozen=True, kw_only=True)
 class _NodePlan:
-    """The requested node and its prerequisites; `image` is None if the role's own image is used."""
+    """The requested node and its prerequisites.
 
+    Attributes:
+        state: The cluster without an unfinished node of that name, which would hold its address and its GPUs.
+        leaves: That node, if there is one.
+        image: None if the role's own image is used.
+    """
+
+    state: ClusterState
+    leaves: list[Leave]
     spec: ClusterSpec
     networks: tuple[NetworkRequest, ...]
     design: NodeDesign
@@ -181,8 +226,10 @@ class _NodePlan:
 
 
 def _plan(
-    driver: Driver, order: NodeOrder, state: ClusterState, host: Host, gpus: HostGpus, claims: Claims
+    driver: Driver, order: NodeOrder, found: ClusterState, host: Host, gpus: HostGpus, claims: Claims
 ) -> _NodePlan:
+    leaves = _leaves(order, found)
+    state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))
     around = Surroundings(driver, host, state)
     spec = _spec_for(order, state, state.spec or around.settle(_first_draft(order)))
     check_spec(spec)
@@ -200,13 +247,15 @@ def _plan(
     design = _design(order, spec, state, Place(host=host.name, gpus=gpus, leases=leases, claims=claims))
     image = None if order.image is None else get_named_image(driver, order.image)
     refuse_without_room(driver, host, nodes=1)
-    if not networks and design.address and host.answers(design.address, spec.network.bridge):
+    own = found.taken_addresses().keys() - state.taken_addresses().keys()  # that node may run, and answer
+    fresh = design.address and design.address not in own
+    if not networks and fresh and host.answers(design.address, spec.network.bridge):
         raise UsageError(
             f"the address {design.address} is in use",
             evidence=f"something on {spec.network.bridge} that {driver.name} does not know responds at this address",
             fix="choose another address; those of the nodes: gpuprov list",
         )
-    return _NodePlan(spec=spec, networks=networks, design=design, image=image)
+    return _NodePlan(state=state, leaves=leaves, spec=spec, networks=networks, design=design, image=image)
 
 
 def _created(design: NodeDesign) -> str:

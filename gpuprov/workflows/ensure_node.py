@@ -58,7 +58,7 @@ def ensure_node(  # noqa: PLR0913 - what a module is given, and whom it tells
     if goal == "absent":
         changed = _remove(driver, node, host, reporter, check=check, policy=policy)
     else:
-        changed = _provide(driver, node, order, host, reporter, check=check)
+        changed = _provide(driver, node, order, host, reporter, check=check, policy=policy)
         changed += _run_or_stop(driver, node, order, goal, host, reporter, check=check, policy=policy)
     if check or not changed:
         return BeforeAfter(changed=changed, before=before, after=before)
@@ -91,7 +91,7 @@ def _remove(
     return remove_nodes.remove_nodes(driver, [node.name], host, reporter=reporter, policy=policy).changed
 
 
-def _provide(
+def _provide(  # noqa: PLR0913 - a step of the story above, with all that it knows
     driver: Driver,
     node: NodeState | None,
     order: NodeOrder,
@@ -99,12 +99,13 @@ def _provide(
     reporter: Reporter,
     *,
     check: bool,
+    policy: JobsPolicy,
 ) -> tuple[str, ...]:
     """Make the node if it is not there, or only half made; a whole one must be as ordered."""
     if node is None or not node.complete:
         if check:
-            return (plan_node(driver, order, host, reporter=reporter),)
-        return create_node(driver, order, host, reporter=reporter).changed
+            return (plan_node(driver, order, host, reporter=reporter, policy=policy),)
+        return create_node(driver, order, host, reporter=reporter, policy=policy).changed
     wrong = list(_label_differences(order, node))
     if order.gpus is not None:
         wrong += _gpu_differences(order.gpus, node, host.gpus(order.gpu_mode))

@@ -13,6 +13,7 @@ from tests.unit.cli.suggestion_stage import (
     Case,
     Stage,
     alike_images,
+    break_slurm,
     damage_spec,
     ensure,
     failing_services,
@@ -242,6 +243,12 @@ CASES = (
     Case(
         site="workflows/create_node.py: choose another name, or remove it",
         argv=("create-node", "web", *PLAIN, "--gpus", "2"),
+        cures=True,
+    ),
+    Case(
+        site="workflows/create_node.py: gpuprov rm {order.name}",
+        before=(*LAB, unfinish, break_slurm),
+        argv=("create-node", "c001"),
         cures=True,
     ),
     Case(

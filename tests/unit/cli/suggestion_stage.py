@@ -121,6 +121,10 @@ def unfinish(stage: Stage) -> None:
     del stage.world.engine.nodes["c001"].labels[LABEL_FINGERPRINT]
 
 
+def break_slurm(stage: Stage) -> None:
+    stage.world.slurm.broken = True
+
+
 def lose_address(stage: Stage) -> None:
     node = stage.world.engine.nodes["web"]
     node.attachments = ()

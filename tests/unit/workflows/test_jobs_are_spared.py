@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,13 +14,14 @@ from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.workflows import remove_nodes, snapshots, start_stop
 from gpuprov.workflows.cluster_down import cluster_down, find_work
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up
+from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.ensure_cluster import ensure_cluster
 from gpuprov.workflows.ensure_node import ensure_node
 from tests.fakes.faults import Killed
 from tests.fakes.slurm import Drain, FakeJob
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.drivers.base import ExecResult
@@ -62,11 +64,29 @@ def repair(world: World, policy: JobsPolicy) -> object:
 
 def make_again(world: World, policy: JobsPolicy) -> object:
     """Which has lost its last label, and is in service all the same."""
+    with unlabelled(world):
+        order = UpOrder(spec=world.spec(3), policy=policy)
+        return cluster_up(world.driver, order, world.host, reporter=world.reporter)
+
+
+def create_again(world: World, policy: JobsPolicy) -> object:
+    with unlabelled(world):
+        return create_node(world.driver, order_of("c002"), world.host, reporter=world.reporter, policy=policy)
+
+
+def module_present(world: World, policy: JobsPolicy) -> object:
+    wanted = order_of("c002")
+    with unlabelled(world):
+        return ensure_node(world.driver, wanted, "present", world.host, reporter=world.reporter, policy=policy)
+
+
+@contextmanager
+def unlabelled(world: World) -> Iterator[None]:
+    """For the block, c002 looks unfinished; it gets its last label back if the block fails."""
     node = world.engine.nodes["c002"]
     fingerprint = node.labels.pop("gpuprov.fingerprint")
     try:
-        order = UpOrder(spec=world.spec(3), policy=policy)
-        return cluster_up(world.driver, order, world.host, reporter=world.reporter)
+        yield
     except BaseException:
         node.labels["gpuprov.fingerprint"] = fingerprint
         raise
@@ -95,9 +115,9 @@ def module_cluster(world: World, policy: JobsPolicy) -> object:
     return ensure_cluster(world.driver, ClusterOrder(policy=policy), "absent", world.host, reporter=world.reporter)
 
 
+MODULES = (module_present, module_stopped, module_absent, module_cluster)
 VERBS: dict[str, Verb] = {
-    verb.__name__: verb
-    for verb in (rm, stop, restore, shrink, repair, make_again, down, module_stopped, module_absent, module_cluster)
+    verb.__name__: verb for verb in (rm, stop, restore, shrink, repair, make_again, create_again, down, *MODULES)
 }
 
 
@@ -259,6 +279,39 @@ def test_an_interrupted_drain_is_undone(world: World, verb: Verb) -> None:
         verb(world, JobsPolicy(drain_s=60.0, clock=Ticks(interrupt)))
     assert world.engine.dump() == before
     assert holders(world) == {}
+
+
+def test_create_node_names_the_verb_that_has_options_for_jobs(world: World) -> None:
+    world.up(3)
+    world.slurm.queue = [ALICE]
+    with unlabelled(world):
+        with pytest.raises(UsageError) as caught:
+            world.create("c002")
+        assert caught.value.fix == "gpuprov rm c002 --drain, or with --force to end them; then repeat the command"
+        world.slurm.broken = True
+        with pytest.raises(UsageError) as caught:
+            world.create("c002")
+        assert "; or gpuprov rm c002 --force, even if jobs are running" in caught.value.fix
+    assert "c002" in world.engine.nodes
+
+
+def test_create_node_refuses_before_it_removes_anything(world: World) -> None:
+    world.up(3)
+    with unlabelled(world):
+        before = world.engine.dump()
+        with pytest.raises(UsageError, match="GPU"):
+            world.create("c002", gpus="99")
+        assert world.engine.dump() == before
+        assert holders(world) == {}
+
+
+def test_an_unfinished_node_that_runs_does_not_block_its_own_address(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.up(3)
+    monkeypatch.setattr(type(world.host), "answers", lambda *_: True)
+    world.engine.nodes["c002"].labels.pop("gpuprov.fingerprint")
+    assert "removed unfinished node c002" in world.create("c002").changed
 
 
 def test_a_story_that_fails_lets_its_nodes_work_again(world: World) -> None:
