@@ -109,8 +109,10 @@ def repair_nodes(
     settings: Collection[str],
     restart: Collection[str],
     reporter: Reporter,
-) -> None:
+) -> dict[str, str]:
     """Bring existing nodes to what is asked; a running node goes on running, unless it is one to restart.
+
+    Returns what was forced, by node.
 
     Args:
         driver: Reaches the nodes.
@@ -119,11 +121,13 @@ def repair_nodes(
         restart: Names of those that start again for their repair.
         reporter: Hears each node's state.
     """
+    wanted = {design.name: design for design in designs}
 
-    def repair(design: NodeDesign) -> None:
+    def repair(name: str) -> str:
+        design, forced = wanted[name], ""
         reporter.node(design.name, "repairing")
         if design.name in restart:  # first: killed after the repair, nothing would tell that a restart is due
-            driver.stop_node(design.name)
+            forced = driver.stop_node(design.name)
         if design.name in settings:
             driver.set_settings(design.name, design.request())
         driver.set_devices(design.name, design.devices, design.mounts)
@@ -132,8 +136,9 @@ def repair_nodes(
         if design.name in restart:
             driver.start_node(design.name)
         reporter.node(design.name, "repaired")
+        return forced
 
-    each(repair, designs)
+    return _forced(repair, list(wanted))
 
 
 def boot_nodes(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Interface, IPv4Network
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from gpuprov.cluster.design import NodeDesign, design_node
@@ -11,6 +12,7 @@ from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.leases import leased_uuids, sharing_of
 from gpuprov.cluster.networks import attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
+from gpuprov.cluster.nodes import with_forced
 from gpuprov.cluster.placement import place
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.drivers.base import (
@@ -81,20 +83,20 @@ class Plan:
         """One line for each node that stays beside those of the spec."""
         return tuple(f"keep node {name} (from create-node); --prune removes it" for name in self.beside)
 
-    def lines(self) -> tuple[str, ...]:
-        """One line for each change; empty when there is nothing to do."""
+    def lines(self, forced: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
+        """One line for each change, with what was `forced` of a node; empty when there is nothing to do."""
         return (
             *(f"create network {request.name} {request.address or '(nodes only)'}" for request in self.networks),
             *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
             *(f"isolate network {name} from other clusters" for name in self.isolate),
-            *(f"remove node {name}" for name in self.remove),
+            *(with_forced("remove node", name, forced) for name in self.remove),
             *(
                 f"create node {design.name} {design.address or design.private_address} role {design.role}, "
                 f"{design.gpu_words}"
                 for design in self.create
             ),
             *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),
-            *(f"restart node {name}" for name in self.restart),
+            *(with_forced("restart node", name, forced) for name in self.restart),
             *(f"start node {name}" for name in self.start),
         )
 

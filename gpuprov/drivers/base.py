@@ -346,8 +346,11 @@ class Driver(Protocol):
     def snapshot_node(self, name: str, snapshot: str) -> None:
         """Keep the node's present state under a name; EngineError if that name is taken."""
 
-    def restore_node(self, name: str, snapshot: str) -> None:
-        """Bring a snapshot's files back; the configuration stays. EngineError if there is none of that name."""
+    def restore_node(self, name: str, snapshot: str) -> str:
+        """Bring a snapshot's files back; the configuration stays. EngineError if there is none of that name.
+
+        Returns what was forced where the node had to be stopped for it, if any.
+        """
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into the node; into a running one with the capability `expose-live` only."""

@@ -238,7 +238,7 @@ def _carry_out(
     }
     files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, images, reading)
     with leaving(driver, aim.leaves, policy, reporter=reporter):
-        _remove_and_repair(run, aim)
+        forced = _remove_and_repair(run, aim)
         if plan.create or plan.start:
             with reporter.phase("nodes"):
                 boot_nodes(driver, plan.start, reporter=reporter)
@@ -247,19 +247,21 @@ def _carry_out(
         reading = reading.without([design.name for design in plan.repair])
         renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), aim.state)
-    return (*plan.lines(), *renewal.changed), renewal.words
+    return (*plan.lines(forced), *renewal.changed), renewal.words
 
 
-def _remove_and_repair(run: NodeRun, aim: _Aim) -> None:
-    """What may end jobs."""
+def _remove_and_repair(run: NodeRun, aim: _Aim) -> dict[str, str]:
+    """What may end jobs; returns what was forced, by node."""
     driver, reporter, plan = run.driver, run.reporter, aim.plan
+    forced = {}
     if plan.remove:
         with reporter.phase("remove"):
-            delete_nodes(driver, plan.remove, reporter=reporter)
+            forced = delete_nodes(driver, plan.remove, reporter=reporter)
     if plan.repair:
         with reporter.phase("repair"):
             settings = [name for name, drift in plan.drift.items() if drift.settings]
-            repair_nodes(driver, plan.repair, settings=settings, restart=plan.restart, reporter=reporter)
+            forced |= repair_nodes(driver, plan.repair, settings=settings, restart=plan.restart, reporter=reporter)
+    return forced
 
 
 def _create(

@@ -58,9 +58,10 @@ def restore(
         others = {cluster: reading.without([name]) for cluster, reading in readings.items() if running}
         with leaving(driver, leaves, policy, reporter=reporter):
             with reporter.phase("restore"):
-                driver.restore_node(name, label)
+                forced = driver.restore_node(name, label)
             renewed = renew_clusters(driver, others, reporter=reporter)
-    return Outcome(changed=(f"restored {name} to {label}", *renewed))
+    words = f" ({forced})" if forced else ""
+    return Outcome(changed=(f"restored {name} to {label}{words}", *renewed))
 
 
 def _get_with(driver: Driver, name: str, label: str) -> NodeState:

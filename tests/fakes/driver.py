@@ -327,7 +327,7 @@ class FakeDriver(FakeTrees):
                 raise _error(f"{name} already has a snapshot {snapshot}", f"snapshots: {', '.join(node.snapshots)}")
             node.snapshots[snapshot] = {"files": copy.copy(node.files)}
 
-    def restore_node(self, name: str, snapshot: str) -> None:
+    def restore_node(self, name: str, snapshot: str) -> str:
         """Bring a snapshot back; a running node runs again."""
         with self._step("restore_node", name):
             node = self._ours(name)
@@ -335,6 +335,7 @@ class FakeDriver(FakeTrees):
                 raise _error(f"{name} has no snapshot {snapshot}", f"snapshots: {', '.join(node.snapshots) or 'none'}")
             for field, value in node.snapshots[snapshot].items():
                 setattr(node, field, copy.copy(value))
+            return self.engine.stubborn.get(name, "") if node.status != "stopped" else ""
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Record the forward."""

@@ -21,6 +21,7 @@ from gpuprov.drivers.docker.api import Conflict, NotFound
 from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.devices import ensure_host_devices
 from gpuprov.drivers.docker.files import has_folder, kept_folder, put_files
+from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.foreign import name_taken, not_ours
 
 if TYPE_CHECKING:
@@ -233,8 +234,10 @@ def _make(
 
 def rebuild(
     api: DockerApi, container: Container, blueprint: Blueprint, *, command: Sequence[str], image: str | None = None
-) -> None:
+) -> str:
     """Replace a node's container by one with another configuration; a running node is restarted.
+
+    Returns what was forced to stop it, if anything was.
 
     Args:
         api: The engine.
@@ -244,8 +247,7 @@ def rebuild(
         image: What it is made from; the present one's file system if None.
     """
     running = container.status == "running"
-    if running:
-        stop(api, container.id, timeout_s=_STOP_S)
+    killed = running and stop(api, container.id, timeout_s=_STOP_S)
     try:
         name = blueprint.name
         _remove_named(api, name + documents.MADE, name + documents.READY)
@@ -272,6 +274,7 @@ def rebuild(
     images.release(api, container.document)
     if running:
         api.post(f"/containers/{made}/start")
+    return killed_words(_STOP_S) if killed else ""
 
 
 def destroy(api: DockerApi, container: Container) -> None:

@@ -178,8 +178,8 @@ class DockerDriver(TellsNoNetworkSettings):
         if describe_settings(wanted) != describe_settings(container.blueprint):
             self._rebuild(container, wanted)
 
-    def _rebuild(self, container: containers.Container, blueprint: Blueprint, *, image: str | None = None) -> None:
-        containers.rebuild(self._api, container, blueprint, command=_command(blueprint.uid), image=image)
+    def _rebuild(self, container: containers.Container, blueprint: Blueprint, *, image: str | None = None) -> str:
+        return containers.rebuild(self._api, container, blueprint, command=_command(blueprint.uid), image=image)
 
     # --- inside a node
 
@@ -275,7 +275,7 @@ class DockerDriver(TellsNoNetworkSettings):
         blueprint = container.blueprint
         images.keep_snapshot(self._api, container.id, blueprint.uid, snapshot, hide=blueprint.own_labels)
 
-    def restore_node(self, name: str, snapshot: str) -> None:
+    def restore_node(self, name: str, snapshot: str) -> str:
         """Bring the files back, in a new container; the configuration stays."""
         container = containers.get_ours(self._api, name)
         kept = images.list_snapshots(self._api).get(container.blueprint.uid, ())
@@ -286,7 +286,7 @@ class DockerDriver(TellsNoNetworkSettings):
                 fix=f"create one: gpuprov snapshot {name} {snapshot}",
             )
         image = images.snapshot_tag(container.blueprint.uid, snapshot)
-        self._rebuild(container, container.blueprint, image=image)
+        return self._rebuild(container, container.blueprint, image=image)
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into a stopped node, in a new container."""

@@ -361,19 +361,20 @@ class LxdDriver:
             remove_unlisted_snapshots(self._api, name)
             raise
 
-    def restore_node(self, name: str, snapshot: str) -> None:
+    def restore_node(self, name: str, snapshot: str) -> str:
         """Bring a snapshot's files back; LXD would bring back the addresses, devices and labels of that time too."""
         document = self._our_document(name)
         kept = self._api.get("instances", name, "snapshots", _real(snapshot))
         if documents.same_configuration(document, kept):
             self._api.send("put", "instances", name, body={"restore": snapshot})
-            return
-        self.stop_node(name, timeout_s=0)
+            return ""
+        forced = self.stop_node(name, timeout_s=0)
         self._api.send("put", "instances", name, body={"restore": snapshot})
         restored = self._api.get("instances", name)
         self._api.send("put", "instances", name, body=documents.with_configuration(restored, document))
         if document["status"] != "Stopped":
             self.start_node(name)
+        return forced
 
     def expose(self, name: str, exposure: Exposure) -> None:
         """Forward a port of the host into the node."""

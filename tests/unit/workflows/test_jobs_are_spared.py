@@ -209,6 +209,12 @@ def test_force_ends_the_jobs_and_says_whose(world: World, verb: Verb) -> None:
         assert holders(world) == {}
 
 
+def test_what_was_forced_is_named(world: World, verb: Verb) -> None:
+    forced = world.engine.stubborn["c002"] = "killed, as it did not shut down within 10 s"
+    changed: tuple[str, ...] = verb(world, SPARE_JOBS).changed  # type: ignore[attr-defined]
+    assert [line for line in changed if "c002" in line and line.endswith(f" ({forced})")]
+
+
 @pytest.mark.parametrize("verb", ["stop", "down", "rm"], indirect=True)
 def test_force_goes_on_with_a_broken_controller(world: World, verb: Verb) -> None:
     world.slurm.broken = True
