@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.cluster.settled import act_on, act_on_engine
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.cluster_order import ClusterOrder, resolve_name, resolve_spec
@@ -12,15 +13,19 @@ from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
+    from gpuprov.spec.draft import Draft
 
 ClusterGoal = Literal["present", "absent"]
 
 
 def ensure_cluster(
-    driver: Driver,
+    find: Callable[[], Driver],
     order: ClusterOrder,
     goal: ClusterGoal,
     host: Host,
@@ -30,22 +35,38 @@ def ensure_cluster(
 ) -> BeforeAfter:
     """Bring a cluster to its goal, and prove it where the order says so; with `check`, only say what would change.
 
+    Args:
+        find: Finds the engine; engine and spec are found again where another run was waited for.
+        order: The cluster.
+        goal: What is to become of it.
+        host: The machine.
+        reporter: Is told what goes on.
+        check: Whether nothing is to be changed.
+
     Raises:
         GpuprovError: It is refused, or failed; what this run made is removed again.
     """
     if goal == "absent":
-        return _absent(driver, order, host, reporter, check=check)
-    draft, seen = resolve_spec(driver, order)
-    spec = draft.spec
-    before = state_rows(driver, seen)
-    wanted = UpOrder(spec=spec, left=draft.left, seen=seen, verify=order.verify, prune=order.prune, policy=order.policy)
-    if check:
-        changes = preview_up(driver, wanted, host, reporter=reporter).changes
-        return BeforeAfter(changed=changes, before=before, after=before)
-    result = cluster_up(driver, wanted, host, reporter=reporter)
-    return BeforeAfter(
-        changed=result.changed, before=before, after=cluster_rows(driver, spec.name), report=result.report
-    )
+        return act_on_engine(host, find, lambda driver, host: _absent(driver, order, host, reporter, check=check))
+
+    def settle() -> tuple[Driver, Draft, ClusterState]:
+        driver = find()
+        return driver, *resolve_spec(driver, order)
+
+    def provide(found: tuple[Driver, Draft, ClusterState], host: Host) -> BeforeAfter:
+        driver, draft, seen = found
+        spec, before = draft.spec, state_rows(driver, seen)
+        wanted = UpOrder(
+            spec=spec, left=draft.left, seen=seen, verify=order.verify, prune=order.prune, policy=order.policy
+        )
+        if check:
+            changes = preview_up(driver, wanted, host, reporter=reporter).changes
+            return BeforeAfter(changed=changes, before=before, after=before)
+        result = cluster_up(driver, wanted, host, reporter=reporter)
+        after = cluster_rows(driver, spec.name)
+        return BeforeAfter(changed=result.changed, before=before, after=after, report=result.report)
+
+    return act_on(host, settle, provide, key=lambda found: found[1])  # whose spec names the engine as well
 
 
 def _absent(driver: Driver, order: ClusterOrder, host: Host, reporter: Reporter, *, check: bool) -> BeforeAfter:

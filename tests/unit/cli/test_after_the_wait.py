@@ -14,6 +14,7 @@ from gpuprov.spec.models import NodesSpec
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
+from tests.unit.cli.module_stage import act
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,11 +124,35 @@ def test_a_clone_waits_for_its_source(place: Place, capsys: pytest.CaptureFixtur
     assert "web" in place.lxd.nodes
 
 
+def up_with_three(place: Place) -> None:
+    """Another run's."""
+    spec = replace(place.world.spec(3), engine="lxd", nodes=NodesSpec(count=3, role="plain"))
+    place.world.up(spec=spec)
+
+
 def test_a_spec_that_another_run_has_recorded_counts(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
-    spec = replace(place.world.spec(3), nodes=NodesSpec(count=3, role="plain"))
-    place.meanwhile.append(lambda: place.world.up(spec=replace(spec, engine="lxd")))
+    place.meanwhile.append(lambda: up_with_three(place))
     capsys.readouterr()
     assert main(["cluster", "up", "--no-verify", "--json"], host=place.world.host) == 0
     said = json.loads(capsys.readouterr().out)
     assert [node["name"] for node in said["nodes"]] == ["c000", "c001", "c002"]
     assert not [line for line in said["changed"] if line.startswith("remove")]
+
+
+def test_it_counts_for_the_module_too(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: place.world.host)
+    place.meanwhile.append(lambda: up_with_three(place))
+    said = act("cluster", gpus_per_node=1)
+    assert [node["name"] for node in said["nodes"]] == ["c000", "c001", "c002"]
+    assert not [line for line in said["changes"] if line.startswith("remove")]
+
+
+@pytest.mark.parametrize(("state", "nodes"), [("present", ["c000", "c001"]), ("absent", [])])
+def test_the_module_finds_a_cluster_that_has_come_to_another_engine(
+    place: Place, state: str, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: place.world.host)
+    place.meanwhile.append(place.move)
+    assert act("cluster", state=state)["changed"]
+    assert not place.lxd.nodes
+    assert sorted(place.docker.nodes) == nodes

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +12,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import ExecResult
 from tests.fakes.slurm import FakeJob
 from tests.schemas import validate
+from tests.unit.cli.module_stage import act
 from tests.unit.host.hosts import see_host
 
 if TYPE_CHECKING:
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
     from tests.unit.cli.conftest import Typed
 
-MODULES = "ansible_collections.gpuprov.cluster.plugins.modules"
 FACTS = Path(__file__).parents[1] / "verify" / "data" / "simulated.json"  # of a healthy node c001
 STRANGER = {"path": "/dev/nvidia1", "kind": "char", "major": 195, "minor": 1, "open": "ENXIO"}
 
@@ -30,15 +28,6 @@ STRANGER = {"path": "/dev/nvidia1", "kind": "char", "major": 195, "minor": 1, "o
 def host(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The modules run on the fake engine's host."""
     monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: typed.world.host)
-
-
-def act(module_name: str, **given: Any) -> dict[str, Any]:
-    """The results of a module that was given these parameters, its defaults for the others."""
-    module = importlib.import_module(f"{MODULES}.{module_name}")
-    defaults = {key: about.get("default") for key, about in module.ARGUMENTS.items()}
-    stand_in = SimpleNamespace(params={**defaults, **given}, check_mode=False, _diff=False, warn=lambda _text: None)
-    results: dict[str, Any] = module.act(stand_in)
-    return results
 
 
 def as_list(rows: list[dict[str, Any]]) -> dict[str, Any]:

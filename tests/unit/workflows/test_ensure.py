@@ -31,7 +31,7 @@ def cluster(world: World, goal: ClusterGoal = "present", *, check: bool = False,
     driver = world.driver
     driver.name = "lxd"  # the engine is part of the spec that is recorded
     return ensure_cluster(
-        driver,
+        lambda: driver,
         ClusterOrder(**order),
         goal,
         world.host,

@@ -112,7 +112,9 @@ def module_absent(world: World, policy: JobsPolicy) -> object:
 
 
 def module_cluster(world: World, policy: JobsPolicy) -> object:
-    return ensure_cluster(world.driver, ClusterOrder(policy=policy), "absent", world.host, reporter=world.reporter)
+    return ensure_cluster(
+        lambda: world.driver, ClusterOrder(policy=policy), "absent", world.host, reporter=world.reporter
+    )
 
 
 MODULES = (module_present, module_stopped, module_absent, module_cluster)

@@ -135,7 +135,6 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
-    from gpuprov.cluster.settled import act_on_engine
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.cluster_order import ClusterOrder, resolve_engine
@@ -152,12 +151,13 @@ def act(module: Module) -> dict[str, Any]:
     host = LocalHost()
     listener = Listener(module)
     creates = wanted["state"] != "absent"
-    ensured = act_on_engine(
-        host,
+    ensured = ensure_cluster(
         lambda: resolve_engine(host, wanted["engine"], order, creates=creates, reporter=listener),
-        lambda driver, host: ensure_cluster(
-            driver, order, wanted["state"], host, reporter=listener, check=module.check_mode
-        ),
+        order,
+        wanted["state"],
+        host,
+        reporter=listener,
+        check=module.check_mode,
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
     results["nodes"] = [row_document(row) for row in ensured.after]
