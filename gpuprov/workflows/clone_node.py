@@ -35,21 +35,13 @@ def clone_node(driver: Driver, order: CloneOrder, host: Host, *, reporter: Repor
     Raises:
         UsageError: The source runs (its files would be copied half-written), or the name or address cannot be had.
     """
-    source, name = order.source, order.name
-    node = _find_source(driver, source, host, reporter)
-    copy = driver.find_node(name)
-    if node.status == "running" and not (copy and copy.complete):  # else create_node says what is to be said
-        raise UsageError(
-            f"{source} is running; a copy could contain half-written files",
-            evidence=f"status: {node.status}",
-            fix=f"gpuprov stop {source}; gpuprov clone {source} {name}; gpuprov start {source}",
-        )
+    node = _find_source(driver, order.source, host, reporter)
     wanted = NodeOrder(
-        name=name,
+        name=order.name,
         cluster=node.labels[LABEL_CLUSTER],
         address=order.address,
         role=node.labels[LABEL_ROLE],
-        source=source,
+        source=order.source,
         gpu_mode=order.gpu_mode,
     )
     return create_node(driver, wanted, host, reporter=reporter)

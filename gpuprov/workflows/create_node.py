@@ -9,6 +9,7 @@ from gpuprov import __version__
 from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.design import design_node
 from gpuprov.cluster.files import planned_member, present_member
+from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image, get_named_image
 from gpuprov.cluster.leases import Neighbours, read_leases
@@ -228,6 +229,7 @@ class _NodePlan:
 def _plan(
     driver: Driver, order: NodeOrder, found: ClusterState, host: Host, gpus: HostGpus, claims: Claims
 ) -> _NodePlan:
+    _refuse_running_source(driver, order)
     leaves = _leaves(order, found)
     state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))
     around = Surroundings(driver, host, state)
@@ -256,6 +258,19 @@ def _plan(
             fix="choose another address; those of the nodes: gpuprov list",
         )
     return _NodePlan(state=state, leaves=leaves, spec=spec, networks=networks, design=design, image=image)
+
+
+def _refuse_running_source(driver: Driver, order: NodeOrder) -> None:
+    """Refuse to copy a node that runs, also one that another run has started while this one waited."""
+    if order.source is None:
+        return
+    source = get_node(driver, order.source)
+    if source.status == "running":
+        raise UsageError(
+            f"{source.name} is running; a copy could contain half-written files",
+            evidence=f"status: {source.status}",
+            fix=f"gpuprov stop {source.name}; gpuprov clone {source.name} {order.name}; gpuprov start {source.name}",
+        )
 
 
 def _created(design: NodeDesign) -> str:

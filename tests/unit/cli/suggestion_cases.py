@@ -224,7 +224,7 @@ CASES = (
         before=(*LAB, lambda stage: stage.world.engine.copy("c001", "backup")),
         argv=("cluster", "down"),
     ),
-    Case(site="workflows/clone_node.py: gpuprov stop", argv=("clone", "web", "copy", "--gpu-mode", "simulated")),
+    Case(site="workflows/create_node.py: gpuprov stop", argv=("clone", "web", "copy", "--gpu-mode", "simulated")),
     Case(
         site="workflows/create_node.py: choose another address",
         before=(*LAB, lambda stage: stage.world.host.answering.add("10.0.3.77")),

@@ -124,6 +124,13 @@ def test_a_clone_waits_for_its_source(place: Place, capsys: pytest.CaptureFixtur
     assert "web" in place.lxd.nodes
 
 
+def test_a_source_that_another_run_has_started_is_not_cloned(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
+    place.meanwhile.append(lambda: place.world.driver.start_node("c001"))
+    assert main(["clone", "c001", "web"], host=place.world.host) != 0
+    assert "c001 is running; a copy could contain half-written files" in capsys.readouterr().err
+    assert "web" not in place.lxd.nodes
+
+
 def up_with_three(place: Place) -> None:
     """Another run's."""
     spec = replace(place.world.spec(3), engine="lxd", nodes=NodesSpec(count=3, role="plain"))
