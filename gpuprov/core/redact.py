@@ -6,10 +6,10 @@ import base64
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 HIDDEN = "(hidden)"
 SHORTEST = 8  # bytes; what is shorter would be found in innocent words
@@ -20,7 +20,8 @@ _ENDS = (
     r"(?:(?<=[_.-])(?:pass|pwd)"
     r"|(?-i:(?<=[A-Z0-9])(?:(?<!BY)(?<!COM)PASS|(?<!OLD)PWD)|(?<=_)KEY|(?<![\w.-])PASS(?==|\Z)))"
 )
-_NAME = rf"{_PART}(?:{_WORDS}{_PART}|{_ENDS})"
+_NAME_END = rf"(?:{_WORDS}{_PART}|{_ENDS})"  # from the word that makes it secret; what is before need not be matched
+_NAME = rf"{_PART}{_NAME_END}"
 _SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
 # KEY=, -eKEY=, --env=KEY=; no --option=
 _ANY_ASSIGNMENT = re.compile(r"\A(?P<name>(?:--[^=]*=|(?!--))[^=]*=).+", re.DOTALL)
@@ -30,7 +31,7 @@ _ASSIGNMENT = re.compile(rf"(?P<keep>{_ASSIGNED}).+", re.IGNORECASE | re.DOTALL)
 _IN_SINGLE = r"[^']*(?:'\"'\"'[^']*)*"  # of a shell's word, which may hold a quote as '"'"'
 _IN_DOUBLE = r'(?:[^"\\]|\\.)*'
 _IN_INNER = r'(?:[^"\\]|\\\\(?:\\["\\]|[^"\\]))*'  # of a string of JSON that is itself a string of JSON
-_PATTERNS = (
+_PATTERNS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL), HIDDEN),
     (re.compile(r"(?P<keep>\b[a-z][a-z0-9+.-]{0,31}://)[^\s/@]+@", re.IGNORECASE), rf"\g<keep>{HIDDEN}@"),
     (re.compile(r"(?P<keep>\b(?:Bearer|Basic)\s+)[\w.~+/=-]{8,}", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
@@ -38,7 +39,8 @@ _PATTERNS = (
     # quote; a line that is name=value; name=value, name: value and --name value in the midst of text
     (re.compile(rf'(?P<keep>"{_NAME}"\s*:\s*"){_IN_DOUBLE}(?=")', re.IGNORECASE | re.DOTALL), rf"\g<keep>{HIDDEN}"),
     (re.compile(rf"(?P<keep>'{_ASSIGNED}){_IN_SINGLE}(?=')", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
-    (re.compile(rf'(?P<keep>\\"{_ASSIGNED}){_IN_INNER}(?=\\")', re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+    # also without its end: if every start looked for an end in vain, a long line would take hours
+    (re.compile(rf'(?P<keep>\\"{_ASSIGNED}){_IN_INNER}', re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
     (re.compile(rf'(?P<keep>(?<!\\)"{_ASSIGNED}){_IN_DOUBLE}(?=")', re.IGNORECASE | re.DOTALL), rf"\g<keep>{HIDDEN}"),
     (
         re.compile(
@@ -49,15 +51,22 @@ _PATTERNS = (
     ),
     (
         re.compile(
-            rf"(?P<keep>\b{_NAME}'?\s*[=:]\s*)(?:'{_IN_SINGLE}'|\"{_IN_DOUBLE}\"|(?:[^\s\"'\\]|\\[^\s\"'])+)",
+            rf"(?P<keep>{_NAME_END}'?\s*[=:]\s*)(?:'{_IN_SINGLE}'|\"{_IN_DOUBLE}\"|(?:[^\s\"'\\]|\\[^\s\"'])+)",
             re.IGNORECASE,
         ),
         rf"\g<keep>{HIDDEN}",
     ),
-    (re.compile(rf"(?P<keep>--{_NAME}\s+)(?:'{_IN_SINGLE}'|[^\s\"'-][^\s\"']*)", re.IGNORECASE), rf"\g<keep>{HIDDEN}"),
+    (
+        re.compile(rf"(?P<keep>(?<![\w.-])--{_NAME}\s+)(?:'{_IN_SINGLE}'|[^\s\"'-][^\s\"']*)", re.IGNORECASE),
+        rf"\g<keep>{HIDDEN}",
+    ),
     # tokens that their services gave a mark
     (re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[abprs]-|AKIA)[\w-]{16,}"), HIDDEN),
-    (re.compile(r"\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"), HIDDEN),
+    # the first part is consumed also where the others are missing, so that no other match begins within it
+    (
+        re.compile(r"\beyJ[\w-]{10,}(?P<rest>\.[\w-]{10,}\.[\w-]*)?"),
+        lambda found: HIDDEN if found["rest"] else found[0],
+    ),
 )
 
 
@@ -76,14 +85,17 @@ def hide_command(argv: Sequence[str]) -> str:
     return " ".join(hide_in_words(_ANY_ASSIGNMENT.sub(rf"\g<name>{HIDDEN}", word) for word in argv))
 
 
-def hide_secrets(text: str, known: Iterable[bytes] = ()) -> str:
+def hide_secrets(text: str, known: Iterable[bytes] = (), *, keys: Iterable[bytes] = ()) -> str:
     """The text with known secrets (as they are, quoted, in hexadecimal or base64) and what looks like one replaced.
 
     Args:
         text: Any text, JSON too, which stays JSON.
-        known: Secrets; those of fewer than 8 bytes are not looked for.
+        known: Secrets, of which each line is looked for as well; those of fewer than 8 bytes are not looked for.
+        keys: Binary secrets, which have no lines: who could choose one could otherwise have any text hidden.
     """
-    forms = {form for secret in known for form in _forms(secret)}
+    secrets = tuple(known)
+    forms = {form for secret in (*secrets, *keys) for form in _forms(secret)}
+    forms |= {form for secret in secrets for line in _lines(secret) for form in _quoted(line)}
     for form in sorted(forms, key=lambda form: (-len(form), form)):  # one may begin with another
         text = text.replace(form, HIDDEN)
     for pattern, replacement in _PATTERNS:
@@ -139,15 +151,23 @@ def _hide_in_word(word: str) -> str:
 
 
 def _forms(secret: bytes) -> Iterator[str]:
-    """How the secret may stand in text: plain, each line, and those as shell, Python and JSON (in JSON) quote them."""
+    """How the secret may stand in text as a whole: plain, quoted or encoded."""
     if len(secret) < SHORTEST:
         return
-    plain = secret.decode("utf-8", "replace")
-    lines = [line for line in plain.splitlines() if len(line) >= SHORTEST and not line.startswith("-----")]
-    for text in (plain, *lines):
-        yield from (text, text.replace("'", "'\"'\"'"), repr(text)[1:-1])
-        for quoted in (text, json.dumps(text)[1:-1]):
-            yield json.dumps(quoted)[1:-1]
-            yield json.dumps(quoted, ensure_ascii=False)[1:-1]
+    yield from _quoted(secret.decode("utf-8", "replace"))
     encoded = base64.b64encode(secret).decode()
     yield from (secret.hex(), secret.hex().upper(), encoded, encoded.rstrip("="))
+
+
+def _lines(secret: bytes) -> list[str]:
+    """The lines of a secret that are not the frame of a key."""
+    lines = secret.decode("utf-8", "replace").splitlines()
+    return [line for line in lines if len(line) >= SHORTEST and not line.startswith("-----")]
+
+
+def _quoted(text: str) -> Iterator[str]:
+    """The text plain, and as shell, Python and JSON (in JSON) quote it."""
+    yield from (text, text.replace("'", "'\"'\"'"), repr(text)[1:-1])
+    for quoted in (text, json.dumps(text)[1:-1]):
+        yield json.dumps(quoted)[1:-1]
+        yield json.dumps(quoted, ensure_ascii=False)[1:-1]

@@ -37,6 +37,15 @@ RELEASED = "resume {}: a killed gpuprov run left it drained"
 
 
 @dataclass(frozen=True, kw_only=True)
+class SecretFile:
+    """A key in a node, and how many bytes it may have; root in the node can put anything else in its place."""
+
+    path: str
+    least_bytes: int
+    most_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Crew:
     """The nodes of a cluster as planes see them.
 
@@ -125,7 +134,7 @@ class Plane:
         first_network: Whether its nodes find each other on the first network, so that each must be on it.
         recipe: What it adds to the image of its nodes.
         checks: What `verify` asks of its nodes; on nodes of other planes each is skipped.
-        secret_paths: Files in its nodes that no bundle may show.
+        secret_files: Files in its nodes that no bundle may show.
         marks: Files that record what was applied, each with the words for a node that lacks nothing else.
     """
 
@@ -135,7 +144,7 @@ class Plane:
     first_network: ClassVar[bool] = False
     recipe: ClassVar[PlaneRecipe] = PlaneRecipe()
     checks: ClassVar[tuple[Rule, ...]] = ()
-    secret_paths: ClassVar[tuple[str, ...]] = ()
+    secret_files: ClassVar[tuple[SecretFile, ...]] = ()
     marks: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:

@@ -7,6 +7,7 @@ import tarfile
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
@@ -98,14 +99,17 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
         HostNotReady: The file cannot be written.
     """
     collected = Collected()
-    secrets = [*secret_values(sources.environment), *private_keys()]
+    secrets, keys = [*secret_values(sources.environment), *private_keys()], set[bytes]()
     with reporter.phase("host"):
         collected.take(host_parts(sources.host, sources.engines, root=sources.root, run_logs=sources.run_logs))
     for engine in sources.engines:
         with reporter.phase(engine):
-            secrets += _collect_engine(collected, engine, sources)
-    collected.parts = {name: _shown(name, hide_secrets(text, secrets)) for name, text in collected.parts.items()}
-    collected.missing = {name: hide_secrets(reason, secrets) for name, reason in collected.missing.items()}
+            found = _collect_engine(collected, engine, sources)
+            secrets += found.variables
+            keys |= found.keys
+    hide = partial(hide_secrets, known=secrets, keys=keys)
+    collected.parts = {name: _shown(name, hide(text)) for name, text in collected.parts.items()}
+    collected.missing = {name: hide(reason) for name, reason in collected.missing.items()}
     with reporter.phase("write"):
         file.write(pack_bundle(collected, now_s=time.time()))
     return collected
@@ -146,15 +150,23 @@ def _careful(collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]
     return attempt
 
 
-def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> list[bytes]:
-    """Take the parts of an engine, its clusters and their nodes; returns the clusters' secrets and the nodes'."""
+@dataclass(frozen=True, kw_only=True)
+class _Secrets:
+    """Of an engine's clusters and nodes: values of variables, and the planes' keys as the nodes have them."""
+
+    variables: tuple[bytes, ...] = ()
+    keys: frozenset[bytes] = frozenset()
+
+
+def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> _Secrets:
+    """Take the parts of an engine, its clusters and their nodes; returns the secrets to take out of them."""
     try:
         driver = sources.host.open(engine)
         nodes = sorted(driver.list_nodes(), key=lambda node: node.name)
         networks = driver.list_networks()
     except GpuprovError as error:
         collected.missing[engine] = f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
-        return []
+        return _Secrets()
     collected.take(engine_parts(driver, nodes, networks))
     ours = [node for node in nodes if node.ours]
     clusters = {labels[LABEL_CLUSTER] for labels in _labels(ours, networks)}
@@ -167,7 +179,7 @@ def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> l
     for cluster in sorted(clusters):
         collected.take(cluster_parts(driver, cluster, plan, host=sources.host.name))
     collected.take({name: collect for node in ours for name, collect in node_parts(driver, node).items()})
-    return [*_plane_secrets(driver, ours), *_variables(nodes, networks)]
+    return _Secrets(variables=tuple(_variables(nodes, networks)), keys=_plane_keys(driver, ours))
 
 
 def _labels(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> Iterator[Mapping[str, str]]:
@@ -189,12 +201,17 @@ def _variables(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> 
                 yield from secret_values(read_variables(spec.nodes.environment))
 
 
-def _plane_secrets(driver: Driver, nodes: Iterable[NodeState]) -> list[bytes]:
-    """The planes' keys, to be looked for and taken out; a node that cannot be read shows none of its own either."""
+def _plane_keys(driver: Driver, nodes: Iterable[NodeState]) -> frozenset[bytes]:
+    """The planes' keys, to be looked for and taken out; a node that cannot be read shows none of its own either.
+
+    What has not the size of a key is none, and is not looked for: a node could have other nodes' words hidden with it.
+    """
     found = set()
     for node in nodes:
         for plane in planes_of([node.labels.get(LABEL_ROLE, "")]):
-            for path in plane.secret_paths:
+            for file in plane.secret_files:
                 with suppress(GpuprovError):
-                    found.add(driver.pull(node.name, path))
-    return sorted(found)
+                    content = driver.pull(node.name, file.path, most_bytes=file.most_bytes)
+                    if len(content) >= file.least_bytes:
+                        found.add(content)
+    return frozenset(found)

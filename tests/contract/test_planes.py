@@ -216,7 +216,7 @@ def test_what_it_applies_is_not_stale_and_its_secrets_are_its_files(plane: Plane
     assert find_stale(world.driver, world.names, files.of) == {}
     for name in world.names:
         own = {file.path for file in files.of(name)} - OWNED_BY_ALL
-        assert set(plane.secret_paths) <= own
+        assert {file.path for file in plane.secret_files} <= own
         for path in own:
             world.engine.nodes[name].files[path] = replace(world.engine.nodes[name].files[path], content=b"other")
         stale = find_stale(world.driver, [name], files.of)

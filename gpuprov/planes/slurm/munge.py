@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import File
+from gpuprov.planes.base import SecretFile
 from gpuprov.planes.slurm.facts import slurm_path
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 LABEL_MUNGE_OWNER = "gpuprov.munge-owner"  # `uid:gid` of munge in an image, kept by the nodes made from it
 _OWNER = re.compile(r"[0-9]{1,9}:[0-9]{1,9}", re.ASCII)
 _KEY_BYTES = 128
-_KEY_MIN_BYTES, _KEY_MAX_BYTES = 32, 1024  # of munge itself
+KEY_FILE: Final = SecretFile(path=slurm_path("munge_key"), least_bytes=32, most_bytes=1024)  # limits of munge itself
 
 
 def new_key() -> bytes:
@@ -32,15 +33,15 @@ def read_key(driver: Driver, holders: Sequence[str], *, cluster: str) -> bytes:
     Raises:
         EngineError: None of the nodes has a usable one.
     """
-    path = slurm_path("munge_key")
+    path = KEY_FILE.path
     found = "no key"
     for holder in holders:
         try:
-            key = driver.pull(holder, path, most_bytes=_KEY_MAX_BYTES)
+            key = driver.pull(holder, path, most_bytes=KEY_FILE.most_bytes)
         except EngineError as error:
             found = error.evidence
             continue
-        if len(key) >= _KEY_MIN_BYTES:
+        if len(key) >= KEY_FILE.least_bytes:
             return key
         found = f"{path} has {len(key)} bytes"
     raise EngineError(
@@ -53,7 +54,7 @@ def read_key(driver: Driver, holders: Sequence[str], *, cluster: str) -> bytes:
 def key_file(key: bytes, owner: str) -> File:
     """The key as a file that only munge may read; `owner` is `uid:gid`."""
     uid, gid = (int(number) for number in owner.split(":"))
-    return File(path=slurm_path("munge_key"), content=key, mode=0o400, uid=uid, gid=gid)
+    return File(path=KEY_FILE.path, content=key, mode=0o400, uid=uid, gid=gid)
 
 
 def present_owners(nodes: Sequence[NodeState]) -> dict[str, str]:

@@ -46,7 +46,7 @@ class SlurmPlane(Plane):
         labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge"},
     )
     checks = checks.RULES
-    secret_paths = (slurm_path("munge_key"),)
+    secret_files = (munge.KEY_FILE,)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
 
     def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import base64
 import json
 import shlex
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from gpuprov.core.redact import (
 
 CASES = json.loads((Path(__file__).parent / "data" / "secrets.json").read_text())
 KEY = bytes(range(120, 248))
+_LIMIT_S = 5
 
 
 @pytest.mark.parametrize(("text", "secret"), CASES["hidden"].values(), ids=CASES["hidden"].keys())
@@ -91,6 +93,30 @@ def test_a_line_of_a_known_key_is_hidden_without_its_frame() -> None:
         b"-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\nQyNTUxOQ\n-----END OPENSSH PRIVATE KEY-----\n"
     )
     assert "b3BlbnNzaC1rZXktdjEAAAAA" not in hide_secrets("log: b3BlbnNzaC1rZXktdjEAAAAA", [key])
+
+
+def test_a_binary_key_has_no_lines() -> None:
+    key = b"/etc/munge/munge.key\n10.0.3.3\n" + bytes(range(100))
+    assert hide_secrets("10.0.3.3 /etc/munge/munge.key", keys=[key]) == "10.0.3.3 /etc/munge/munge.key"
+    for form in (key.decode(), repr(key.decode()), key.hex(), base64.b64encode(key).decode(), json.dumps(key.decode())):
+        assert "munge" not in hide_secrets(f"before {form} after", keys=[key])
+        assert HIDDEN in hide_secrets(f"before {form} after", keys=[key])
+
+
+@pytest.mark.parametrize("unit", ["token.", "--token", "eyJ-", r"\\\"token=", "a."])
+def test_a_long_line_that_looks_like_secrets_does_not_take_hours(unit: str) -> None:
+    """The limit is of this process's own time: it passes on a busy machine, and the hours do not."""
+
+    def give_up(_signal: int, _frame: object) -> None:
+        pytest.fail(f"{_LIMIT_S} s were not enough")
+
+    former = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _LIMIT_S)
+    try:
+        hide_secrets(unit * (500_000 // len(unit)))
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, former)
 
 
 def test_short_values_would_be_found_in_innocent_words() -> None:

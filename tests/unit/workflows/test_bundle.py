@@ -99,6 +99,18 @@ def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Source
         assert secret not in whole
 
 
+@pytest.mark.parametrize("planted", [b"10.0.3.2\n" * 500_000, b"10.0.3.2\n" * 100, b"10.0.3.2"])
+def test_a_node_cannot_have_words_of_others_hidden_by_its_key(
+    world: World, sources: Sources, tmp_path: Path, planted: bytes
+) -> None:
+    world.up(2)
+    (sources.run_logs / "two.log").write_text("c000 has 10.0.3.2 here\n")
+    files = world.engine.nodes["c001"].files
+    files["/etc/munge/munge.key"] = replace(files["/etc/munge/munge.key"], content=planted)
+    make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    assert unpack(tmp_path / "b.tar.gz")["runs/two.log"] == "c000 has 10.0.3.2 here\n"
+
+
 def test_no_variable_of_a_node_or_spec_is_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
     """Values of every form, in each place where they stand: the engine's view, labels, specs, plans and logs."""
     base = world.spec(1)
