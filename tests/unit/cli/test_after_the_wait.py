@@ -163,3 +163,15 @@ def test_the_module_finds_a_cluster_that_has_come_to_another_engine(
     assert act("cluster", state=state)["changed"]
     assert not place.lxd.nodes
     assert sorted(place.docker.nodes) == nodes
+
+
+def test_the_module_removes_an_image_that_has_come_to_another_engine(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: place.world.host)
+    place.meanwhile.append(place.move)
+    assert act("image", state="absent", name="gpuprov-image-worker")["changes"] == [
+        "removed image gpuprov-image-worker"
+    ]
+    assert "worker" not in {**place.lxd.images, **place.docker.images}
+    assert act("image", state="absent", name="gpuprov-image-worker")["changes"] == []

@@ -8,8 +8,10 @@ import pytest
 
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
+from gpuprov.core.errors import UsageError
 from gpuprov.host import survey as module
 from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_without
+from tests.unit.cli.module_stage import act
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,3 +110,12 @@ def test_a_verb_that_does_not_find_it_fails_and_names_it(
     assert "docker is not running" in said.err or "docker does not respond" in said.err
     assert said.out == ""
     assert place.engine.dump() == before
+
+
+def test_the_module_image_names_it_where_no_other_engine_has_the_image(
+    place: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuprov.host.local.LocalHost", lambda: place.host)
+    with pytest.raises(UsageError, match="there is no image nothing on the engines that respond") as told:
+        act("image", state="absent", name="nothing")
+    assert "docker is not running" in told.value.evidence or "docker does not respond" in told.value.evidence

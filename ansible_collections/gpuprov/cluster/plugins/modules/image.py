@@ -89,7 +89,9 @@ ARGUMENTS: dict[str, Any] = {
 
 def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
+    from gpuprov.cluster.find_engine import engine_of_image
     from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.cluster.settled import act_on_engine
     from gpuprov.host.local import LocalHost
     from gpuprov.host.survey import default_engine
     from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
@@ -97,11 +99,16 @@ def act(module: Module) -> dict[str, Any]:
 
     wanted = module.params
     host = LocalHost()
-    driver = host.open(wanted["engine"] or default_engine(host.engines))
-    listener, check = Listener(module), module.check_mode
+    listener, check, engine, name = Listener(module), module.check_mode, wanted["engine"], wanted["name"]
+    image: str | None = None
     if wanted["state"] == "absent":
-        image, changed = None, ensure_image_absent(driver, wanted["name"], host, reporter=listener, check=check)
+        changed = act_on_engine(
+            host,
+            lambda: host.open(engine) if engine else engine_of_image(name, host.engines, reporter=listener),
+            lambda driver, host: ensure_image_absent(driver, name, host, reporter=listener, check=check),
+        )
     else:
+        driver = host.open(engine or default_engine(host.engines))
         spec = ClusterSpec(
             image=ImageSpec(base=wanted["base"], packages=tuple(wanted["packages"])),
             nodes=NodesSpec(role=wanted["role"]),
