@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from gpuprov.core.execution import Completed
 
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)\): (\d+).*")
+# Of a part of a GPU (MIG) with the numbers of its instances: (PCI:0000:01:00 GPU-I:01 GPU-CI:02)
+_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9a-fA-F:.]+)[^)]*\): (\d+).*")
 _LOADED = re.compile(r"NVRM: loading NVIDIA .*Kernel Module.*")
 _LOST = re.compile(r"NVRM: .*(?:GPU has fallen off the bus|RmInitAdapter failed).*")
 _SWITCH = re.compile(r"nvidia-nvswitch\d+: SXid \([^)]*\): \d+, Fatal.*")

@@ -34,6 +34,8 @@ def write(root: Path, text: str) -> Path:
         (LOST, 79, "0000:65:00"),
         ("[12.5] NVRM: Xid (0000:03:00): 13, Graphics Exception", 13, "0000:03:00"),
         ("Nov 21 host kernel: NVRM: Xid (PCI:0001:C1:00): 63, pid=77, Row Remapper", 63, "0001:c1:00"),
+        ("NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, name=python3, Ch 00000008", 94, "0000:01:00"),
+        ("NVRM: Xid (PCI:0000:01:00 GPU-I:01 GPU-CI:02): 13, pid=1, name=a.out, Graphics", 13, "0000:01:00"),
     ],
 )
 def test_an_xid_is_found_in_the_forms_it_has_had(line: str, number: int, pci: str) -> None:
