@@ -23,7 +23,8 @@ _DAY_S: Final = 86_400.0
 _ONE_JOB_S: Final = 60.0  # what is left of a job after one of its processes has failed has ended by then
 _MOST_REPORTS: Final = 500
 _PROCESS = re.compile(r": \d+, pid='?(?P<pid>\d+)'?, name=(?P<name>[^,]+)")
-_CHANGED = re.compile(r"changed from .*\bto \w+ \(([^)]*)\)")
+# Drivers word the actions differently: to 0x2 (Node Reboot Required), to 0x2 (OS Reboot)
+_CHANGED = re.compile(r"changed from .*\bto (?P<number>0x[0-9a-fA-F]+)?\W*(?P<words>[^)]*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +70,20 @@ def action_of(number: int, text: str | None = None) -> Action:
     if number == said["number"]:
         if text is None:
             return "ignore"
-        changed = _CHANGED.search(text)
-        found: Action = said["actions"].get(changed[1].strip(), "inspect") if changed else "inspect"
-        return found
+        return _action_in_words(text, said)
     known: Mapping[Action, Sequence[int]] = table["actions"]
     return next((action for action, numbers in known.items() if number in numbers), "inspect")
+
+
+def _action_in_words(text: str, said: Mapping[str, Any]) -> Action:
+    """What Xid 154 says: by its number, which is NVML's recovery action, else by its words."""
+    changed = _CHANGED.search(text)
+    if changed is None:
+        return "inspect"
+    by_words: Action = said["by-words"].get(changed["words"].strip(), "inspect")
+    number = changed["number"]
+    action: Action = said["by-number"].get(str(int(number, 16)), by_words) if number else by_words
+    return action
 
 
 @cache

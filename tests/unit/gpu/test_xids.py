@@ -14,7 +14,7 @@ def xid(number: int, seconds: float | None = 10.0, *, pci: str = GPU, text: str 
 
 
 def recovery(to: str, seconds: float, *, pci: str = GPU) -> Xid:
-    text = f"pid=1, name=x, GPU recovery action changed from 0x0 (None) to 0x1 ({to})"
+    text = f"pid=1, name=x, GPU recovery action changed from 0x0 (None) to {to}"
     return xid(154, seconds, pci=pci, text=text)
 
 
@@ -56,9 +56,18 @@ def test_each_number_has_one_action_and_the_table_says_whence_and_when() -> None
 @pytest.mark.parametrize(
     ("to", "action"),
     [
-        ("GPU Reset Required", "reset-gpu"),
+        ("0x1 (GPU Reset Required)", "reset-gpu"),
+        ("0x1 (PF FLR)", "reset-gpu"),
+        ("0x2 (Node Reboot Required)", "restart-host"),
+        ("0x2 (OS Reboot)", "restart-host"),
+        ("0x3 (Drain P2P)", "reset-gpu"),
+        ("0x4 (Drain and Reset)", "reset-gpu"),
+        ("0x6 (Bus Reset)", "restart-host"),
+        ("0x7 (System Reboot)", "restart-host"),
+        ("0xff (GPU Reset Required)", "reset-gpu"),
+        ("0xff (Something New)", "inspect"),
+        ("(Node Reboot Required)", "restart-host"),
         ("Drain and Reset", "reset-gpu"),
-        ("Node Reboot Required", "restart-host"),
         ("Something New", "inspect"),
     ],
 )
@@ -72,10 +81,10 @@ def test_154_without_its_text_is_left_to_what_it_goes_with() -> None:
 
 
 def test_a_gpu_that_needs_no_recovery_any_more_is_cured_and_the_other_one_is_not() -> None:
-    before = (xid(95, 10.0), recovery("GPU Reset Required", 10.0), xid(119, 12.0, pci=OTHER))
+    before = (xid(95, 10.0), recovery("0x1 (GPU Reset Required)", 10.0), xid(119, 12.0, pci=OTHER))
     assert asked(*before) == {95: "reset-gpu", 154: "reset-gpu", 119: "reset-gpu"}
-    assert asked(*before, recovery("None", 20.0)) == {119: "reset-gpu"}
-    assert asked(*before, recovery("None", 20.0), xid(95, 30.0)) == {119: "reset-gpu", 95: "reset-gpu"}
+    assert asked(*before, recovery("0x0 (None)", 20.0)) == {119: "reset-gpu"}
+    assert asked(*before, recovery("0x0 (None)", 20.0), xid(95, 30.0)) == {119: "reset-gpu", 95: "reset-gpu"}
     assert asked(*before, recovered=(GPU,)) == {119: "reset-gpu"}
 
 
@@ -101,7 +110,7 @@ def test_a_gpu_that_is_reset_again_and_again_within_a_day_needs_a_person() -> No
     assert asked(*often[1:]) == {95: "reset-gpu"}
     assert asked(*(xid(95, number * 24 * hour_s) for number in range(OFTEN))) == {95: "reset-gpu"}
     assert asked(*often, xid(48, 9 * hour_s, pci=OTHER)) == {95: "inspect", 48: "reset-gpu"}
-    cured = [one for number in range(OFTEN) for one in (xid(95, number), recovery("None", number + 0.5))]
+    cured = [one for number in range(OFTEN) for one in (xid(95, number), recovery("0x0 (None)", number + 0.5))]
     assert asked(*cured) == {}
     assert asked(*cured, xid(119, 10.0)) == {119: "inspect"}
 
@@ -153,7 +162,7 @@ def test_other_faults_are_those_of_programs(faults: tuple[Xid, ...]) -> None:
 def test_faults_before_the_driver_was_loaded_or_the_gpu_recovered_tell_nothing_of_it() -> None:
     before, after = fault(10.0), fault(200.0, "infer", 8)
     assert asked(before, after, loaded_s=100.0) == {31: "restart-program"}
-    assert asked(before, recovery("None", 100.0), after) == {31: "restart-program"}
+    assert asked(before, recovery("0x0 (None)", 100.0), after) == {31: "restart-program"}
 
 
 def test_a_flood_of_faults_is_judged_by_its_end() -> None:
