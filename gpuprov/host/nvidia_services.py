@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 FABRIC_MANAGER: Final = "nvidia-fabricmanager"
 PERSISTENCED: Final = "nvidia-persistenced"
 UNITS: Final = (FABRIC_MANAGER, PERSISTENCED, "nvidia-imex", "nvidia-dcgm")
-_PROPERTIES: Final = ("Id", "LoadState", "UnitFileState", "ActiveState", "NRestarts")
+_PROPERTIES: Final = ("Id", "LoadState", "UnitFileState", "ActiveState", "NRestarts", "ActiveEnterTimestampMonotonic")
 _SHOW: Final = (
     "systemctl",
     "show",
@@ -43,8 +44,8 @@ def look_at_services(root: Path, *, execute: Callable[..., Completed] = run) -> 
         execute: Runs systemctl, and programs that say their version.
 
     Returns:
-        `units` by name; `processes` that were seen of them; `versions` of those that run; `problem`, why systemd could
-        not be asked.
+        `units` by name, and when they were looked at (`asked_s`, on the clock of systemd's monotonic times);
+        `processes` that were seen of them; `versions` of those that run; `problem`, why systemd could not be asked.
     """
     units: dict[str, dict[str, str]] = {}
     problem = ""
@@ -58,7 +59,13 @@ def look_at_services(root: Path, *, execute: Callable[..., Completed] = run) -> 
     processes = _find_processes(root)
     active = {name for name, unit in units.items() if unit.get("ActiveState") == "active"} | set(processes)
     versions = {name: _ask_version(program, execute) for name, program in _PROGRAMS.items() if name in active}
-    return {"units": units, "processes": processes, "versions": versions, "problem": problem}
+    return {
+        "units": units,
+        "asked_s": time.monotonic(),
+        "processes": processes,
+        "versions": versions,
+        "problem": problem,
+    }
 
 
 def parse_units(shown: str) -> dict[str, dict[str, str]]:

@@ -20,8 +20,10 @@ _PERSISTENCED: Final = "nvidia-persistenced"
 _SUBNET_MANAGER: Final = "nvlsm"
 _NVLINK_5 = re.compile(r"\bB[123]00\b")  # on a board of NVSwitches of its own; those of a GB200 are in other machines
 _ENABLED: Final = "enabled"
-_DOWN: Final = ("failed", "inactive", "deactivating")
-_FLAPPING: Final = 3  # restarts by systemd
+_UP: Final = ("active", "activating")
+_STOPPED: Final = ("inactive", "deactivating")
+_FLAPPING: Final = 3  # restarts by systemd, which counts them since somebody started the unit
+_STEADY_S: Final = 3600.0  # active for so long, it no longer matters how often it was restarted before
 _MOST_NAMED: Final = 4
 
 
@@ -64,11 +66,12 @@ def judge_fabric_manager(expected: Expectation, seen: Observation) -> Finding:
     if driver["version"] is None:
         return not_asked(no_driver(expected))
     unit: Mapping[str, str] = services["units"].get(_FABRIC_MANAGER, {})
-    state = "active" if _FABRIC_MANAGER in services["processes"] else unit.get("ActiveState", "")
+    seen_running = _FABRIC_MANAGER in services["processes"] and not _crashes(unit)
+    state = "active" if seen_running else _state(unit)
     if _lacks_subnet_manager(services["processes"], seen):
         return failed(f"{_FABRIC_MANAGER} needs {_SUBNET_MANAGER} for NVLink 5, which is not running", "subnet")
     if state == "active":
-        return _judge_active(unit, services["versions"].get(_FABRIC_MANAGER), driver["version"])
+        return _judge_active(unit, services, driver["version"])
     if driver["switches"]:
         return _judge_missing(len(driver["switches"]), state, services["problem"])
     if unit.get("UnitFileState") == _ENABLED and _on_fabric(seen):
@@ -85,13 +88,36 @@ def _judge_missing(switches: int, state: str, problem: str) -> Finding:
     return failed(f"{_FABRIC_MANAGER} is not installed; {need}", "absent")
 
 
-def _judge_active(unit: Mapping[str, str], version: str | None, driver: str) -> Finding:
+def _judge_active(unit: Mapping[str, str], services: Mapping[str, Any], driver: str) -> Finding:
+    version = services["versions"].get(_FABRIC_MANAGER)
     if version is not None and version != driver:
         return failed(f"{_FABRIC_MANAGER} has version {version}, the driver {driver}", "version")
-    restarts = int(unit.get("NRestarts") or 0)
-    if restarts >= _FLAPPING:
-        return warned(f"{_FABRIC_MANAGER} is active, but systemd had to restart it {restarts} times", "restarts")
+    if _flaps(unit, services["asked_s"]):
+        return warned(
+            f"{_FABRIC_MANAGER} is active, but systemd had to restart it {unit['NRestarts']} times", "restarts"
+        )
     return passed(f"{_FABRIC_MANAGER} is active, version {version or 'unknown'}")
+
+
+def _restarts(unit: Mapping[str, str]) -> int:
+    return int(unit.get("NRestarts") or 0)
+
+
+def _crashes(unit: Mapping[str, str]) -> bool:
+    """Whether it is being started again and again; what starts for the first time has not been restarted."""
+    return unit.get("ActiveState") == "activating" and _restarts(unit) >= _FLAPPING
+
+
+def _flaps(unit: Mapping[str, str], asked_s: float) -> bool:
+    """Whether it runs, but was restarted often and has not run for long since."""
+    active_s = asked_s - int(unit.get("ActiveEnterTimestampMonotonic") or 0) / 1e6
+    return unit.get("ActiveState") == "active" and _restarts(unit) >= _FLAPPING and active_s < _STEADY_S
+
+
+def _state(unit: Mapping[str, str]) -> str:
+    """Systemd's word, and the restarts of a unit that does not stay up."""
+    state = unit.get("ActiveState", "")
+    return f"{state}, restarted {_restarts(unit)} times" if _crashes(unit) else state
 
 
 def _on_fabric(seen: Observation) -> bool:
@@ -113,18 +139,30 @@ def judge_services(expected: Expectation, seen: Observation) -> Finding:
     driver, services = facts_of(seen, "driver"), facts_of(seen, "services")
     if driver["version"] is None:
         return not_asked(no_driver(expected))
-    units: Mapping[str, Mapping[str, str]] = services["units"]
-    enabled = [name for name, unit in units.items() if unit["UnitFileState"] == _ENABLED and name != _FABRIC_MANAGER]
-    down = [name for name in enabled if units[name]["ActiveState"] in _DOWN]
-    if down:
-        named = ", ".join(f"{name} is {units[name]['ActiveState']}" for name in down)
-        return failed(f"{named}, but enabled", unit=down[0])
+    units = {name: unit for name, unit in services["units"].items() if name != _FABRIC_MANAGER}
+    bad = {name: why for name, unit in units.items() if (why := _why_down(unit, services["asked_s"]))}
+    if bad:
+        return failed(", ".join(f"{name} is {why}" for name, why in bad.items()), unit=next(iter(bad)))
     version = services["versions"].get(_PERSISTENCED)
     if version is not None and version != driver["version"]:
         return failed(f"{_PERSISTENCED} has version {version}, the driver {driver['version']}", unit=_PERSISTENCED)
-    if not enabled:
+    wanted = [name for name, unit in units.items() if unit["UnitFileState"] == _ENABLED or unit["ActiveState"] in _UP]
+    if not wanted:
         return not_asked(services["problem"] or "none of the driver's services is enabled")
-    return passed(f"{', '.join(enabled)}: active")
+    return passed(", ".join(f"{name} is {units[name]['ActiveState']}" for name in wanted))
+
+
+def _why_down(unit: Mapping[str, str], asked_s: float) -> str:
+    """In which state it should not be, empty where it may.
+
+    A unit that is not enabled may be stopped: a device or another unit starts it, or nobody does.
+    """
+    state = unit["ActiveState"]
+    if state == "failed" or _crashes(unit):
+        return _state(unit)
+    if state in _STOPPED and unit["UnitFileState"] == _ENABLED:
+        return f"{state}, but enabled"
+    return f"active, but systemd had to restart it {_restarts(unit)} times" if _flaps(unit, asked_s) else ""
 
 
 RULES = (

@@ -18,8 +18,15 @@ if TYPE_CHECKING:
 GATEWAY = "10.0.3.1"
 NOTHING = {"wrong": [], "right": "", "fix": ""}
 
-RUNNING = {"LoadState": "loaded", "UnitFileState": "enabled", "ActiveState": "active", "NRestarts": "0"}
+RUNNING = {
+    "LoadState": "loaded",
+    "UnitFileState": "enabled",
+    "ActiveState": "active",
+    "NRestarts": "0",
+    "ActiveEnterTimestampMonotonic": "20000000",
+}
 SERVICES: dict[str, Any] = {
+    "asked_s": 90_000.0,
     "units": {"nvidia-fabricmanager": RUNNING, "nvidia-persistenced": RUNNING},
     "processes": ["nvidia-fabricmanager", "nvidia-persistenced"],
     "versions": {"nvidia-fabricmanager": "580.95.05", "nvidia-persistenced": "580.95.05"},

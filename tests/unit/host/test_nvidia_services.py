@@ -19,6 +19,7 @@ LoadState=loaded
 UnitFileState=enabled
 ActiveState=active
 NRestarts=2
+ActiveEnterTimestampMonotonic=20143227
 
 Id=nvidia-persistenced.service
 LoadState=loaded
@@ -35,6 +36,7 @@ NRestarts=0
 
 
 def answer(argv: Sequence[str], **_: Any) -> Completed:
+    assert argv[0] != "systemctl" or "ActiveEnterTimestampMonotonic" in argv[2]
     said = SHOWN if argv[0] == "systemctl" else "Fabric Manager version is : 580.95.05\n"
     return Completed(argv=tuple(argv), exit_code=0, stdout=said, stderr="", seconds=0.1)
 
@@ -64,6 +66,8 @@ def test_systemd_is_asked_and_active_ones_for_their_version(tmp_path: Path) -> N
     seen = look_at_services(tmp_path, execute=answer)
     assert seen["versions"] == {"nvidia-fabricmanager": "580.95.05"}
     assert (seen["problem"], seen["processes"]) == ("", [])
+    entered = seen["units"]["nvidia-fabricmanager"]["ActiveEnterTimestampMonotonic"]
+    assert (entered, seen["asked_s"] > 0) == ("20143227", True)
 
 
 def test_without_systemd_processes_are_looked_for(tmp_path: Path) -> None:

@@ -50,10 +50,12 @@ def stuck(*waiting: str, hidden: int = 0) -> dict[str, Any]:
 
 def without_manager(problem: str) -> dict[str, Any]:
     units = {"nvidia-persistenced": RUNNING}
-    return {"units": units, "processes": [], "versions": {}, "problem": problem}
+    return {"units": units, "asked_s": 90_000.0, "processes": [], "versions": {}, "problem": problem}
 
 
 MANAGER, PERSISTENCED = "nvidia-fabricmanager", "nvidia-persistenced"
+RESTARTED = {"NRestarts": "7", "ActiveEnterTimestampMonotonic": "89900000000"}
+CRASHING = {"NRestarts": "50", "ActiveState": "activating", "ActiveEnterTimestampMonotonic": "0"}
 QUIET: dict[str, Any] = {
     "switches": [],
     "lost": [],
@@ -140,11 +142,25 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
         {"services": without_manager("systemd is not running")},
     ),
     ("host-fabric-manager", "fail", "version 570.1.2", {"services": services(MANAGER, version="570.1.2")}),
-    ("host-fabric-manager", "warn", "restart it 7 times", {"services": services(MANAGER, NRestarts="7")}),
+    ("host-fabric-manager", "warn", "restart it 7 times", {"services": services(MANAGER, **RESTARTED)}),
+    (
+        "host-fabric-manager",
+        "fail",
+        "activating, restarted 50 times; 1 NVSwitches",
+        {"services": services(MANAGER, **CRASHING) | {"processes": SERVICES["processes"]}},
+    ),
     ("host-fabric-manager", "fail", "needs nvlsm for NVLink 5", {"nvml": linked([1] * 18, name="NVIDIA B200")}),
     ("host-services", "warn", "persistenced is failed", {"services": services(PERSISTENCED, ActiveState="failed")}),
     ("host-services", "warn", "persistenced has version 570", {"services": services(PERSISTENCED, version="570.1.2")}),
     ("host-services", "warn", "imex is inactive", {"services": services("nvidia-imex", ActiveState="inactive")}),
+    ("host-services", "warn", "is activating, restarted 50", {"services": services("nvidia-imex", **CRASHING)}),
+    ("host-services", "warn", "restart it 7 times", {"services": services("nvidia-dcgm", **RESTARTED)}),
+    (
+        "host-services",
+        "warn",
+        "persistenced is failed",
+        {"services": services(PERSISTENCED, ActiveState="failed", UnitFileState="static")},
+    ),
     ("host-xid", "fail", "): 79,", {"log": xid(79)}),
     ("host-xid", "fail", "reset the GPU: NVRM: Xid (PCI:0000:52:00): 48,", {"log": xid(48)}),
     ("host-xid", "fail", "inspect the GPU", {"log": xid(54)}),
@@ -236,15 +252,28 @@ def without_switches(services: dict[str, Any], *, state: int) -> Observation:
 
 
 def test_services_that_nothing_needs_may_be_down() -> None:
-    no_systemd = {"units": {}, "processes": [], "versions": {}, "problem": "systemd is not running"}
+    no_systemd = {"units": {}, "asked_s": 9.0, "processes": [], "versions": {}, "problem": "systemd is not running"}
     for name, changes in (
         ("host-fabric-manager", services(MANAGER, ActiveState="failed")),  # of an image for all kinds of machines
         ("host-fabric-manager", without_manager("")),
         ("host-services", services("nvidia-dcgm", ActiveState="inactive", UnitFileState="disabled")),
+        ("host-services", services(PERSISTENCED, ActiveState="inactive", UnitFileState="static")),
         ("host-services", services("nvidia-imex", ActiveState="activating")),
+        ("host-services", services("nvidia-dcgm", NRestarts="7")),  # in steady use ever since
         ("host-services", no_systemd),
     ):
         assert found(judge_host(REAL, without_switches(changes, state=0)))[name].status in ("pass", "skip"), name
+
+
+def test_restarts_of_long_ago_are_no_warning() -> None:
+    seen = see_real_host(services=services(MANAGER, NRestarts="7"))
+    assert found(judge_host(REAL, seen))["host-fabric-manager"].status == "pass"
+
+
+def test_a_service_that_is_starting_is_not_told_as_active() -> None:
+    seen = see_real_host(services=services("nvidia-imex", ActiveState="activating"))
+    check = found(judge_host(REAL, seen))["host-services"]
+    assert (check.status, "nvidia-imex is activating" in check.evidence) == ("pass", True)
 
 
 def test_without_switches_on_the_bus_a_fabric_tells_that_its_manager_is_missed() -> None:
