@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,11 @@ from gpuprov.core.reporter import Silent
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.targets import Target
 from gpuprov.workflows.prepare_host import translate_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.core.errors import GpuprovError
 
 pytestmark = [
     pytest.mark.slow,
@@ -26,17 +32,52 @@ START = """---
   ansible.builtin.include_tasks: daemon.yml
 """
 LXD = "#!/bin/sh\necho 'Error: failed to open the database: disk I/O error' >&2\nexit 1\n"
+START_DOCKER = """---
+- name: As on a host with systemd
+  ansible.builtin.set_fact:
+    host_systemd: {stat: {exists: true}}
+- name: Start Docker
+  ansible.builtin.include_tasks: docker_daemon.yml
+"""
+SYSTEMCTL = """#!/bin/sh
+case "$1" in
+  show) printf 'LoadState=loaded\nActiveState=failed\n' ;;
+  is-enabled) echo enabled ;;
+  *)
+    echo 'Job for docker.service failed because the control process exited with error code.' >&2
+    echo 'See "systemctl status docker.service" and "journalctl -xeu docker.service" for details.' >&2
+    exit 1 ;;
+esac
+"""
+JOURNALCTL = "#!/bin/sh\necho 'failed to start daemon: unable to configure the Docker daemon with file daemon.json'\n"
+
+
+def fail_to_start(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    tasks: str,
+    programs: Mapping[str, str],
+    variables: Mapping[str, object],
+) -> GpuprovError:
+    """The error of these tasks of the role where programs are replaced."""
+    roles, places = tmp_path / "roles", tmp_path / "programs"
+    shutil.copytree(ROLES / "host", roles / "host")
+    (roles / "host/tasks/main.yml").write_text(tasks)
+    places.mkdir()
+    for name, text in programs.items():
+        (places / name).write_text(text)
+        (places / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{places}{os.pathsep}{os.environ['PATH']}")
+    play = Play(roles=(RoleUse(name="host", variables=variables),), targets=(Target(),), roles_path=roles)
+    with pytest.raises(TaskFailed) as caught:
+        run_play(play, reporter=Silent())
+    return translate_failure(caught.value)
 
 
 def test_the_end_of_the_daemon_s_log_is_in_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    roles, programs, folder = (tmp_path / name for name in ("roles", "programs", "lxd"))
-    shutil.copytree(ROLES / "host", roles / "host")
-    (roles / "host/tasks/main.yml").write_text(START)
+    folder = tmp_path / "lxd"
     folder.mkdir()
-    programs.mkdir()
-    (programs / "lxd").write_text(LXD)
-    (programs / "lxd").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     variables = {
         "host_engine": "lxd",
         "host_lxd_dir": str(folder),  # so that systemd, where there is one, is not asked to start its own
@@ -44,11 +85,22 @@ def test_the_end_of_the_daemon_s_log_is_in_the_error(tmp_path: Path, monkeypatch
         "host_run_dir": str(folder),
         "host_start_timeout_s": 2,
     }
-    play = Play(roles=(RoleUse(name="host", variables=variables),), targets=(Target(),), roles_path=roles)
-    with pytest.raises(TaskFailed) as caught:
-        run_play(play, reporter=Silent())
-    error = translate_failure(caught.value)
+    error = fail_to_start(tmp_path, monkeypatch, tasks=START, programs={"lxd": LXD}, variables=variables)
     assert error.what == "requirement not met: the daemon responds"
     assert "LXD was started, and did not respond within 2 s" in error.evidence
     assert "failed to open the database: disk I/O error" in error.evidence
     assert error.fix == f"less {folder}/lxd.log"
+
+
+def test_where_systemd_cannot_start_the_daemon_its_journal_is_in_the_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = {"systemctl": SYSTEMCTL, "journalctl": JOURNALCTL}
+    variables = {"host_engine": "docker", "host_docker_socket": str(tmp_path / "docker.sock")}
+    error = fail_to_start(tmp_path, monkeypatch, tasks=START_DOCKER, programs=programs, variables=variables)
+    assert error.what == "requirement not met: the daemon responds"
+    assert "Docker did not start: Unable to start service docker.service: Job for docker.service failed" in (
+        error.evidence
+    )
+    assert "failed to start daemon: unable to configure the Docker daemon" in error.evidence
+    assert error.fix == "journalctl -u docker"
