@@ -41,7 +41,7 @@ NODE_IMAGE = {**EMPTIED, IMAGE_LABEL: '{"gpuprov.fingerprint": "5a51"}', SNAPSHO
 
 
 class Server(ThreadingMixIn, UnixStreamServer):
-    """An engine: documents by path, and what it was asked to delete."""
+    """An engine: documents by path, and what it was asked to delete and to create."""
 
     daemon_threads = True
 
@@ -49,6 +49,7 @@ class Server(ThreadingMixIn, UnixStreamServer):
         self.answers = answers
         self.in_use = in_use
         self.deleted: list[str] = []
+        self.created: list[dict[str, Any]] = []
         super().__init__(str(socket), Handler)
 
 
@@ -65,6 +66,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.server.deleted.append(self.path)
         self._say(200, [])
+
+    def do_POST(self) -> None:
+        self.server.created.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self._say(201, {})
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
         """Say nothing: a socket without addresses has no client's to tell."""

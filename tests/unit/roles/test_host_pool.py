@@ -1,0 +1,82 @@
+"""The pool that `host prepare` creates, in an LXD of these tests' own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.reporter import Silent
+from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
+from gpuprov.provision.targets import Target
+from gpuprov.workflows.prepare_host import translate_failure
+from tests.unit.roles.test_host_undo import engine, folder  # noqa: F401 - a fixture
+
+pytestmark = [
+    pytest.mark.slow,
+    # ansible-runner's pexpect forks from a process that may have threads
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+ROLES = Path(__file__).parents[3] / "roles"
+GIB = 1024**3
+# Packages are installed between the first check and the pool.
+TASKS = """---
+- name: Be an engine without pools
+  ansible.builtin.set_fact:
+    host_pools: {status: 200, json: {metadata: []}}
+- name: Check the free disk space
+  ansible.builtin.include_tasks: room.yml
+  when: not wanted_engine_ran_before
+- name: Create a pool with copy-on-write
+  ansible.builtin.include_tasks: pool.yml
+"""
+DF = """#!/bin/sh
+echo Avail
+if [ -e "$0.asked" ]; then echo {later}; else echo {first}; fi
+touch "$0.asked"
+"""
+
+
+def create_pool(
+    tmp_path: Path, socket: Path, monkeypatch: pytest.MonkeyPatch, *, free_gib: tuple[float, float], ran_before: bool
+) -> None:
+    roles, programs = tmp_path / "roles", tmp_path / "programs"
+    shutil.copytree(ROLES / "host", roles / "host")
+    (roles / "host/tasks/main.yml").write_text(TASKS)
+    programs.mkdir()
+    first, later = (int(gib * GIB) for gib in free_gib)
+    (programs / "df").write_text(DF.format(first=first, later=later))
+    (programs / "df").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    variables = {"host_engine": "lxd", "host_lxd_dir": str(socket), "wanted_engine_ran_before": ran_before}
+    play = Play(roles=(RoleUse(name="host", variables=variables),), targets=(Target(),), roles_path=roles)
+    try:
+        run_play(play, reporter=Silent())
+    except TaskFailed as failed:
+        raise translate_failure(failed) from failed
+
+
+def test_seven_gib_suffice_although_packages_take_some_of_them(
+    tmp_path: Path,
+    folder: Path,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with engine(folder, {}) as server:
+        create_pool(tmp_path, folder, monkeypatch, free_gib=(7.0, 6.2), ran_before=False)
+    assert [made["config"]["size"] for made in server.created] == ["5GiB"]
+
+
+@pytest.mark.parametrize("ran_before", [False, True])
+def test_less_is_refused_before_anything_is_made(
+    tmp_path: Path,
+    folder: Path,  # noqa: F811 - the fixture
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    ran_before: bool,
+) -> None:
+    with engine(folder, {}) as server, pytest.raises(HostNotReady, match="enough disk space for the pool"):
+        create_pool(tmp_path, folder, monkeypatch, free_gib=(6.9, 6.9), ran_before=ran_before)
+    assert server.created == []
