@@ -163,7 +163,7 @@ def describe_storage(engine: EngineFacts, *, changed: bool) -> str:
 
 
 def undo_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
-    """Remove what `prepare_host` made, and nothing that it found; packages stay.
+    """Remove what `prepare_host` made, and nothing that it found; packages and the cache of images stay.
 
     Raises:
         HostNotReady: Not root, or nodes or images of gpuprov are still there.
@@ -172,6 +172,9 @@ def undo_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay 
     outcome = _apply(order, "undo", host, verb="undo", reporter=reporter, run=run)
     packages = REGISTRY[order.engine].packages
     reporter.note(f"packages are kept; to remove them: apt-get remove {packages} && apt-get autoremove")
+    cache = default_cache()
+    if cache.is_dir():
+        reporter.note(f"bases and wheels of images are kept, for all engines; to remove them: rm -r {cache}")
     return outcome
 
 

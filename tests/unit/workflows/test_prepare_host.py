@@ -212,11 +212,19 @@ def test_the_lock_is_open_to_the_group_of_an_engine_that_has_just_been_installed
     assert (tmp_path / "54001" / LOCK_NAME).stat().st_ino == (tmp_path / "owner" / LOCK_NAME).stat().st_ino
 
 
-def test_undo_says_that_packages_stay_and_how_to_remove_them(host: FakeHost) -> None:
+@pytest.mark.parametrize("cached", [False, True])
+def test_undo_says_what_stays_and_how_to_remove_it(
+    host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, cached: bool
+) -> None:
+    cache = tmp_path / "cache"
+    if cached:
+        cache.mkdir()
+    monkeypatch.setattr("gpuprov.workflows.prepare_host.default_cache", lambda: cache)
     plays, notes = Plays(), Notes()
     undo_host(ORDER, host, reporter=notes, run=plays)
     assert plays.seen[0].roles[0].tasks == "undo"
     assert "apt-get remove lxd" in "\n".join(notes.notes)
+    assert (f"rm -r {cache}" in "\n".join(notes.notes)) is cached
 
 
 @pytest.mark.parametrize("verb", ["prepare", "undo"])
