@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.gpu.xids import OF_THE_GPU, Xid, load_actions, standing_xids
 from gpuprov.verify.checks.driver import facts_of, no_driver
+from gpuprov.verify.checks.recovered import drop_returned, is_fabric_sound, lacks_recovery_actions, list_recovered
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
@@ -37,15 +38,17 @@ def judge_log(look: Callable[[Log], Finding], expected: Expectation, seen: Obser
     log = facts_of(seen, "log")
     if log["problem"]:
         return unknown(f"the kernel log cannot be read: {log['problem']}", "unread")
-    return look({**log, "recovered": _recovered(seen)})
+    standing = {
+        "lost": drop_returned(log["lost"], seen),
+        "switches": () if is_fabric_sound(seen) else log["switches"],
+    }
+    return look({**log, "recovered": list_recovered(seen), "standing": standing, "silent": _is_silent(log, seen)})
 
 
-def _recovered(seen: Observation) -> tuple[str, ...]:
-    """GPUs of which NVML says that they need no recovery, by the PCI addresses that Xids have."""
-    nvml: Mapping[str, Any] = (seen.facts or {})["nvml"] or {}
-    sound = [gpu["uuid"] for gpu in nvml.get("gpus", ()) if gpu["readings"]["recovery_action"].get("value") == 0]
-    addresses: Mapping[str, str] = facts_of(seen, "driver")["pci"]
-    return tuple(addresses[uuid].lower().partition(".")[0] for uuid in sound if uuid in addresses)
+def _is_silent(log: Log, seen: Observation) -> bool:
+    """Whether neither NVML nor the log (Xid 154) would tell that a reset has cured a GPU."""
+    tells = load_actions()["says-itself"]["number"]
+    return lacks_recovery_actions(seen) and all(row["number"] != tells for row in log["xids"])
 
 
 def look_at_xids(actions: Sequence[Action], log: Log) -> Finding:
@@ -54,13 +57,15 @@ def look_at_xids(actions: Sequence[Action], log: Log) -> Finding:
     returned = {(number, pci) for number, pci in log["returned"]}
     standing = standing_xids(xids, loaded_s=log["loaded_s"], recovered=log["recovered"], returned=returned)
     found = [one for one in standing if one.action in actions]
-    if log["switches"]:  # host-switch tells them: links fail with the switch at their other end
+    if log["standing"]["switches"]:  # host-switch tells them: links fail with the switch at their other end
         found = [one for one in found if one.xid.number not in load_actions()["of-links"]]
     if not found:
         return passed(f"none in {log['source']} since the driver was loaded")
     worst = max(found, key=lambda one: _WORST.index(one.action))
     lines = "; ".join(_describe(one) for one in found[-_MOST_NAMED:])
     more = f"{len(found)} in {log['source']}, most recent: {lines}" if len(found) > _MOST_NAMED else lines
+    if log["silent"] and worst.action == "reset-gpu":
+        more += "; this driver does not report whether a reset has cured it"
     return failed(more, worst.action, xid=worst.xid.number, pci=worst.xid.pci)
 
 
@@ -71,11 +76,13 @@ def _describe(one: Standing) -> str:
 
 
 def look_at_lines(part: str, what: str, log: Log) -> Finding:
-    """No line of this kind since the driver was loaded."""
-    lines = log[part]
+    """No line of this kind since the driver was loaded, or what it reports is over by what NVML says."""
+    lines = log["standing"][part]
     if lines:
         named = "; ".join(lines[-_MOST_NAMED:])
         return failed(f"{len(lines)} in {log['source']}, most recent: {named}" if lines[_MOST_NAMED:] else named)
+    if log[part]:
+        return passed(f"{len(log[part])} in {log['source']}, but by NVML nothing is wrong any more")
     return passed(f"no {what} in {log['source']} since the driver was loaded")
 
 

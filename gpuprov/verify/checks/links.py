@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 _FABRIC = {1: "not started", 2: "in progress", 3: "completed"}
-_FABRIC_DONE = 3
+FABRIC_DONE = 3
 # Bits of NVML_GPU_FABRIC_HEALTH_MASK: two each, of which 1 says that it is so
 _FABRIC_SICK = {0: "bandwidth degraded", 4: "route unhealthy"}
 _FABRIC_BUSY = {2: "route recovery in progress", 6: "access timeout recovery in progress"}
@@ -100,7 +100,7 @@ def look_at_fabric(values: Values) -> Finding:
     text = f"fabric {_FABRIC.get(state, state)}, status {status}"
     health = values["fabric"].get("health", 0)
     wrong = name_fabric_faults(health)
-    if state != _FABRIC_DONE or status:
+    if state != FABRIC_DONE or status:
         return failed(text)
     if wrong:
         return failed(", ".join([text, *wrong]), "health")

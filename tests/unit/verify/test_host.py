@@ -67,7 +67,9 @@ QUIET: dict[str, Any] = {
 }
 LOG_CHECKS = {"host-bus", "host-switch", "host-xid", "host-xid-jobs", "host-xid-program"}
 SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30"
-OFF = "NVRM: GPU 0000:51:00.0: GPU has fallen off the bus."
+OFF = "NVRM: GPU 0000:52:00.0: GPU has fallen off the bus."
+NO_START = "NVRM: GPU 0000:51:00.0: RmInitAdapter failed! (0x26:0x65:1477)"
+NO_START_EITHER = "NVRM: RmInitAdapter failed! (0x26:0x65:1477)"
 
 
 def xid(number: int, seconds: float = 6.0, *, pci: str = "0000:52:00") -> dict[str, Any]:
@@ -91,6 +93,21 @@ def linked(*gpus: list[int], name: str = "NVIDIA H200", mig: int = 0) -> dict[st
     for number, links in enumerate(gpus):
         nvml["gpus"][number]["name"] = name
         nvml["gpus"][number]["readings"] |= {"nvlinks": {"value": links}, "mig_mode": {"value": [mig, mig]}}
+    return nvml
+
+
+def read(number: int = 0, **readings: object) -> dict[str, Any]:
+    """One GPU of the host has these readings; by default the first, the one at 0000:51:00.0."""
+    nvml: dict[str, Any] = json.loads(json.dumps(see_real_host().facts["nvml"]))  # type: ignore[index]
+    nvml["gpus"][number]["readings"] |= readings
+    return nvml
+
+
+def of_old_driver() -> dict[str, Any]:
+    """NVML of a driver that has no recovery actions."""
+    nvml: dict[str, Any] = json.loads(json.dumps(see_real_host().facts["nvml"]))  # type: ignore[index]
+    for gpu in nvml["gpus"]:
+        gpu["readings"]["recovery_action"] = {"code": 3, "text": "Not Supported"}
     return nvml
 
 
@@ -166,7 +183,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-xid", "fail", "inspect the GPU", {"log": xid(54)}),
     ("host-xid", "fail", "two boots before", {"log": {**xid(79), "returned": [[79, "0000:52:00"]]}}),
     ("host-bus", "fail", OFF, {"log": {**QUIET, "lost": [OFF]}}),
-    ("host-switch", "fail", SWITCH, {"log": {**QUIET, "switches": [SWITCH]}}),
+    ("host-switch", "fail", SWITCH, {"log": {**QUIET, "switches": [SWITCH]}, "nvml": of_old_driver()}),
     (
         "host-xid",
         "unknown",
@@ -213,7 +230,7 @@ def test_a_program_is_not_blamed_on_the_gpu_and_the_other_way_round() -> None:
 
 def test_the_links_of_a_switch_that_failed_are_no_second_failure() -> None:
     for number, status in ((74, "pass"), (145, "pass"), (48, "fail")):
-        checks = found(judge_host(REAL, see_real_host(log={**xid(number), "switches": [SWITCH]})))
+        checks = found(judge_host(REAL, see_real_host(log={**xid(number), "switches": [SWITCH]}, nvml=of_old_driver())))
         assert (checks["host-switch"].status, checks["host-xid"].status) == ("fail", status), number
 
 
@@ -309,6 +326,63 @@ def test_nvml_is_asked_whether_a_gpu_has_recovered() -> None:
     nvml = json.loads(json.dumps(cured.facts["nvml"]))  # type: ignore[index]
     nvml["gpus"][0]["readings"]["recovery_action"] = {"code": 3, "text": "not supported"}
     assert judge_host(REAL, see_real_host(log=log, nvml=nvml)).verdict == "fail"
+
+
+LOST = {"code": 15, "text": "GPU is lost"}
+
+
+@pytest.mark.parametrize(
+    ("line", "nvml", "status"),
+    [
+        (NO_START, read(), "pass"),
+        (NO_START, of_old_driver(), "pass"),
+        (NO_START, read(recovery_action={"value": 1}), "fail"),
+        (NO_START, read(recovery_action=LOST), "fail"),
+        (NO_START, read(temperature_c=LOST), "fail"),
+        (NO_START, {"missing": "pynvml: no module"}, "fail"),
+        (NO_START_EITHER, read(), "pass"),
+        (NO_START_EITHER, read(recovery_action=LOST), "fail"),
+        (OFF, read(), "fail"),  # of a GPU that NVML does not list
+    ],
+)
+def test_a_gpu_that_responds_again_is_not_lost(line: str, nvml: dict[str, Any], status: str) -> None:
+    seen = see_real_host(log={**QUIET, "lost": [line]}, nvml=nvml)
+    check = found(judge_host(REAL, seen))["host-bus"]
+    assert check.status == status
+    assert ("any more" in check.evidence) == (status == "pass")
+
+
+@pytest.mark.parametrize(
+    ("nvml", "status"),
+    [
+        (read(), "pass"),
+        (of_old_driver(), "fail"),
+        ({"missing": "pynvml: no module"}, "fail"),
+        (read(3, fabric={"value": {"state": 2, "status": 0, "health": 0}}), "fail"),
+        (read(3, fabric={"value": {"state": 3, "status": 1, "health": 0}}), "fail"),
+        (read(3, fabric={"value": {"state": 3, "status": 0, "health": 1}}), "fail"),
+        (read(3, nvlinks={"value": [1] * 17 + [0]}), "fail"),
+        (read(3, nvlinks={"code": 3, "text": "Not Supported"}), "fail"),
+        (read(3, recovery_action={"value": 1}), "fail"),
+    ],
+)
+def test_an_error_of_a_switch_is_over_when_all_gpus_are_well_in_its_fabric(nvml: dict[str, Any], status: str) -> None:
+    seen = see_real_host(log={**QUIET, "switches": [SWITCH]}, nvml=nvml)
+    assert found(judge_host(REAL, seen))["host-switch"].status == status
+
+
+def test_a_driver_that_does_not_report_recoveries_is_told() -> None:
+    says = "this driver does not report whether a reset has cured it"
+    reset, recovery = xid(95), {"number": 154, "pci": "0000:52:00", "text": "to 0x1 (PF FLR)", "seconds": 7.0}
+    for log, nvml, told in (
+        (reset, of_old_driver(), True),
+        (reset, read(), False),
+        (reset, {"missing": "pynvml: no module"}, False),
+        ({**reset, "xids": [*reset["xids"], recovery]}, of_old_driver(), False),
+        (xid(79), of_old_driver(), False),
+    ):
+        check = found(judge_host(REAL, see_real_host(log=log, nvml=nvml)))["host-xid"]
+        assert (check.status, says in check.evidence) == ("fail", told)
 
 
 def test_the_fix_follows_what_the_error_asks_for() -> None:
