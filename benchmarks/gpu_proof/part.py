@@ -65,10 +65,10 @@ def _loaded(_wanted: argparse.Namespace) -> dict[str, Any]:
     return load_kernels()
 
 
-def _tests(_wanted: argparse.Namespace) -> dict[str, Any]:
+def _tests(wanted: argparse.Namespace) -> dict[str, Any]:
     from benchmarks.gpu_proof.gpu_tests import run_tests
 
-    return run_tests()
+    return run_tests(limit_s=wanted.seconds)
 
 
 _PARTS: dict[str, Callable[[argparse.Namespace], dict[str, Any]]] = {

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 WATCH_S = 60.0
+# Each kernel on each GPU, and all of them together: they work one after the other.
+_BUSY_S, _ALL_BUSY_S = 10.0, 90.0
+_KERNELS = ("matmul", "anneal", "membw")
+# To make a context on a further GPU, to load the kernels there and to prove what they gave
+_FURTHER_GPU_S = 10.0
+_COMPILE_S = 120.0
+_TESTS_S = 180.0
+# For a part to end what it has started itself
+_GRACE_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +50,13 @@ class Place:
     Attributes:
         has: Whether Python finds a module.
         finds: Whether there is a program of that name.
+        gpus: How many GPUs CUDA shows, at most.
         simulated: No GPU is looked for: kernels run on the simulator, devices have no driver behind them.
     """
 
     python: str = sys.executable
     is_root: bool = False
+    gpus: int = 1
     simulated: bool = False
     has: Callable[[str], bool] = lambda name: importlib.util.find_spec(name) is not None
     finds: Callable[[str], bool] = lambda name: shutil.which(name) is not None
@@ -53,7 +64,19 @@ class Place:
 
 def this_place(*, simulated: bool) -> Place:
     """Return what this machine has."""
-    return Place(is_root=os.geteuid() == 0, simulated=simulated)
+    return Place(is_root=os.geteuid() == 0, gpus=count_gpus(Path("/")), simulated=simulated)
+
+
+def count_gpus(root: Path) -> int:
+    """How many GPUs CUDA can show: in a container, the driver may list GPUs that have no device node there."""
+    listed = len(list(root.glob("proc/driver/nvidia/gpus/*")))
+    nodes = len(list(root.glob("dev/nvidia[0-9]*")))
+    return min((count for count in (listed, nodes) if count), default=1)
+
+
+def busy_seconds(gpus: int) -> float:
+    """How long each kernel is kept busy on each of so many GPUs."""
+    return min(_BUSY_S, round(_ALL_BUSY_S / (len(_KERNELS) * gpus), 2))
 
 
 def _lacks_engine(place: Place) -> str:
@@ -69,7 +92,10 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
     """Return every part, those first that nothing else can show."""
     simulate = ("--simulate",) if place.simulated else ()
     small = ("--quick",) if place.simulated else ()
-    busy = ("--quick", "--repeats", "2") if place.simulated else ("--seconds", "10")
+    busy_s = busy_seconds(place.gpus)
+    busy = ("--quick", "--repeats", "2") if place.simulated else ("--seconds", f"{busy_s:g}")
+    further_s = _FURTHER_GPU_S * (place.gpus - 1)
+    tests_s = _TESTS_S + further_s
 
     def own(name: str, *more: str) -> tuple[str, ...]:
         return (place.python, "-m", "benchmarks.gpu_proof.part", name, *more, *simulate)
@@ -88,8 +114,8 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
         Part(
             name="kernels",
             title="Smoke kernels, level full",
-            argv=kernels("matmul", "anneal", "membw", "--all-devices", *busy),
-            limit_s=150,
+            argv=kernels(*_KERNELS, "--all-devices", *busy),
+            limit_s=_COMPILE_S + len(_KERNELS) * place.gpus * busy_s + further_s,
             lacks=numba,
         ),
         Part(
@@ -125,6 +151,12 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
         ),
         Part(name="node", title="A real node on an engine", argv=own("node"), limit_s=240, lacks=_lacks_engine(place)),
         Part(name="watch", title="A minute without a fault", argv=own("watch", f"{watch_s:g}"), limit_s=watch_s + 60),
-        Part(name="tests", title="tests/gpu", argv=own("tests"), limit_s=180, lacks=real or pytest or numba),
+        Part(
+            name="tests",
+            title="tests/gpu",
+            argv=own("tests", f"{tests_s - _GRACE_S:g}"),
+            limit_s=tests_s,
+            lacks=real or pytest or numba,
+        ),
         Part(name="doctor", title="gpuprov doctor", argv=own("doctor"), limit_s=60),
     )

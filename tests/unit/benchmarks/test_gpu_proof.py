@@ -15,7 +15,7 @@ from benchmarks.gpu_proof import container, host
 from benchmarks.gpu_proof.gpu_tests import read_summary
 from benchmarks.gpu_proof.node import verify_node
 from benchmarks.gpu_proof.page import proof_document, render_page
-from benchmarks.gpu_proof.parts import Part, Place, plan_parts
+from benchmarks.gpu_proof.parts import Part, Place, count_gpus, plan_parts
 from benchmarks.gpu_proof.run import Result, run_parts
 from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import Completed
@@ -60,6 +60,28 @@ def test_the_simulator_measures_nothing_and_says_so() -> None:
     parts = {part.name: part for part in plan_parts(Place(is_root=True, has=anything, finds=anything, simulated=True))}
     assert [name for name, part in parts.items() if part.lacks] == ["loaded", "cublas", "node", "tests"]
     assert all("--simulate" in part.argv for part in parts.values() if not part.lacks)
+
+
+@pytest.mark.parametrize(("gpus", "seconds", "least_s"), [(1, "10", 30), (3, "10", 90), (8, "3.75", 90)])
+def test_the_kernels_of_many_gpus_fit_into_the_limits(gpus: int, seconds: str, least_s: float) -> None:
+    parts = {part.name: part for part in plan_parts(Place(is_root=True, gpus=gpus, has=anything, finds=anything))}
+    kernels, tests = parts["kernels"], parts["tests"]
+    assert kernels.argv[kernels.argv.index("--seconds") + 1] == seconds
+    assert kernels.limit_s >= least_s + 60 + 10 * (gpus - 1)
+    assert kernels.limit_s < program.BUDGET_S
+    assert float(tests.argv[-1]) < tests.limit_s
+    assert tests.limit_s == 180 + 10 * (gpus - 1)
+
+
+def test_gpus_are_counted_that_the_driver_lists_and_that_have_a_device_node(tmp_path: Path) -> None:
+    assert count_gpus(tmp_path) == 1
+    for number in range(4):
+        (tmp_path / f"proc/driver/nvidia/gpus/0000:{number}a:00.0").mkdir(parents=True)
+    assert count_gpus(tmp_path) == 4, "before the first program, /dev may have no node at all"
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidiactl", "nvidia-uvm", "nvidia2"):
+        (tmp_path / "dev" / name).touch()
+    assert count_gpus(tmp_path) == 1, "a container that was given one of them"
 
 
 def finished(stdout: str = "", *, exit_code: int = 0, stderr: str = "") -> Completed:
