@@ -22,6 +22,9 @@ _KERNELS = ("matmul", "anneal", "membw")
 _FURTHER_GPU_S = 10.0
 _COMPILE_S = 120.0
 _TESTS_S = 180.0
+# NVML of a driver that hangs is given up after 45 s, and the processes that hang in it are watched for 30 s.
+_HUNG_S = 100.0
+_CONTAINER_S, _NODE_S = 120.0, 240.0
 # For a part to end what it has started itself
 _GRACE_S = 10.0
 
@@ -33,6 +36,7 @@ class Part:
     Attributes:
         argv: What is run; it prints one JSON document, in which `passed` says whether all is well.
         limit_s: It is ended after so many seconds.
+        least_s: It is not started with less time left than this.
         lacks: Why it cannot run here; empty where it can.
     """
 
@@ -40,6 +44,7 @@ class Part:
     title: str
     argv: tuple[str, ...]
     limit_s: float
+    least_s: float = 5.0
     lacks: str = ""
 
 
@@ -89,12 +94,16 @@ def _lacks_engine(place: Place) -> str:
 
 
 def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
-    """Return every part, those first that nothing else can show."""
+    """Return every part, those first that nothing else can show.
+
+    A part that is ended ends none of the programs that it has started: those that start any have the time for it.
+    """
     simulate = ("--simulate",) if place.simulated else ()
     small = ("--quick",) if place.simulated else ()
     busy_s = busy_seconds(place.gpus)
     busy = ("--quick", "--repeats", "2") if place.simulated else ("--seconds", f"{busy_s:g}")
     further_s = _FURTHER_GPU_S * (place.gpus - 1)
+    kernels_s = len(_KERNELS) * place.gpus * busy_s + further_s
     tests_s = _TESTS_S + further_s
 
     def own(name: str, *more: str) -> tuple[str, ...]:
@@ -110,12 +119,13 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
     pytest = "" if place.has("pytest") else "Python finds no pytest"
     return (
         Part(name="record", title="Record of the machine", argv=own("record"), limit_s=60),
-        Part(name="host", title="The host's checks, NVML's included", argv=own("host"), limit_s=60),
+        Part(name="host", title="The host's checks, NVML's included", argv=own("host"), limit_s=_HUNG_S),
         Part(
             name="kernels",
             title="Smoke kernels, level full",
             argv=kernels(*_KERNELS, "--all-devices", *busy),
-            limit_s=_COMPILE_S + len(_KERNELS) * place.gpus * busy_s + further_s,
+            limit_s=_COMPILE_S + kernels_s,
+            least_s=kernels_s,
             lacks=numba,
         ),
         Part(
@@ -146,17 +156,32 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
             name="container",
             title="A container of namespaces and device rules, verified as a node",
             argv=own("container"),
-            limit_s=120,
+            limit_s=_CONTAINER_S,
+            least_s=_CONTAINER_S,
             lacks=root or programs or numba,
         ),
-        Part(name="node", title="A real node on an engine", argv=own("node"), limit_s=240, lacks=_lacks_engine(place)),
-        Part(name="watch", title="A minute without a fault", argv=own("watch", f"{watch_s:g}"), limit_s=watch_s + 60),
+        Part(
+            name="node",
+            title="A real node on an engine",
+            argv=own("node"),
+            limit_s=_NODE_S,
+            least_s=_NODE_S,
+            lacks=_lacks_engine(place),
+        ),
+        Part(name="doctor", title="gpuprov doctor", argv=own("doctor"), limit_s=60),
+        Part(
+            name="watch",
+            title="A minute without a fault",
+            argv=own("watch", f"{watch_s:g}"),
+            limit_s=watch_s + _HUNG_S,
+            least_s=watch_s + _GRACE_S,
+        ),
         Part(
             name="tests",
             title="tests/gpu",
             argv=own("tests", f"{tests_s - _GRACE_S:g}"),
             limit_s=tests_s,
+            least_s=tests_s,
             lacks=real or pytest or numba,
         ),
-        Part(name="doctor", title="gpuprov doctor", argv=own("doctor"), limit_s=60),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.gpu_proof.parts import ROOT
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.execution import run
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from gpuprov.core.execution import Completed
 
 Status = Literal["passed", "failed", "not run"]
-_LEAST_S = 5.0
 _TAIL = 600
 
 
@@ -45,7 +44,8 @@ def run_parts(
 
     Args:
         parts: In this order.
-        budget_s: What all of them may take; a part gets what is left, up to its own limit.
+        budget_s: What all of them may take; a part gets what is left, up to its own limit. One that is ended because
+            nothing is left has not failed.
         tell: Is handed a line before and after each part.
         execute: Runs a program.
         now_s: The clock.
@@ -53,23 +53,30 @@ def run_parts(
     end_s = now_s() + budget_s
     for part in parts:
         left_s = end_s - now_s()
-        why = part.lacks or ("" if left_s >= _LEAST_S else f"the {budget_s:g} s of this proof are spent")
-        if why:
-            result = Result(part=part, status="not run", why=why)
+        spent = f"the {budget_s:g} s of this proof are spent; to run it alone: --only {part.name}"
+        if part.lacks or left_s < part.least_s:
+            result = Result(part=part, status="not run", why=part.lacks or spent)
         else:
             tell(f"{part.name}: {part.title} ...")
-            result = _run(part, min(part.limit_s, left_s), execute, now_s)
+            limit_s = min(part.limit_s, left_s)
+            result = _run(part, limit_s, execute, now_s, spent=spent if limit_s < part.limit_s else "")
         tell(f"{part.name}: {result.status}{f': {result.why}' if result.why else ''}")
         yield result
 
 
-def _run(part: Part, limit_s: float, execute: Callable[..., Completed], now_s: Callable[[], float]) -> Result:
+def _run(
+    part: Part, limit_s: float, execute: Callable[..., Completed], now_s: Callable[[], float], *, spent: str
+) -> Result:
+    """Run one; `spent` says why it gets less than its own limit: ended then, it has not failed."""
     started_s = now_s()
     try:
         done = execute(part.argv, timeout_s=limit_s, cwd=ROOT, check=False)
     except GpuprovError as error:
+        seconds = now_s() - started_s
+        if spent and isinstance(error, TimedOut):
+            return Result(part=part, status="not run", why=f"ended after {limit_s:.0f} s: {spent}", seconds=seconds)
         why = f"{error.what}: {error.evidence}"[-_TAIL:]
-        return Result(part=part, status="failed", why=why, seconds=now_s() - started_s)
+        return Result(part=part, status="failed", why=why, seconds=seconds)
     seconds = now_s() - started_s
     document = read_document(done.stdout)
     if document is None:

@@ -47,7 +47,7 @@ def test_a_machine_with_everything_runs_every_part() -> None:
 
 def test_each_part_that_cannot_run_says_what_it_lacks() -> None:
     parts = {part.name: part for part in plan_parts(Place(is_root=False, has=nothing, finds=nothing))}
-    assert [name for name, part in parts.items() if not part.lacks] == ["record", "host", "watch", "doctor"]
+    assert [name for name, part in parts.items() if not part.lacks] == ["record", "host", "doctor", "watch"]
     assert "numba" in parts["kernels"].lacks
     assert "root" in parts["container"].lacks
     assert "engine" in parts["node"].lacks
@@ -127,21 +127,56 @@ def test_what_is_lacking_is_not_run() -> None:
     assert (result.status, result.why, limits) == ("not run", "no root", [])
 
 
-def test_parts_share_a_budget() -> None:
-    now = iter([0.0, 0.0, 0.0, 20.0, 20.0, 20.0, 38.0, 38.0])
-    limits: list[float] = []
-    told: list[str] = []
+def run_with_budget(
+    budget_s: float, parts: Sequence[Part], takes: Callable[[float], float]
+) -> tuple[list[Result], dict[str, float], list[str]]:
+    """Run parts that each take so many seconds, or are ended; gives the limits and what was told, too."""
+    now, limits, told = 0.0, {}, []
 
-    def execute(_argv: Sequence[str], *, timeout_s: float, **_: object) -> Completed:
-        limits.append(timeout_s)
+    def execute(argv: Sequence[str], *, timeout_s: float, **_: object) -> Completed:
+        nonlocal now
+        limits[argv[0]] = timeout_s
+        wanted = takes(timeout_s)
+        now += min(wanted, timeout_s)
+        if wanted > timeout_s:
+            raise TimedOut(f"{argv[0]} did not end", evidence=f"within {timeout_s:g} s", fix="x")
         return finished('{"passed": true}')
 
-    parts = [replace(PART, name=name) for name in ("first", "second", "third")]
-    results = list(run_parts(parts, budget_s=40.0, tell=told.append, execute=execute, now_s=lambda: next(now)))
-    assert limits == [30.0, 20.0]
+    results = list(run_parts(parts, budget_s=budget_s, tell=told.append, execute=execute, now_s=lambda: now))
+    return results, limits, told
+
+
+def parts_of(*names: str, **more: Any) -> list[Part]:
+    return [replace(PART, name=name, argv=(name,), **more) for name in names]
+
+
+def test_parts_share_a_budget() -> None:
+    results, limits, told = run_with_budget(40.0, parts_of("first", "second", "third"), lambda _: 19.0)
+    assert limits == {"first": 30.0, "second": 21.0}
     assert [result.status for result in results] == ["passed", "passed", "not run"]
-    assert results[2].why == "the 40 s of this proof are spent"
-    assert told[-1] == "third: not run: the 40 s of this proof are spent"
+    assert results[2].why == "the 40 s of this proof are spent; to run it alone: --only third"
+    assert told[-1] == "third: not run: the 40 s of this proof are spent; to run it alone: --only third"
+
+
+def test_a_part_fails_by_its_own_limit_only() -> None:
+    results, limits, _ = run_with_budget(40.0, parts_of("first", "second"), lambda limit_s: limit_s + 1)
+    assert limits == {"first": 30.0, "second": 10.0}
+    assert [result.status for result in results] == ["failed", "not run"]
+    assert results[1].why == "ended after 10 s: the 40 s of this proof are spent; to run it alone: --only second"
+
+
+def test_a_part_is_not_started_without_the_time_that_it_needs() -> None:
+    parts = [*parts_of("first"), *parts_of("whole", least_s=30.0), *parts_of("short")]
+    results, limits, _ = run_with_budget(40.0, parts, lambda _: 12.0)
+    assert [result.status for result in results] == ["passed", "not run", "passed"]
+    assert limits == {"first": 30.0, "short": 28.0}
+
+
+def test_parts_that_start_programs_of_their_own_are_never_cut_off() -> None:
+    parts = plan_parts(Place(is_root=True, gpus=8, has=anything, finds=anything))
+    whole = [part.name for part in parts if part.least_s == part.limit_s]
+    assert whole == ["container", "node", "tests"]
+    assert [part.name for part in parts][-3:] == ["doctor", "watch", "tests"]
 
 
 KERNELS: dict[str, Any] = {
