@@ -8,23 +8,38 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import click
 import pytest
 
 from benchmarks.gpu_proof import __main__ as program
 from benchmarks.gpu_proof import container, host
 from benchmarks.gpu_proof.gpu_tests import read_summary
-from benchmarks.gpu_proof.node import verify_node
+from benchmarks.gpu_proof.node import DOWN_S, UP_S, VERIFY_S, NodeImage, find_image, verify_node
 from benchmarks.gpu_proof.page import proof_document, render_page
 from benchmarks.gpu_proof.parts import Part, Place, count_gpus, plan_parts
 from benchmarks.gpu_proof.run import Result, run_parts
-from gpuprov.core.errors import TimedOut
-from gpuprov.core.execution import Completed
+from gpuprov.cli.root import root
+from gpuprov.cli.session import Session
+from gpuprov.cluster.images import node_recipe
+from gpuprov.cluster.services import init_of
+from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.execution import GRACE_S, KILLED_S, Completed
+from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.host.local import LocalHost
+from gpuprov.host.survey import ANSWER_S
+from gpuprov.planes.registry import PLANES
+from gpuprov.spec.models import ClusterSpec
 from gpuprov.verify.models import Check, NodeReport
+from tests.fakes.doors import door_of
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeEngine, FakeImage
+from tests.fakes.host import FakeHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from gpuprov.gpu.models import HostGpus
 
 PART = Part(name="one", title="One", argv=("one",), limit_s=30.0)
 
@@ -384,34 +399,103 @@ def test_the_last_line_of_pytest_is_counted(output: str, exit_code: int, passed:
     assert bool(summary["why"]) != passed
 
 
-def test_a_node_is_created_verified_and_removed() -> None:
-    asked: list[tuple[str, ...]] = []
-    answers = {
-        "image": finished('{"images": [{"name": "i"}]}'),
-        "cluster": finished('{"phases": {}}'),
-        "verify": finished('{"passed": true, "simulated": false, "nodes": [{"checks": [{"id": "x"}], "measured": 1}]}'),
-    }
+IMAGE = NodeImage(engine="docker", role="plain")
+UP, VERIFY, DOWN = "cluster up", "verify --cluster", "cluster down"
+LATE = TimedOut("python did not end", evidence="within 60 s", fix="x")
 
-    def command(*arguments: str, timeout_s: float) -> Completed:
+
+def node_said(verdict: str, *, simulated: bool = False) -> Completed:
+    node = {"verdict": verdict, "checks": [{"id": "x"}], "measured": 1}
+    return finished(json.dumps({"passed": False, "simulated": simulated, "nodes": [node]}), stderr="host-xid: old")
+
+
+class Typed:
+    """What the part `node` types, each of which the command line must know."""
+
+    def __init__(self, **answers: Completed | Exception) -> None:
+        self.answers = {UP: finished('{"phases": {}}'), VERIFY: node_said("pass"), DOWN: finished(), **answers}
+        self.asked: list[str] = []
+
+    def __call__(self, *arguments: str, timeout_s: float) -> Completed:
         assert timeout_s > 0
-        asked.append(arguments[:2])
-        return answers[arguments[0]]
+        understood(arguments)
+        self.asked.append(" ".join(arguments[:2]))
+        answer = self.answers[self.asked[-1]]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
-    document = verify_node(command=command)
-    assert (document["passed"], document["checks"]) == (True, [{"id": "x"}])
-    assert asked == [("image", "list"), ("cluster", "up"), ("verify", "--cluster"), ("cluster", "down")]
-    asked.clear()
-    answers["verify"] = finished('{"passed": true, "simulated": true, "nodes": []}')
-    assert not verify_node(command=command)["passed"]
-    answers["cluster"] = finished(exit_code=4, stderr="error: no room")
-    asked.clear()
-    document = verify_node(command=command)
-    assert (document["passed"], document["why"]) == (False, "cluster up: error: no room")
-    assert asked[-1] == ("cluster", "down")
-    answers["image"] = finished('{"images": []}')
-    asked.clear()
-    assert verify_node(command=command)["passed"] is None
-    assert asked == [("image", "list")]
+
+def understood(argv: Sequence[str]) -> None:
+    """What the command line makes of it; raises where an option is unknown."""
+    command: click.Command | None = root()
+    context = click.Context(root())
+    while isinstance(command, click.Group):
+        command, argv = command.get_command(context, argv[0]), argv[1:]
+    assert command is not None
+    command.make_context("gpuprov", list(argv), obj=Session())
+
+
+@pytest.mark.parametrize(
+    ("answers", "passed", "why"),
+    [
+        ({}, True, ""),
+        ({VERIFY: node_said("warn")}, True, ""),
+        ({VERIFY: node_said("fail")}, False, "host-xid: old"),
+        ({VERIFY: node_said("pass", simulated=True)}, False, "host-xid: old"),
+        ({VERIFY: finished("", exit_code=70, stderr="error: a bug")}, False, "error: a bug"),
+        ({VERIFY: LATE}, False, "python did not end: within 60 s"),
+        ({UP: finished(exit_code=4, stderr="error: no room")}, False, "cluster up: error: no room"),
+        ({UP: LATE}, False, "python did not end: within 60 s"),
+        ({DOWN: finished(exit_code=1, stderr="error: busy")}, False, "may be left, with a GPU (error: busy)"),
+        ({UP: LATE, DOWN: LATE}, False, "did not end: within 60 s; the cluster may be left, with a GPU (python did"),
+    ],
+)
+def test_a_node_is_created_verified_and_always_removed(
+    answers: dict[str, Completed | Exception], passed: bool, why: str
+) -> None:
+    typed = Typed(**answers)
+    document = verify_node(command=typed, find=lambda: IMAGE)
+    assert (document["passed"], bool(document["why"])) == (passed, bool(why))
+    assert why in document["why"]
+    assert typed.asked in ([UP, VERIFY, DOWN], [UP, DOWN])
+    assert (document["engine"], document["role"]) == ("docker", "plain")
+    assert document["checks"] == [] or VERIFY in typed.asked
+
+
+def test_without_an_image_or_gpus_no_node_is_created() -> None:
+    typed = Typed()
+    assert verify_node(command=typed, find=lambda: None)["passed"] is None
+
+    def refuse() -> None:
+        raise HostNotReady("NVML does not work", evidence="code 999", fix="x")
+
+    document = verify_node(command=typed, find=refuse)
+    assert (document["passed"], document["why"], typed.asked) == (False, "NVML does not work: code 999", [])
+
+
+def test_the_limits_of_a_node_fit_into_that_of_its_part() -> None:
+    (part,) = (part for part in plan_parts(Place()) if part.name == "node")
+    assert part.limit_s > UP_S + VERIFY_S + DOWN_S + 2 * (GRACE_S + KILLED_S) + ANSWER_S
+
+
+def test_an_image_for_simulated_gpus_is_no_image_for_real_ones(tmp_path: Path) -> None:
+    simulated = LocalHost().gpus("simulated")
+    real = replace(simulated, simulated=False, driver_version="580.95.05", document=None)
+    driver = FakeDriver(FakeEngine())
+    made_on = FakeHost(folder=tmp_path, observe=lambda _: real, engines=(door_of(driver),))
+    spec = ClusterSpec()
+
+    def build(role: str, gpus: HostGpus) -> None:
+        recipe = node_recipe(spec, PLANES[role].recipe, gpus, init=init_of(driver))
+        driver.engine.images[role] = FakeImage(id=role, name=role, labels={LABEL_FINGERPRINT: recipe.fingerprint})
+
+    build("slurm", simulated)
+    assert find_image(made_on) is None
+    build("plain", real)
+    assert find_image(made_on) == NodeImage(engine="fake", role="plain")
+    build("slurm", real)
+    assert find_image(made_on) == NodeImage(engine="fake", role="slurm")
 
 
 def test_the_container_has_the_first_gpu_and_no_other() -> None:
