@@ -1,6 +1,7 @@
 """Runs in the new namespaces: joins the control group, makes /dev of the devices that are leased, starts the program.
 
-Gets one argument, JSON: `procs`, the group's file; `devices`, [path, major, minor]; `argv`.
+Gets one argument, JSON: `procs`, the group's file; `devices`, [path, major, minor]; `libraries`, [name, target] of
+links; `argv`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 NO_CONTAINER: Final = 125
+LIBRARIES: Final = "/dev/gpuprov-libraries"
 _COMMON = (("null", 1, 3), ("zero", 1, 5), ("full", 1, 7), ("random", 1, 8), ("urandom", 1, 9), ("tty", 5, 0))
 _LINKS = {"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
 
@@ -37,8 +39,10 @@ def _enter(wanted: dict[str, Any]) -> None:
         Path(path).parent.mkdir(exist_ok=True)
         os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(major, minor))
     Path("/dev", "shm").mkdir(mode=0o1777)
-    for name, target in _LINKS.items():
-        Path("/dev", name).symlink_to(target)
+    Path(LIBRARIES).mkdir(mode=0o755)
+    links = {f"/dev/{name}": target for name, target in _LINKS.items()}
+    for path, target in (*links.items(), *((f"{LIBRARIES}/{name}", target) for name, target in wanted["libraries"])):
+        Path(path).symlink_to(target)
 
 
 if __name__ == "__main__":

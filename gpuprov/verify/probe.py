@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.verify.questions import answer, ask_p2p, list_mig, questions, take_xids, text, throttle_reasons, watch_xids
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 GPU_MAJOR = 195
 MKNOD_FOLDERS = ("/dev", "/root")
@@ -49,7 +49,7 @@ def gather(parameters: Facts) -> Facts:
         "devices": lambda: look_at_devices(parameters["devices"]),
         "strangers": lambda: look_at_strangers(parameters["devices"]),
         "mknod": lambda: try_mknod(parameters["denied"]),
-        "driver": look_at_driver,
+        "driver": lambda: look_at_driver(parameters.get("library_folders", LIBRARY_FOLDERS)),
         "nvml": lambda: ask_nvml(parameters.get("nvml")),
         "sampling": lambda: sampler.start() if sampler else None,  # once NVML is there, while the kernels run
         "wheels": find_cuda_wheels,
@@ -131,7 +131,7 @@ def code(error: OSError) -> str:
     return errno.errorcode.get(error.errno or 0, str(error))
 
 
-def look_at_driver() -> Facts:
+def look_at_driver(folders: Sequence[str]) -> Facts:
     """Version of the kernel module as the node sees it, and of the user-space libraries it was given."""
     version = None
     with contextlib.suppress(OSError):
@@ -140,7 +140,7 @@ def look_at_driver() -> Facts:
         version = match[1] if match else None
     libraries: dict[str, list[str]] = {}
     for name in ("libcuda.so", "libnvidia-ml.so"):
-        found = (file.name for folder in LIBRARY_FOLDERS for file in Path(folder).glob(f"{name}.*.*"))
+        found = (file.name for folder in folders for file in Path(folder).glob(f"{name}.*.*"))
         suffixes = {file.rpartition(f"{name}.")[2] for file in found}
         libraries[name] = sorted(suffixes)
     return {"version": version, "libraries": libraries}

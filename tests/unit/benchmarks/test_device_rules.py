@@ -6,11 +6,13 @@ import json
 import os
 import struct
 import sys
+from pathlib import Path
 
 import pytest
 
 from benchmarks.gpu_proof.container import run_inside
 from benchmarks.gpu_proof.device_rules import ANY, COMMON, device_program, group_with_rules, rule_lines
+from benchmarks.gpu_proof.inside import LIBRARIES
 from gpuprov.spec.devices import CharDevice
 
 RULES = ((195, 0), (195, 255), (136, ANY))
@@ -94,6 +96,20 @@ def test_a_container_opens_what_it_was_given_and_nothing_else() -> None:
     assert seen["pid"] == 1
     assert "nvidia0" in seen["dev"]
     assert not {name for name in seen["dev"] if name.startswith(("loop", "sd", "vd"))}
+
+
+@needs_root
+def test_a_container_has_the_drivers_libraries_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    library = tmp_path / "libcuda.so.550.90.07"
+    library.write_text("the driver's")
+    program = """
+import os, pathlib
+first, *_ = os.environ["LD_LIBRARY_PATH"].split(":")
+print(first, [(file.name, file.read_text()) for file in pathlib.Path(first).iterdir()])
+"""
+    done = run_inside([sys.executable, "-c", program], (), [("libcuda.so.1", str(library))])
+    assert done.stdout.strip() == f"{LIBRARIES} [('libcuda.so.1', \"the driver's\")]", done.stderr
+    assert not Path(LIBRARIES).exists()
 
 
 @needs_root

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,11 +26,14 @@ from gpuprov.cluster.services import init_of
 from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.execution import GRACE_S, KILLED_S, Completed
 from gpuprov.drivers.base import LABEL_FINGERPRINT
+from gpuprov.gpu.driver_files import read_driver_files
+from gpuprov.gpu.models import MigInstance
 from gpuprov.host.local import LocalHost
 from gpuprov.host.survey import ANSWER_S
 from gpuprov.planes.registry import PLANES
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.verify.models import Check, NodeReport
+from gpuprov.verify.probe import look_at_driver
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
@@ -37,7 +41,6 @@ from tests.fakes.host import FakeHost
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from gpuprov.gpu.models import HostGpus
 
@@ -507,8 +510,38 @@ def test_the_container_has_the_first_gpu_and_no_other() -> None:
     assert set(expected.denied) >= {gpu.minor for gpu in gpus.gpus[1:]}
 
 
+def test_of_a_split_gpu_the_container_has_an_instance() -> None:
+    simulated = LocalHost().gpus("simulated")
+    part = MigInstance(index=0, uuid="MIG-1", gpu_instance=1, compute_instance=0)
+    split = replace(simulated, gpus=(replace(simulated.gpus[0], mig_enabled=True, mig=(part,)),))
+    assert container.expect_container(split).gpus == ("MIG-1",)
+
+
+HOSTS = Path(__file__).parents[2] / "data" / "hosts"
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "version"),
+    [
+        ("one-gpu", "/usr/lib/x86_64-linux-gnu/nvidia/current", "550.90.07"),
+        ("uvm-missing", "/usr/lib64", "535.183.01"),
+    ],
+)
+def test_the_container_finds_the_drivers_libraries_wherever_they_lie(
+    name: str, folder: str, version: str, tmp_path: Path
+) -> None:
+    driver = read_driver_files(HOSTS / name / "root")
+    assert driver is not None
+    links = dict(container.library_links(driver))
+    assert links["libcuda.so.1"] == links[f"libcuda.so.{version}"] == f"{folder}/libcuda.so.{version}"
+    assert "nvidia-smi" not in links
+    for link in links:
+        (tmp_path / link).touch()
+    assert look_at_driver([str(tmp_path)])["libraries"] == {"libcuda.so": [version], "libnvidia-ml.so": [version]}
+
+
 def test_a_machine_without_control_groups_runs_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_expected: object) -> None:
+    def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(container, "_look", refuse)
