@@ -32,7 +32,13 @@ def load_kernels() -> dict[str, Any]:
     wrong = judge_loaded(found)
     gpu = cuda.get_current_device()
     facts = {"multiprocessors": int(gpu.MULTIPROCESSOR_COUNT), "cooperative_launch": bool(gpu.COOPERATIVE_LAUNCH)}
-    return {"passed": not wrong, "why": "; ".join(wrong), "device": {**device, **facts}, "kernels": found}
+    return {
+        "passed": not wrong,
+        "why": "; ".join(wrong),
+        "device": {**device, **facts},
+        "frames": find_frames(found),
+        "kernels": found,
+    }
 
 
 def threads_of(name: str) -> int:
@@ -44,10 +50,22 @@ def judge_loaded(kernels: dict[str, dict[str, Any]]) -> list[str]:
     """Return what is other than the compile gate promises."""
     wrong = []
     for name, said in kernels.items():
-        if said["local_bytes"]:
+        if said["local_bytes"] and not said["cooperative"]:
             wrong.append(f"{name} spills {said['local_bytes']} bytes a thread")
         if said["most_threads"] < threads_of(name) or said["blocks_at_once"] < 1:
             wrong.append(f"{name} cannot start blocks of {threads_of(name)} threads")
         if name == "matmul" and said["registers"] > _MATMUL_REGISTERS:
             wrong.append(f"matmul takes {said['registers']} registers, so that one block fills a multiprocessor")
     return wrong
+
+
+def find_frames(kernels: dict[str, dict[str, Any]]) -> list[str]:
+    """Return which kernels have local memory that need not be spilled registers.
+
+    A cooperative kernel calls CUDA's device runtime, which has a stack frame, and the driver tells only the sum.
+    """
+    return [
+        f"{name} has {said['local_bytes']} bytes of local memory a thread: the barrier's stack frame, or spills"
+        for name, said in kernels.items()
+        if said["local_bytes"] and said["cooperative"]
+    ]

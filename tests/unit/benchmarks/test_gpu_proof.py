@@ -197,13 +197,15 @@ def test_parts_that_start_programs_of_their_own_are_never_cut_off() -> None:
     assert [part.name for part in parts][-3:] == ["doctor", "watch", "tests"]
 
 
+DIGEST = {"name": "digest", "passed": True, "evidence": "a|b"}
+TURING = {"name": "tensor-cores", "passed": True, "evidence": "not asked: compute capability 7.5, not 8.0"}
 KERNELS: dict[str, Any] = {
     "passed": True,
     "devices": [{"uuid": "GPU-1", "name": "NVIDIA Test", "driver_version": "580.95.05"}],
     "results": [
         {
             "gpu": "GPU-1", "kernel": "matmul", "passed": True, "parameters": {"size": 4096, "batch": 3},
-            "proof": {"digest": "2aa77726276af8b6", "checks": [{"name": "digest", "passed": True, "evidence": "a|b"}]},
+            "proof": {"digest": "2aa77726276af8b6", "checks": [DIGEST, TURING]},
             "rate": {"median": 41234.5, "unit": "GFLOP/s", "samples": [1.0, 2.0], "known_good": {"fraction": 1.05}},
             "seconds": {"prepare": 0.25}, "error": None,
         },
@@ -254,6 +256,7 @@ def test_the_page_has_every_number_and_what_was_not_run() -> None:
     assert "NVIDIA Test, driver 580.95.05: GPU-1" in page
     assert "| GPU-1 | matmul | size 4096, batch 3 | 4.123e+04 | GFLOP/s | 2 | 1.05 | 2aa77726276af8b6 | yes |" in page
     assert "| GPU-1 | matmul | digest | pass | a\\|b |" in page
+    assert "| GPU-1 | matmul | tensor-cores | not asked | not asked: compute capability 7.5, not 8.0 |" in page
     assert "| GPU-1 | membw |  | 4300 | GB/s | 1 | no expectation | ab | yes |" in page
     assert "| GPU-1 | anneal |  |  |  | 0 |  |  | NO |" in page
     assert "| nvml-remap-pending | fail | GPU 0: a row | reset it |" in page
@@ -390,6 +393,7 @@ def test_a_record_lists_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     ("output", "exit_code", "passed", "counts"),
     [
         ("..s\nSKIPPED [1] x.py:3: no rate\n8 passed, 1 skipped in 60.1s", 0, True, {"passed": 8, "skipped": 1}),
+        ("XFAIL x.py::y - 39e3\n8 passed, 1 xfailed in 60.1s", 0, True, {"passed": 8, "xfailed": 1}),
         ("F\nFAILED x.py::test_y - assert 1\n1 failed, 7 passed in 3s", 1, False, {"failed": 1, "passed": 7}),
         ("NOT RUN: 9 tests\n9 deselected in 0.1s", 5, False, {}),
         ("1 skipped in 0.1s", 0, False, {"skipped": 1}),

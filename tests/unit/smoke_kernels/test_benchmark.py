@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from benchmarks import kernels
-from benchmarks.gpu_proof.loaded import judge_loaded, threads_of
+from benchmarks.gpu_proof.loaded import find_frames, judge_loaded, threads_of
 from smoke_kernels.ptx import kernel_sources
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ LOADED = {
     [
         ("anneal", {}, []),
         ("anneal", {"local_bytes": 8}, ["anneal spills 8 bytes a thread"]),
+        ("anneal", {"local_bytes": 8, "cooperative": True}, []),
         ("anneal", {"most_threads": 512}, []),
         ("anneal-block", {"most_threads": 512}, ["anneal-block cannot start blocks of 1024 threads"]),
         ("anneal", {"blocks_at_once": 0}, ["anneal cannot start blocks of 256 threads"]),
@@ -71,6 +72,13 @@ LOADED = {
 )
 def test_what_the_driver_loads_is_held_to_the_compile_gate(name: str, said: dict[str, int], wrong: list[str]) -> None:
     assert judge_loaded({**LOADED, name: {**LOADED[name], **said}}) == wrong
+
+
+def test_a_stack_frame_of_the_barrier_is_told_and_is_no_failure() -> None:
+    framed = {**LOADED["anneal"], "local_bytes": 8, "cooperative": True}
+    assert find_frames({**LOADED, "matmul": {**LOADED["matmul"], "local_bytes": 8}}) == []
+    (line,) = find_frames({**LOADED, "anneal": framed})
+    assert line.startswith("anneal has 8 bytes of local memory a thread")
 
 
 def test_every_kernel_of_a_block_is_known_by_its_name() -> None:
