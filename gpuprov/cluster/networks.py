@@ -62,7 +62,7 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tu
     return tuple(request for request in wanted if request.name not in present)
 
 
-def ensure_networks(
+def create_networks(
     driver: Driver, requests: tuple[NetworkRequest, ...], rollback: Rollback, *, reporter: Reporter
 ) -> Outcome:
     """Make the planned networks, and isolate each from those of other clusters.

@@ -54,8 +54,10 @@ def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[
     }
 
 
-def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec], Sequence[str]], *, host: str) -> Parts:
-    """A cluster's spec and status, and what `cluster up` would change in it, which `plan_up` tells."""
+def cluster_parts(
+    driver: Driver, cluster: str, preview_changes: Callable[[ClusterSpec], Sequence[str]], *, host: str
+) -> Parts:
+    """A cluster's spec and status, and what `cluster up` would change in it, which `preview_changes` tells."""
 
     def plan() -> str:
         spec = observe_cluster(driver, cluster).spec
@@ -65,7 +67,7 @@ def cluster_parts(driver: Driver, cluster: str, plan_up: Callable[[ClusterSpec],
                 evidence="its first `cluster up` did not finish",
                 fix=name_cluster("gpuprov cluster up", cluster),
             )
-        return "".join(f"{line}\n" for line in plan_up(spec)) or "nothing to do: the cluster matches its spec\n"
+        return "".join(f"{line}\n" for line in preview_changes(spec)) or "nothing to do: the cluster matches its spec\n"
 
     def plane_part(plane: Plane) -> str:
         state = observe_cluster(driver, cluster)

@@ -25,7 +25,7 @@ from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
 from gpuprov.planes.registry import planes_of
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.variables import read_variables
-from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.cluster_up import preview_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -174,7 +174,7 @@ def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> _
         collected.missing[f"{engine}/clusters"] = f"{driver.name} has no gpuprov cluster"
 
     def plan(spec: ClusterSpec) -> tuple[str, ...]:
-        return plan_up(driver, spec, sources.host, reporter=Silent())
+        return preview_changes(driver, spec, sources.host, reporter=Silent())
 
     for cluster in sorted(clusters):
         collected.take(cluster_parts(driver, cluster, plan, host=sources.host.name))

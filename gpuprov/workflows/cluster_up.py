@@ -11,7 +11,7 @@ from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours, read_leases
-from gpuprov.cluster.networks import ensure_networks, isolate_networks, record_spec
+from gpuprov.cluster.networks import create_networks, isolate_networks, record_spec
 from gpuprov.cluster.nodes import (
     NodeRun,
     boot_nodes,
@@ -173,7 +173,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     return UpResult(changed=changed, report=report, as_it_was=(seen, words) if untouched else None)
 
 
-def plan_up(
+def preview_changes(
     driver: Driver, spec: ClusterSpec, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
 ) -> tuple[str, ...]:
     """What `cluster_up` would change, one line each; raises what it would refuse, and changes nothing."""
@@ -224,7 +224,7 @@ def _carry_out(
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
     if plan.networks:
         with reporter.phase("networks"):
-            ensure_networks(driver, plan.networks, run.rollback, reporter=reporter)
+            create_networks(driver, plan.networks, run.rollback, reporter=reporter)
     if plan.isolate:
         with reporter.phase("isolation"):
             isolate_networks(driver, plan.isolate, reporter=reporter)

@@ -13,7 +13,7 @@ from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image, get_named_image
 from gpuprov.cluster.leases import Neighbours, read_leases
-from gpuprov.cluster.networks import attach, ensure_networks, isolate_networks, open_networks, plan_networks
+from gpuprov.cluster.networks import attach, create_networks, isolate_networks, open_networks, plan_networks
 from gpuprov.cluster.nodes import (
     Copied,
     NodeRun,
@@ -135,7 +135,7 @@ def create_node(
     return when_free(patience, Neighbours(host), driver.name, look=look, attempt=attempt, reporter=reporter)
 
 
-def plan_node(
+def preview_node(
     driver: Driver, order: NodeOrder, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
 ) -> str:
     """What `create_node` would make, in a line; raises what it would refuse, and changes nothing."""
@@ -171,7 +171,7 @@ def _create(
         if choice:
             reporter.note(choice)
         with reporter.phase("networks"):
-            ensure_networks(driver, plan.networks, run.rollback, reporter=reporter)
+            create_networks(driver, plan.networks, run.rollback, reporter=reporter)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
     image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, reporter=reporter)
     old = [node for node in state.nodes if node.complete]

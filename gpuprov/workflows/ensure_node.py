@@ -14,7 +14,7 @@ from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.planes.rows import node_row
 from gpuprov.workflows import remove_nodes, start_stop
-from gpuprov.workflows.create_node import create_node, plan_node
+from gpuprov.workflows.create_node import create_node, preview_node
 
 if TYPE_CHECKING:
     from gpuprov.cluster.node_order import NodeOrder
@@ -104,7 +104,7 @@ def _provide(  # noqa: PLR0913 - a step of the story above, with all that it kno
     """Make the node if it is not there, or only half made; a whole one must be as ordered."""
     if node is None or not node.complete:
         if check:
-            return (plan_node(driver, order, host, reporter=reporter, policy=policy),)
+            return (preview_node(driver, order, host, reporter=reporter, policy=policy),)
         return create_node(driver, order, host, reporter=reporter, policy=policy).changed
     wrong = list(_label_differences(order, node))
     if order.gpus is not None:

@@ -9,7 +9,7 @@ from gpuprov import __version__
 from gpuprov.cluster.build_image import EnsuredImage, find_built
 from gpuprov.cluster.built_images import delete_built, match_images, remove_left_builder
 from gpuprov.cluster.images import ensure_node_image, node_recipe
-from gpuprov.cluster.networks import ensure_networks, plan_networks
+from gpuprov.cluster.networks import create_networks, plan_networks
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings
@@ -58,7 +58,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
             if request.name == spec.network.bridge
         )
         with Rollback(reporter, left_over=AGAIN) as rollback:
-            ensure_networks(driver, missing, rollback, reporter=reporter)
+            create_networks(driver, missing, rollback, reporter=reporter)
             image = ensure_node_image(driver, spec, plane, gpus, reporter=reporter)
         _remove_networks(driver, [*left, *(request.name for request in missing)])
     return EnsuredImage(image=image, built=True)

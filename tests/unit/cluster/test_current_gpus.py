@@ -15,7 +15,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_GPUS
 from gpuprov.gpu.observe import observe
-from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.cluster_up import preview_changes
 from gpuprov.workflows.verify import verify_cluster
 from tests.fakes.places import NOWHERE
 
@@ -66,7 +66,7 @@ def test_the_state_has_the_host_s_uuids_and_is_otherwise_the_same(moved: World) 
 
 
 def test_cluster_up_plans_no_change(moved: World) -> None:
-    assert plan_up(moved.driver, moved.spec(3), moved.host, reporter=Silent()) == ()
+    assert preview_changes(moved.driver, moved.spec(3), moved.host, reporter=Silent()) == ()
     assert moved.up(3).changed == ()
     assert moved.steps() == []
 

@@ -11,7 +11,7 @@ from gpuprov.cluster.drift import changed_settings
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_ROLE, File, Setting
 from gpuprov.spec.devices import CharDevice, Mount
-from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.cluster_up import preview_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,7 +134,7 @@ def test_drift_is_named_repaired_and_said(world: World, case: str) -> None:
     change(world)
     changed = world.engine.dump()
     assert changed != before
-    planned = plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)
+    planned = preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter)
     assert world.engine.dump() == changed
     assert world.steps() == []
     assert [line for line in planned if line.startswith(words)], planned
@@ -142,14 +142,14 @@ def test_drift_is_named_repaired_and_said(world: World, case: str) -> None:
     assert outcome.changed == planned
     assert world.engine.dump() == before
     assert {step.partition(":")[0] for step, _ in world.steps()} == kinds
-    assert plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter) == ()
+    assert preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter) == ()
     assert world.up(3).unchanged
 
 
 def test_what_needs_a_restart_says_so_and_is_refused_under_a_job(world: World) -> None:
     world.up(3)
     set_node(privileged=True)(world)
-    assert "restart node c001" in plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)
+    assert "restart node c001" in preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter)
     world.slurm.jobs["c001"] = "17"
     with pytest.raises(UsageError, match="jobs would end with c001"):
         world.up(3)
@@ -180,7 +180,7 @@ def test_an_engine_that_replaces_nodes_restarts_them_by_name_and_not_under_a_job
     world.slurm.jobs["c001"] = "17"
     if restart:
         for run in (
-            lambda: plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter),
+            lambda: preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter),
             lambda: world.up(3),
         ):
             with pytest.raises(UsageError, match="jobs would end with c001") as refused:
@@ -188,7 +188,7 @@ def test_an_engine_that_replaces_nodes_restarts_them_by_name_and_not_under_a_job
             assert refused.value.evidence == "job 17 of alice (train) on c001"
         assert world.engine.dump() == changed
         world.slurm.jobs.clear()
-    planned = plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)
+    planned = preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter)
     assert ("restart node c001" in planned) is restart
     world.engine.faults.clear()
     assert world.up(3).changed == planned

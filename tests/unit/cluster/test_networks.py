@@ -8,14 +8,14 @@ from unittest.mock import patch
 
 import pytest
 
-from gpuprov.cluster.networks import attach, ensure_networks, plan_networks, record_spec
+from gpuprov.cluster.networks import attach, create_networks, plan_networks, record_spec
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.drivers.networks import Attachment
 from gpuprov.spec.models import ClusterSpec
-from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.cluster_up import preview_changes
 from gpuprov.workflows.start_stop import start_nodes
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_only_what_is_missing_is_planned(world: World) -> None:
     first = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
     assert [(request.name, request.address) for request in first] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
     with Rollback(world.reporter, left_over=AGAIN) as rollback:
-        ensure_networks(world.driver, first[:1], rollback, reporter=world.reporter)
+        create_networks(world.driver, first[:1], rollback, reporter=world.reporter)
     left = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
     assert [request.name for request in left] == ["gpbr1"]
 
@@ -40,7 +40,7 @@ def test_networks_are_taken_back_when_the_run_fails(world: World) -> None:
     requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
     world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "create_network:done", subject="gpbr1")
     with pytest.raises(EngineError), Rollback(world.reporter, left_over=AGAIN) as rollback:
-        ensure_networks(world.driver, requests, rollback, reporter=world.reporter)
+        create_networks(world.driver, requests, rollback, reporter=world.reporter)
     assert world.engine.networks == {}
 
 
@@ -51,11 +51,11 @@ def test_new_networks_are_isolated_and_a_host_that_cannot_is_told(world: World) 
         patch.object(driver, "isolate_network", lambda _name: "nft is missing"),
         Rollback(world.reporter, left_over=AGAIN) as rollback,
     ):
-        ensure_networks(driver, requests[:1], rollback, reporter=world.reporter)
+        create_networks(driver, requests[:1], rollback, reporter=world.reporter)
     (line,) = world.reporter.lines
     assert "warn nodes of other clusters on this host can reach those on gpbr0: nft is missing" in line
     with Rollback(world.reporter, left_over=AGAIN) as rollback:
-        ensure_networks(driver, requests[1:], rollback, reporter=world.reporter)
+        create_networks(driver, requests[1:], rollback, reporter=world.reporter)
     assert {name: network.isolated for name, network in world.engine.networks.items()} == {
         "gpbr0": False,
         "gpbr1": True,
@@ -72,10 +72,10 @@ VERBS: dict[str, Callable[[World], Outcome]] = {
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_a_reboot_took_is_told_and_restored_once(world: World, verb: str) -> None:
     world.up(1)
-    assert plan_up(world.driver, world.spec(1), world.host, reporter=world.reporter) == ()
+    assert preview_changes(world.driver, world.spec(1), world.host, reporter=world.reporter) == ()
     world.forget_isolation()
     both = {"gpbr0", "gpbr1"}
-    told = plan_up(world.driver, world.spec(1), world.host, reporter=world.reporter)
+    told = preview_changes(world.driver, world.spec(1), world.host, reporter=world.reporter)
     assert told == tuple(f"isolate network {name} from other clusters" for name in sorted(both))
     said = VERBS[verb](world).changed
     assert {line.split()[2] for line in said if "isolate" in line} == both
@@ -106,7 +106,7 @@ def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: W
         pytest.raises(KeyboardInterrupt),
         Rollback(world.reporter, left_over=AGAIN) as rollback,
     ):
-        ensure_networks(driver, requests, rollback, reporter=world.reporter)
+        create_networks(driver, requests, rollback, reporter=world.reporter)
     for thread in asked:
         thread.join()
     assert world.engine.networks == {}

@@ -11,7 +11,7 @@ from gpuprov.cluster.images import node_recipe
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.drivers.base import LABEL_DRIVER, LABEL_FINGERPRINT
 from gpuprov.planes.registry import plane_of
-from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.cluster_up import preview_changes
 from tests.unit.host.test_gpu_findings import facts_of
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_another_driver_is_named_and_met(gpus: World, case: str, status: str) ->
     for node in gpus.engine.nodes.values():
         node.status = "stopped" if status == "stopped" else "running"
     gpus.engine.faults.clear()
-    planned = plan_up(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter)
+    planned = preview_changes(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter)
     assert gpus.steps() == []
     repairs = [line for line in planned if line.startswith("repair node ")]
     assert [line.split(":")[0].split()[-1] for line in repairs] == ["c000", "c001", "c002", "web"]
@@ -117,7 +117,7 @@ def test_another_driver_is_named_and_met(gpus: World, case: str, status: str) ->
         assert f"{LIBRARIES}/libcuda.so.{driver.version}" in sources
         assert sources <= {*driver.libraries, driver.nvidia_smi}
         assert {device.major for device in node.devices if "uvm" in device.path} == {driver.uvm_major}
-    assert plan_up(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter) == ()
+    assert preview_changes(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter) == ()
     assert gpus.up(3).unchanged
 
 
@@ -134,7 +134,7 @@ def test_a_node_whose_libraries_are_gone_starts_only_once_it_was_repaired(gpus: 
 def test_a_node_that_has_to_restart_anyway_meets_the_new_driver_too(gpus: World) -> None:
     gpus.engine.nodes["c001"].privileged = True
     meet(gpus, upgraded(gpus.gpus, uvm_major=511))
-    planned = plan_up(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter)
+    planned = preview_changes(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter)
     assert "restart node c001" in planned
     gpus.up(3)
     assert gpus.engine.nodes["c001"].status == "running"
@@ -159,7 +159,10 @@ def test_libraries_upgraded_under_the_loaded_module_change_nothing(gpus: World) 
     libraries = tuple(path.replace(OLD, NEW) for path in driver_of(gpus).libraries)
     meet(gpus, replace(gpus.gpus, driver=replace(driver_of(gpus), libraries=libraries)))
     before = gpus.engine.dump()
-    for run in (lambda: plan_up(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter), lambda: gpus.up(3)):
+    for run in (
+        lambda: preview_changes(gpus.driver, gpus.spec(3), gpus.host, reporter=gpus.reporter),
+        lambda: gpus.up(3),
+    ):
         with pytest.raises(HostNotReady) as refused:
             run()
         assert refused.value.fix.startswith("reboot after a driver upgrade")

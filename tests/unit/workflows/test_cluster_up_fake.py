@@ -24,7 +24,7 @@ from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.models import NetworkSpec, NodesSpec
-from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up, preview_up
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes, preview_up
 from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
@@ -63,13 +63,13 @@ def test_again_changes_nothing(world: World) -> None:
     assert outcome.unchanged
     assert world.steps() == []
     assert world.engine.dump() == before
-    assert plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter) == ()
+    assert preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter) == ()
 
 
 def test_a_plan_says_what_up_does_and_changes_nothing(world: World) -> None:
     before = world.engine.dump()
     world.engine.faults.clear()
-    planned = plan_up(world.driver, world.spec(2), world.host, reporter=world.reporter)
+    planned = preview_changes(world.driver, world.spec(2), world.host, reporter=world.reporter)
     assert world.steps() == []
     assert world.engine.dump() == before
     assert world.up(2).changed == planned
@@ -78,7 +78,7 @@ def test_a_plan_says_what_up_does_and_changes_nothing(world: World) -> None:
 def test_growing_leaves_running_nodes_running(world: World) -> None:
     world.up(2)
     world.engine.faults.clear()
-    planned = plan_up(world.driver, world.spec(4), world.host, reporter=world.reporter)
+    planned = preview_changes(world.driver, world.spec(4), world.host, reporter=world.reporter)
     outcome = world.up(4)
     assert outcome.changed == planned
     assert world.names == ["c000", "c001", "c002", "c003"]
@@ -296,7 +296,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_changed(
     assert world.engine.dump() == before
     assert world.steps() == []
     with pytest.raises(kind):
-        plan_up(world.driver, spec, world.host, reporter=world.reporter)
+        preview_changes(world.driver, spec, world.host, reporter=world.reporter)
 
 
 def test_exclusive_leases_are_each_node_s_own(world: World) -> None:

@@ -13,7 +13,7 @@ from gpuprov.planes.cluster_order import ClusterOrder
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.workflows import remove_nodes, snapshots, start_stop
 from gpuprov.workflows.cluster_down import cluster_down, find_work
-from gpuprov.workflows.cluster_up import UpOrder, cluster_up, plan_up
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.create_node import create_node
 from gpuprov.workflows.ensure_cluster import ensure_cluster
 from gpuprov.workflows.ensure_node import ensure_node
@@ -402,7 +402,7 @@ def test_up_says_and_undoes_the_drain_of_a_killed_run(world: World) -> None:
     world.engine.faults.clear()
     assert holders(world) == {"c002": "root"}
     world.slurm.forget_runs()
-    told = plan_up(world.driver, world.spec(3), world.host, reporter=world.reporter)
+    told = preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter)
     assert told == ("resume c002: a killed gpuprov run left it drained",)
     assert holders(world) == {"c002": "root"}, "a plan changes nothing"
     assert world.up(3).changed == told

@@ -18,7 +18,7 @@ import pytest
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.outcome import Outcome
 from gpuprov.planes.rows import cluster_rows, list_rows
-from gpuprov.workflows.cluster_up import plan_up
+from gpuprov.workflows.cluster_up import preview_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -195,6 +195,6 @@ def test_readers_never_wait(world: World, holder: subprocess.Popen[str]) -> None
     began_s = time.monotonic()
     assert cluster_rows(world.driver, "lab") == ()
     assert list_rows(world.driver, everything=True) == ()
-    assert plan_up(world.driver, world.spec(2), world.host, reporter=world.reporter)
+    assert preview_changes(world.driver, world.spec(2), world.host, reporter=world.reporter)
     assert time.monotonic() - began_s < READ_S
     assert not [line for line in world.reporter.lines if "waiting" in line]
