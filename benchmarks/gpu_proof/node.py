@@ -92,7 +92,7 @@ def _verify(command: Callable[..., Completed], image: NodeImage) -> dict[str, An
         return {"passed": False, "why": f"cluster up: {_said(up)}", "checks": []}
     done = command("verify", "--cluster", CLUSTER, "--level", "full", "--seconds", "5", *place, timeout_s=VERIFY_S)
     report = _document(done)
-    node = next(iter(report.get("nodes") or ()), {"verdict": None, "checks": []})
+    node: dict[str, Any] = next(iter(report.get("nodes") or ()), {"verdict": None, "checks": []})
     # The host's own checks are another part of the proof.
     passed = node["verdict"] in ("pass", "warn") and report["simulated"] is False
     return {

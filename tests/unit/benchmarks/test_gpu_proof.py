@@ -149,7 +149,9 @@ def run_with_budget(
     budget_s: float, parts: Sequence[Part], takes: Callable[[float], float]
 ) -> tuple[list[Result], dict[str, float], list[str]]:
     """Run parts that each take so many seconds, or are ended; gives the limits and what was told, too."""
-    now, limits, told = 0.0, {}, []
+    now = 0.0
+    limits: dict[str, float] = {}
+    told: list[str] = []
 
     def execute(argv: Sequence[str], *, timeout_s: float, **_: object) -> Completed:
         nonlocal now
