@@ -53,9 +53,9 @@ def test_list_names_it_and_goes_on(place: Place, capsys: pytest.CaptureFixture[s
     assert main(["list", "--json"], host=place.host) == 0
     said = capsys.readouterr()
     assert [node["name"] for node in json.loads(said.out)["nodes"]] == ["c000", "c001"]
-    assert "without docker: docker does not respond" in said.err
+    assert "docker is omitted: docker does not respond" in said.err
     assert main(["image", "list"], host=place.host) == 0
-    assert "without docker" in capsys.readouterr().err
+    assert "docker is omitted" in capsys.readouterr().err
     assert place.doors
 
 
@@ -79,7 +79,7 @@ def test_a_verb_finds_its_engine_among_those_that_answer(place: Place) -> None:
     heard = Recording()
     assert engine_of_nodes(["c000"], place.doors, reporter=heard).name == "lxd"
     assert engine_of_cluster("lab", place.doors, reporter=heard).name == "lxd"
-    assert [line.partition(": no")[0] for line in heard.lines] == ["warn without docker: docker does not respond"] * 2
+    assert [line.partition(": no")[0] for line in heard.lines] == ["warn docker is omitted: docker does not respond"] * 2
     assert find_elsewhere("lab", place.doors, without="lxd") == (
         "docker may also have a cluster lab, but cannot be queried: docker does not respond",
     )
