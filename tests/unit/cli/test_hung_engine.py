@@ -79,7 +79,8 @@ def test_a_verb_finds_its_engine_among_those_that_answer(place: Place) -> None:
     heard = Recording()
     assert engine_of_nodes(["c000"], place.doors, reporter=heard).name == "lxd"
     assert engine_of_cluster("lab", place.doors, reporter=heard).name == "lxd"
-    assert [line.partition(": no")[0] for line in heard.lines] == ["warn docker is omitted: docker does not respond"] * 2
+    told = [line.partition(": no")[0] for line in heard.lines]
+    assert told == ["warn docker is omitted: docker does not respond"] * 2
     assert find_elsewhere("lab", place.doors, without="lxd") == (
         "docker may also have a cluster lab, but cannot be queried: docker does not respond",
     )
