@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.names import fold
 from gpuprov.planes.base import RELEASED
@@ -80,9 +80,10 @@ class Hold:
             begun, self._begun = self._begun, True  # before: Ctrl-C may come when the plane has done it
             try:
                 self._abandoned.update(plane.hold(self._driver, leave.state, leave.ending.nodes))
-            except GpuprovError:
+            except GpuprovError as error:
                 self._begun = begun
-                self._find_abandoned(leave)
+                if not isinstance(error, TimedOut):  # what does not answer is not asked again: the lock is held
+                    self._find_abandoned(leave)
                 raise
 
     def _find_abandoned(self, leave: Leave) -> None:

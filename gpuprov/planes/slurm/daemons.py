@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster import services
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.printable import printable
-from gpuprov.core.side_by_side import each
+from gpuprov.core.side_by_side import ask_side_by_side, each
 from gpuprov.core.waiting import Wait
 from gpuprov.planes.slurm.facts import ready_states, settling_script
 from gpuprov.planes.slurm.words import FORMAT, parse_words
@@ -28,14 +29,18 @@ _SHOWN = 200
 _MOST_LOGS = 3
 _MOST_ERRORS = 3
 _READY_BUDGET_S = 90.0
-_COMMAND_BUDGET_S = 30.0
+_SETTLE_BUDGET_S = 30.0
+_LOG_BUDGET_S = 5.0
+# The host's lock is held meanwhile. A healthy controller answers in well under a second, and where there is none,
+# Slurm's commands give up after ten.
+ANSWER_BUDGET_S = 15.0
 # While there is no controller yet, sinfo asks again a second later, and for ten seconds; ping ends at once.
 _STATES = f"scontrol ping >/dev/null 2>&1 && exec sinfo -h -N -o '{FORMAT}'"
 
 
 def node_words(driver: Driver, controller: str) -> dict[str, NodeWord]:
     """What Slurm says of each node; empty while the controller does not answer."""
-    result = driver.run(controller, ["sh", "-c", _STATES], timeout_s=_COMMAND_BUDGET_S)
+    result = driver.run(controller, ["sh", "-c", _STATES], timeout_s=ANSWER_BUDGET_S)
     return {} if result.exit_code else parse_words(result.stdout)
 
 
@@ -94,14 +99,17 @@ def wait_ready(
 
 
 def _errors_of(daemons: Iterable[tuple[str, str]], driver: Driver) -> list[str]:
-    """The last errors in the logs of daemons, of those that can be read."""
-    found: list[str] = []
-    for node, daemon in daemons:
+    """The last errors in the logs of daemons, of those that can be read; asked side by side, as some may hang."""
+
+    def read(node: str, daemon: str) -> list[str]:
+        tail = ["tail", "-n", "50", f"/var/log/slurm/{daemon}.log"]
         with suppress(EngineError, TimedOut):
-            tail = ["tail", "-n", "50", f"/var/log/slurm/{daemon}.log"]
-            log = driver.run(node, tail, timeout_s=_COMMAND_BUDGET_S).stdout
-            found += [f"{daemon} on {node}: {line}" for line in parse_errors(log)]
-    return found
+            log = driver.run(node, tail, timeout_s=_LOG_BUDGET_S).stdout
+            return [f"{daemon} on {node}: {line}" for line in parse_errors(log)]
+        return []
+
+    questions = [partial(read, node, daemon) for node, daemon in daemons]
+    return [line for lines in ask_side_by_side(questions, workers=len(questions)) for line in lines]
 
 
 def parse_errors(log: str) -> list[str]:
@@ -132,7 +140,7 @@ def run_slurm(driver: Driver, controller: str, argv: Sequence[str]) -> str:
         EngineError: It failed.
         TimedOut: It did not answer.
     """
-    result = driver.run(controller, argv, timeout_s=_COMMAND_BUDGET_S)
+    result = driver.run(controller, argv, timeout_s=ANSWER_BUDGET_S)
     if result.exit_code:
         said = (result.stderr or result.stdout).strip()[-1000:] or f"exit status {result.exit_code}"
         raise EngineError(
@@ -152,7 +160,7 @@ def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> No
         EngineError: A daemon did not come back.
     """
     with suppress(EngineError, TimedOut):  # a controller that does not answer starts no jobs
-        driver.run(controller, ["sh", "-c", settling_script()], timeout_s=_COMMAND_BUDGET_S)
+        driver.run(controller, ["sh", "-c", settling_script()], timeout_s=_SETTLE_BUDGET_S)
     restart_daemon(driver, controller, "slurmctld")
     each(lambda name: restart_daemon(driver, name, "slurmd"), list(names))
 

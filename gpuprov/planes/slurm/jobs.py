@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import expand
-from gpuprov.planes.slurm.daemons import resume, run_slurm
+from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.planes.slurm.daemons import ANSWER_BUDGET_S, resume, run_slurm
 from gpuprov.planes.slurm.words import (
     COLUMNS,
     FORMAT,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.base import Job
     from gpuprov.planes.slurm.words import NodeWord, QueuedJob
 
-_LOOK_BUDGET_S = 30.0
+_WORKERS = 16
 # Without a controller nobody starts jobs, but those that it started go on: slurmd runs each step as a process.
 _STEPS = """for p in /proc/[0-9]*; do
 read -r name <"$p/comm" && [ "$name" = slurmstepd ] && tr '\\0\\n' '  ' <"$p/cmdline" && echo
@@ -90,8 +92,12 @@ def find_steps(driver: Driver, names: Sequence[str]) -> tuple[Job, ...]:
     Raises:
         GpuprovError: A node does not answer.
     """
-    said = {name: driver.run(name, ["sh", "-c", _STEPS], timeout_s=_LOOK_BUDGET_S).stdout for name in names}
-    return tuple(job for name, text in said.items() for job in parse_steps(text, name))
+
+    def ask(name: str) -> tuple[Job, ...]:
+        return parse_steps(driver.run(name, ["sh", "-c", _STEPS], timeout_s=ANSWER_BUDGET_S).stdout, name)
+
+    found = ask_side_by_side([partial(ask, name) for name in names], workers=_WORKERS)
+    return tuple(job for jobs in found for job in jobs)
 
 
 def end_jobs(driver: Driver, controller: str, names: Sequence[str], jobs: Sequence[Job]) -> tuple[str, ...]:

@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.base import File
+from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.planes.reading import read_cluster, read_then_lock
+from gpuprov.planes.slurm import daemons
 from gpuprov.planes.slurm.facts import slurm_path
+from gpuprov.workflows.clone_node import CloneOrder, clone_node
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.snapshots import restore, snapshot
 from gpuprov.workflows.start_stop import start_nodes, stop_nodes
+from tests.fakes.slurm import FakeJob, said
 from tests.fakes.world import make_world
 
 if TYPE_CHECKING:
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 KEY = slurm_path("munge_key")
+# What is asked of Slurm, and the most seconds that this may take
+SLURM = {"sdiag": 30.0, "tail": 5.0, **dict.fromkeys(("slurmstepd", "sinfo", "squeue", "scontrol", "scancel"), 15.0)}
 
 
 @pytest.fixture
@@ -38,11 +44,17 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording)
 
 
 class Watch:
-    """Notes what is read from which node while the lock is held."""
+    """Notes what is read from which node, and what Slurm is asked, while the lock is held.
+
+    Attributes:
+        seen: What is read, and from which node.
+        asked: What Slurm is asked, and how long it may take.
+    """
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.held = threading.Event()
         self.seen: list[tuple[str, str]] = []
+        self.asked: list[tuple[str, float | None]] = []
         lock = world.host.lock
         reach = world.engine.faults.reach
 
@@ -67,6 +79,10 @@ class Watch:
         def asked(command: Command) -> ExecResult:
             if self.held.is_set() and command.argv[0] == "sh" and "sha256sum" in command.argv[2]:
                 self.seen.append(("look", command.node.name))
+            first, script = command.argv[0], " ".join(command.argv[2:])
+            asked = [word for word in SLURM if word == first or (first == "sh" and word in script)]
+            if self.held.is_set() and asked:
+                self.asked.append((asked[0], command.timeout_s))
             return answer(command)
 
         monkeypatch.setattr(world.engine, "answer", asked)
@@ -78,7 +94,66 @@ def test_no_node_is_read_under_the_lock(world: World, monkeypatch: pytest.Monkey
     world.up(4)
     world.create("c009")
     remove_nodes(world.driver, ["c009"], world.host, reporter=world.reporter)
+    stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    clone_node(world.driver, CloneOrder(source="c001", name="c009"), world.host, reporter=world.reporter)
+    world.down()
     assert watch.seen == []
+
+
+def test_slurm_is_not_given_long_while_the_lock_is_held(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    watch = Watch(world, monkeypatch)
+    world.up(4)
+    world.create("c009")
+    snapshot(world.driver, "c002", "s", world.host, reporter=world.reporter)
+    restore(world.driver, "c002", "s", world.host, reporter=world.reporter)
+    remove_nodes(world.driver, ["c009"], world.host, reporter=world.reporter)
+    stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    clone_node(world.driver, CloneOrder(source="c001", name="c009"), world.host, reporter=world.reporter)
+    start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    world.slurm.queue = [FakeJob(id="17", nodes="c002", client="c003")]
+    stop_nodes(world.driver, ["c003"], world.host, reporter=world.reporter, policy=JobsPolicy(force=True))
+    stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
+    stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)  # its own processes tell
+    world.down()
+    monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.05)
+    world.slurm.silent = {"c001"}
+    with pytest.raises(TimedOut):
+        world.up(2)  # the logs tell
+    assert {word for word, _ in watch.asked} == set(SLURM)
+    assert [(word, limit) for word, limit in watch.asked if limit is None or limit > SLURM[word]] == []
+
+
+def test_a_controller_that_hangs_is_asked_once(world: World) -> None:
+    asked: list[str] = []
+
+    def hang(command: Command) -> ExecResult:
+        if "sinfo" in (command.argv[0], *command.argv[-1].split()):
+            asked.append(command.node.name)
+            raise TimedOut("it did not finish", evidence="no output", fix="gpuprov shell c000")
+        return world.slurm(command)
+
+    world.engine.answer = hang
+    with pytest.raises(UsageError, match="cannot tell whether jobs run on c001"):
+        remove_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
+    assert asked == ["c000"]
+
+
+def test_the_logs_of_nodes_are_read_side_by_side(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.05)
+    together = threading.Barrier(3)
+
+    def tell(command: Command) -> ExecResult:
+        if command.argv[0] == "tail":
+            together.wait(timeout=20.0)
+            return said(f"[now] error: of {command.node.name}")
+        return world.slurm(command)
+
+    world.engine.answer = tell
+    world.slurm.silent = {"c001", "c002"}
+    with pytest.raises(TimedOut) as caught:
+        world.up(3)
+    for name in ("c000", "c001", "c002"):
+        assert f"of {name}" in caught.value.evidence
 
 
 def test_what_was_started_or_restored_under_the_lock_is_all_that_is_read_there(
