@@ -7,21 +7,30 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import change_nodes, engine_option
+from gpuprov.cli.job_options import job_options
 from gpuprov.cli.parameters import node_argument
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
+    from gpuprov.planes.leaving import JobsPolicy
 
 
 @click.command()
 @node_argument()
 @node_argument("label", new=True)
+@job_options
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, label: str, engine: str | None) -> None:
-    """Take a snapshot of a node's state."""
+def command(session: Session, node: str, label: str, engine: str | None, policy: JobsPolicy) -> None:
+    """Take a snapshot of a node's state.
+
+    Docker, and a pool without copy-on-write, pause the node meanwhile: there it is refused while jobs run on the node.
+    """
     from gpuprov.workflows.snapshots import snapshot
 
     change_nodes(
-        session, engine, [node], lambda driver, host: snapshot(driver, node, label, host, reporter=session.reporter)
+        session,
+        engine,
+        [node],
+        lambda driver, host: snapshot(driver, node, label, host, reporter=session.reporter, policy=policy),
     )

@@ -216,6 +216,10 @@ class Driver(Protocol):
     capabilities: frozenset[Capability]
     nameserver: str | None
 
+    @property
+    def snapshot_pauses(self) -> bool:
+        """Whether a node that runs stands still while `snapshot_node` copies its files, which may take minutes."""
+
     def facts(self) -> EngineFacts:
         """Describe the engine; raises HostNotReady when it has no storage to put nodes on."""
 

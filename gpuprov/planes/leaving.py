@@ -121,7 +121,7 @@ def leaving(
         leaves: Which nodes.
         policy: What becomes of jobs.
         reporter: Is told whose jobs end.
-        stopping: Whether the nodes stay and do not run afterwards: nobody waits for them to be ready.
+        stopping: Whether the nodes stay, and nobody waits for them to be ready: they do not run afterwards, or go on.
 
     Yields:
         A list to which is added, where nodes were `stopping`, a line for each node that a killed run had held.

@@ -23,15 +23,35 @@ if TYPE_CHECKING:
     from gpuprov.planes.leaving import JobsPolicy
 
 
-def snapshot(driver: Driver, name: str, label: str, host: Host, *, reporter: Reporter) -> Outcome:
-    """Keep a node's present state under a name; a snapshot that has this name stays as it is, and that is said."""
-    with host.lock(reporter):
-        if label in get_node(driver, name).snapshots:
-            reporter.warn(f"{name} already has a snapshot {label}; it is kept unchanged")
-            return Outcome()
-        with reporter.phase("snapshot"):
-            driver.snapshot_node(name, label)
-    return Outcome(changed=(f"took snapshot {label} of {name}",))
+def snapshot(
+    driver: Driver, name: str, label: str, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+) -> Outcome:
+    """Keep a node's present state under a name; a snapshot that has this name stays as it is, and that is said.
+
+    Raises:
+        UsageError: A job runs on it and would stand still for too long, or gpuprov did not make the node.
+    """
+
+    def look() -> list[Leave]:
+        """The node, where it stands still meanwhile: Slurm takes one that does not answer for dead."""
+        node = get_node(driver, name)
+        if node.status == "stopped" or not driver.snapshot_pauses:
+            return []
+        pausing = () if label in node.snapshots else (name,)
+        state = observe_cluster(driver, node.labels[LABEL_CLUSTER])
+        return [Leave(state=state, departure=Departure(nodes=pausing))]
+
+    changed: tuple[str, ...] = ()
+    with drained(driver, look, policy, reporter=reporter), host.lock(reporter):
+        leaves, kept = look(), label in get_node(driver, name).snapshots
+        with leaving(driver, leaves, policy, reporter=reporter, stopping=True) as released:
+            if kept:
+                reporter.warn(f"{name} already has a snapshot {label}; it is kept unchanged")
+            else:
+                with reporter.phase("snapshot"):
+                    driver.snapshot_node(name, label)
+                changed = (f"took snapshot {label} of {name}",)
+    return Outcome(changed=(*changed, *released))
 
 
 def restore(

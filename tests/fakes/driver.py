@@ -67,6 +67,11 @@ class FakeDriver(FakeTrees):
 
     # --- the engine
 
+    @property
+    def snapshot_pauses(self) -> bool:
+        """As the engine is."""
+        return self.engine.snapshot_pauses
+
     def facts(self) -> EngineFacts:
         """Describe the engine."""
         self._reach("facts", "")

@@ -135,6 +135,7 @@ class FakeEngine:
         faults: What goes wrong, and where.
         gone: Paths that the host has not got (any more): nothing that mounts one starts.
         stubborn: What an engine says that it had to force, by node.
+        snapshot_pauses: Whether nodes stand still while a snapshot is taken.
         tars: What a node gives in place of a path's tar, by that path.
         lock: Held while the state changes.
     """
@@ -149,6 +150,7 @@ class FakeEngine:
     faults: Faults = field(default_factory=Faults)
     gone: set[str] = field(default_factory=set)
     stubborn: dict[str, str] = field(default_factory=dict)
+    snapshot_pauses: bool = False
     tars: dict[str, bytes] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 

@@ -64,7 +64,7 @@ class DockerDriver(TellsNoNetworkSettings):
     command = "docker"
     capabilities: frozenset[Capability] = frozenset({"snapshot", "jobs"})
     nameserver: str | None = "127.0.0.11"  # Docker's own, in every node
-
+    snapshot_pauses = True
     host = ""
 
     def __init__(self, api: DockerApi) -> None:

@@ -68,6 +68,11 @@ class LxdDriver:
 
     # --- the engine
 
+    @property
+    def snapshot_pauses(self) -> bool:
+        """Where the pool has no copy on write: LXD freezes a node while it copies files."""
+        return self._api.get("storage-pools", self._pool())["driver"] not in _COPY_ON_WRITE
+
     def facts(self) -> EngineFacts:
         """Describe the engine and its machine."""
         environment = self._api.client.host_info["environment"]

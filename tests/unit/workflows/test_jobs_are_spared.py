@@ -46,6 +46,12 @@ def restore(world: World, policy: JobsPolicy) -> object:
     return snapshots.restore(world.driver, "c002", "good", world.host, reporter=world.reporter, policy=policy)
 
 
+def pause(world: World, policy: JobsPolicy) -> object:
+    """For a snapshot, on an engine that copies files: after a minute of it Slurm takes the node for dead."""
+    world.engine.snapshot_pauses = True
+    return snapshots.snapshot(world.driver, "c002", "new", world.host, reporter=world.reporter, policy=policy)
+
+
 def shrink(world: World, policy: JobsPolicy) -> object:
     order = UpOrder(spec=world.spec(2), policy=policy)
     return cluster_up(world.driver, order, world.host, reporter=world.reporter)
@@ -119,7 +125,7 @@ def module_cluster(world: World, policy: JobsPolicy) -> object:
 
 MODULES = (module_present, module_stopped, module_absent, module_cluster)
 VERBS: dict[str, Verb] = {
-    verb.__name__: verb for verb in (rm, stop, restore, shrink, repair, make_again, create_again, down, *MODULES)
+    verb.__name__: verb for verb in (rm, stop, restore, pause, shrink, repair, make_again, create_again, down, *MODULES)
 }
 
 
@@ -211,6 +217,7 @@ def test_force_ends_the_jobs_and_says_whose(world: World, verb: Verb) -> None:
         assert holders(world) == {}
 
 
+@pytest.mark.parametrize("verb", sorted(VERBS.keys() - {"pause"}), indirect=True)
 def test_what_was_forced_is_named(world: World, verb: Verb) -> None:
     forced = world.engine.stubborn["c002"] = "killed, as it did not shut down within 10 s"
     changed: tuple[str, ...] = verb(world, SPARE_JOBS).changed  # type: ignore[attr-defined]
@@ -320,6 +327,28 @@ def test_an_unfinished_node_that_runs_does_not_block_its_own_address(
     monkeypatch.setattr(type(world.host), "answers", lambda *_: True)
     world.engine.nodes["c002"].labels.pop("gpuprov.fingerprint")
     assert "removed unfinished node c002" in world.create("c002").changed
+
+
+def test_a_snapshot_that_pauses_nothing_is_taken_under_jobs(world: World) -> None:
+    world.up(3)
+    world.slurm.queue = [ALICE]
+    world.slurm.broken = True
+    taken = snapshots.snapshot(world.driver, "c002", "new", world.host, reporter=world.reporter)
+    assert taken.changed == ("took snapshot new of c002",)
+
+
+@pytest.mark.parametrize("step", ["snapshot_node", "snapshot_node:done"])
+def test_a_snapshot_that_was_killed_is_repeated_and_its_node_takes_jobs(world: World, step: str) -> None:
+    world.up(3)
+    world.engine.faults.raise_at(Killed(), step)
+    with pytest.raises(Killed):
+        pause(world, SPARE_JOBS)
+    world.engine.faults.clear()
+    assert holders(world) == {"c002": "root"}
+    world.slurm.forget_runs()
+    pause(world, SPARE_JOBS)
+    assert "new" in world.engine.nodes["c002"].snapshots
+    assert holders(world) == {}
 
 
 def test_a_story_that_fails_lets_its_nodes_work_again(world: World) -> None:
