@@ -337,7 +337,7 @@ def test_what_somebody_else_has_is_left_alone(
                     gpuprov(*CREATE, FOREIGN, expect=4),
                 ),
                 "gpuprov did not create": tuple(gpuprov(verb, FOREIGN, expect=2) for verb in ("rm", "stop", "show")),
-                **{f"{name} exists and was not made": (up(bridge=name), up(private_bridge=name)) for name in theirs},
+                **{f"{name} exists and was not created": (up(bridge=name), up(private_bridge=name)) for name in theirs},
                 f"the subnet {PLACE.subnet(2)} is in use on this host": (up(subnet=PLACE.subnet(2)),),
             }
             for words, answers in refused.items():

@@ -161,7 +161,7 @@ def test_a_drain_that_is_cut_off(bay: Bay, how: signal.Signals) -> None:
     if how == signal.SIGKILL:
         assert "drain" in bay.state(bay.victim)
         plan = bay.gpuprov.json("cluster", "plan", "--name", bay.place.cluster)["plan"]
-        assert [line for line in plan if f"let {bay.victim} take jobs again" in line] == plan
+        assert [line for line in plan if line.startswith(f"resume {bay.victim}: ")] == plan
         assert bay.gpuprov.json(*bay.up(3))["changed"] == plan
     assert bay.slurm("sinfo", "-h", "-N", "-n", bay.victim, "-o", "%E").strip() == "none"
     assert bay.state(bay.victim) in ("mixed", "allocated")

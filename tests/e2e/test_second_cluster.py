@@ -109,10 +109,10 @@ def test_what_others_have_is_refused_and_what_is_there_stays(
                 gpuprov(*other, "--engine", "docker", "--bridge", bridge, expect=2),
             ),
             (
-                f"{foreign} exists and was not made",
+                f"{foreign} exists and was not created",
                 gpuprov(*other, "--engine", "docker", "--bridge", foreign, expect=4),
             ),
-            (f"{foreign} exists and was not made", gpuprov(*other, "--bridge", foreign, expect=4)),
+            (f"{foreign} exists and was not created", gpuprov(*other, "--bridge", foreign, expect=4)),
             ("cannot be changed while it exists", gpuprov(*up("docker", "--subnet", PLACE.subnet(3)), expect=2)),
         ]
     for words, answer in refused:
