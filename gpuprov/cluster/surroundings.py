@@ -20,9 +20,10 @@ from gpuprov.host.survey import survey
 from gpuprov.spec.serialize import load_spec_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
@@ -61,10 +62,14 @@ class Surroundings:
         driver: The cluster's engine.
         host: The machine.
         state: The cluster.
+
+    Attributes:
+        silent: Why engines that were looked at do not respond: nobody knows which names and subnets they have.
     """
 
     def __init__(self, driver: Driver, host: Host, state: ClusterState) -> None:
         self._driver, self._host, self._state = driver, host, state
+        self.silent: Mapping[str, GpuprovError] = {}
 
     def settle(self, draft: Draft) -> ClusterSpec:
         """Fill in what was left open: as the cluster has it, or with what is free where there is no such cluster yet.
@@ -98,6 +103,7 @@ class Surroundings:
         state, others = self._state, [door for door in self._host.engines if door.name != self._driver.name]
         own = {network.name for network in state.own_networks}
         seen = survey(others, _holdings)
+        self.silent = seen.errors
         networks = [network for network in state.networks if network.name not in own]
         here = Holdings(engine=self._driver.name, networks=networks, nodes=state.others)
         return describe_taken(

@@ -49,11 +49,12 @@ class Silent:
 
 
 class Stopwatch:
-    """Passes everything on and keeps the phases' durations, for the `phases` of an Outcome."""
+    """Passes everything on, each warning once, and keeps the phases' durations, for the `phases` of an Outcome."""
 
     def __init__(self, listener: Reporter) -> None:
         self._listener = listener
         self._phases: list[PhaseTiming] = []
+        self._warnings: set[str] = set()
 
     @property
     def phases(self) -> tuple[PhaseTiming, ...]:
@@ -81,5 +82,7 @@ class Stopwatch:
         self._listener.note(shorten(text))
 
     def warn(self, text: str) -> None:
-        """Pass on, in a sensible length."""
-        self._listener.warn(shorten(text))
+        """Pass on, in a sensible length, what was not said before: a silent engine may be noticed by several steps."""
+        if text not in self._warnings:
+            self._warnings.add(text)
+            self._listener.warn(shorten(text))

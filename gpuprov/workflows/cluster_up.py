@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_member
+from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours, read_leases
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.plan import Plan
     from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState
     from gpuprov.gpu.models import HostGpus
@@ -91,11 +93,13 @@ class UpPreview:
         changes: One line for each.
         beside: Nodes that would stay though the spec does not have them, one line for each.
         choice: What would be chosen other than usual, in a sentence.
+        silent: Why engines do not respond whose networks it would have to keep clear of.
     """
 
     changes: tuple[str, ...]
     beside: tuple[str, ...] = ()
     choice: str = ""
+    silent: Mapping[str, GpuprovError] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +126,7 @@ class _Aim:
 
     Attributes:
         choice: What was chosen other than usual, in a sentence.
+        silent: Why engines do not respond whose networks this one has to keep clear of.
     """
 
     spec: ClusterSpec
@@ -129,6 +134,7 @@ class _Aim:
     plan: Plan
     gpus: HostGpus
     choice: str
+    silent: Mapping[str, GpuprovError]
 
     @property
     def leaves(self) -> list[Leave]:
@@ -160,6 +166,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     ):
         with reporter.phase("plan"):
             aim = _aim(driver, order, host, gpus, readings[spec.name].state)
+            warn_of_silence(aim.silent, reporter)
             for line in filter(None, (aim.choice, *aim.plan.beside_lines())):
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
@@ -184,7 +191,9 @@ def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     """What `cluster_up` would do; raises what it would refuse, and changes nothing."""
     check_spec(order.spec, left=order.left)
     gpus = find_gpus(host, order.spec.gpus.mode, reporter=reporter)
-    return read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
+    preview = read_steadily(driver, order.spec.name, lambda: _preview(driver, order, host, gpus))
+    warn_of_silence(preview.silent, reporter)
+    return preview
 
 
 def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPreview:
@@ -194,7 +203,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
     changes = (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
-    return UpPreview(changes=changes, beside=aim.plan.beside_lines(), choice=aim.choice)
+    return UpPreview(changes=changes, beside=aim.plan.beside_lines(), choice=aim.choice, silent=aim.silent)
 
 
 def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: ClusterState | None = None) -> _Aim:
@@ -214,7 +223,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     for plane in PLANES.values():
         plane.refuse_crew(_crew(spec, plan))
     choice = describe_choice(order.draft, spec) if plan.networks else ""
-    return _Aim(spec=spec, state=state, plan=plan, gpus=gpus, choice=choice)
+    return _Aim(spec=spec, state=state, plan=plan, gpus=gpus, choice=choice, silent=around.silent)
 
 
 def _carry_out(

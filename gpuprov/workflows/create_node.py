@@ -9,6 +9,7 @@ from gpuprov import __version__
 from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.design import design_node
 from gpuprov.cluster.files import planned_member, present_member
+from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image, get_named_image
@@ -60,13 +61,14 @@ from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.variables import overlay_variables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from ipaddress import IPv4Interface
 
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.waiting_for_gpus import Patience
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState, NodeState
     from gpuprov.drivers.networks import NetworkRequest
@@ -142,13 +144,15 @@ def preview_node(
     check_node_name(order.name)
     gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
 
-    def read() -> str:
+    def read() -> _NodePlan:
         state = _observe(driver, order, gpus)
         plan = _plan(driver, order, state, host, gpus, Neighbours(host).claims(driver.name))
         refuse_busy(driver, plan.leaves, policy)
-        return _created(plan.design)
+        return plan
 
-    return read_steadily(driver, order.cluster, read)
+    plan = read_steadily(driver, order.cluster, read)
+    warn_of_silence(plan.silent, reporter)
+    return _created(plan.design)
 
 
 def _observe(driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
@@ -163,6 +167,7 @@ def _create(
 ) -> Outcome:
     driver, reporter = run.driver, run.reporter
     state, spec, design, plane = plan.state, plan.spec, plan.design, plane_of(plan.design.role)
+    warn_of_silence(plan.silent, reporter)
     refuse_busy(driver, plan.leaves, policy)
     if not state.spec and order.role is None and plane is PLAIN:
         reporter.note(_what_plain_means(order))
@@ -216,6 +221,7 @@ class _NodePlan:
         state: The cluster without an unfinished node of that name, which would hold its address and its GPUs.
         leaves: That node, if there is one.
         image: None if the role's own image is used.
+        silent: Why engines do not respond whose networks this one has to keep clear of.
     """
 
     state: ClusterState
@@ -224,6 +230,7 @@ class _NodePlan:
     networks: tuple[NetworkRequest, ...]
     design: NodeDesign
     image: ImageState | None
+    silent: Mapping[str, GpuprovError]
 
 
 def _plan(
@@ -257,7 +264,15 @@ def _plan(
             evidence=f"something on {spec.network.bridge} that {driver.name} does not know responds at this address",
             fix="choose another address; those of the nodes: gpuprov list",
         )
-    return _NodePlan(state=state, leaves=leaves, spec=spec, networks=networks, design=design, image=image)
+    return _NodePlan(
+        state=state,
+        leaves=leaves,
+        spec=spec,
+        networks=networks,
+        design=design,
+        image=image,
+        silent=around.silent,
+    )
 
 
 def _refuse_running_source(driver: Driver, order: NodeOrder) -> None:

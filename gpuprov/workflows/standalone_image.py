@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.cluster.build_image import EnsuredImage, find_built
 from gpuprov.cluster.built_images import delete_built, match_images, remove_left_builder
+from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.images import ensure_node_image, node_recipe
 from gpuprov.cluster.networks import create_networks, plan_networks
 from gpuprov.cluster.services import init_of
@@ -52,6 +53,7 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
         around = Surroundings(driver, host, state)
         spec = around.settle(Draft(spec=spec, left=NETWORK_VALUES))
         around.refuse_taken_by_others(spec, private=False)
+        warn_of_silence(around.silent, reporter)
         missing = tuple(
             replace(request, labels={**request.labels, LABEL_PURPOSE: PURPOSE})
             for request in plan_networks(spec, state, version=__version__)

@@ -58,9 +58,10 @@ NOT_ASKING = {
     "bundle": "says what is missing in the archive",
     "host prepare": "makes one ready",
     "host undo": "of one engine",
-    "image build": "on the one engine that is named, or the default one",
+    "image build": "with a cluster's bridge; for a bridge of its own it does: below",
     "completion": "prints a script",
 }
+SECOND = ("cluster", "up", "--name", "two", "-n", "1", "--role", "plain", "--gpus-per-node", "0", "--no-verify")
 GONE = {verb: missing for verb, (_, missing) in ASKING.items() if missing is not None}
 
 
@@ -97,6 +98,37 @@ def test_a_verb_that_finds_what_it_wants_names_it(place: World, verb: str, capfd
     main(["-q", *verb.split(), *ASKING[verb][0]], host=place.host)
     said = capfd.readouterr()
     assert "docker is not running" in said.out + said.err or "docker does not respond" in said.out + said.err, said
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["create-node", "web", "--cluster", "two", "--role", "plain", "--gpus", "0"],
+        ["create-node", "web", "--cluster", "two", "--role", "plain", "--gpus", "0", "--engine", "lxd"],
+        ["cluster", "plan", "--name", "two", "--gpus-per-node", "0", "--engine", "lxd"],
+        [*SECOND],
+        [*SECOND, "--engine", "lxd"],
+    ],
+    ids=" ".join,
+)
+def test_it_is_named_once_where_its_networks_might_be_taken(
+    place: World, typed: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the engine to use is named: the silent one's bridges may be away, and its subnets look free."""
+    main(["-q", *typed], host=place.host)
+    assert capfd.readouterr().err.count("warning: docker is omitted") == 1
+
+
+@pytest.mark.parametrize("engine", [[], ["--engine", "lxd"]])
+def test_an_image_build_that_makes_a_bridge_names_it_once(
+    place: World, engine: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    place.empty()
+    monkeypatch.setattr(
+        "gpuprov.workflows.standalone_image.ensure_node_image", lambda driver, *_, **__: driver.list_images()[0]
+    )
+    assert main(["-q", "image", "build", "--package", "git", *engine], host=place.host) == 0
+    assert capfd.readouterr().err.count("warning: docker is omitted") == 1
 
 
 @pytest.mark.parametrize("verb", GONE)

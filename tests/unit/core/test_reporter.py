@@ -28,6 +28,13 @@ def test_a_stopwatch_passes_on_and_takes_the_time(recording: Recording) -> None:
     assert phase.seconds >= 0
 
 
+def test_a_warning_is_passed_on_once(recording: Recording) -> None:
+    stopwatch = Stopwatch(recording)
+    for text in ("docker is omitted", "docker is omitted", "lxd is omitted"):
+        stopwatch.warn(text)
+    assert recording.lines == ["warn docker is omitted", "warn lxd is omitted"]
+
+
 def test_a_phase_that_does_not_end_normally_has_failed() -> None:
     stopwatch = Stopwatch(Silent())
     with pytest.raises(ValueError, match="x"), stopwatch.phase("nodes"):
