@@ -36,7 +36,7 @@ _SAMPLES = {
     **dict.fromkeys(("owner", "spec.name", "state.name", "cluster", "report.cluster"), "lab"),
     "network.labels[LABEL_CLUSTER]": "lab",
     **dict.fromkeys(("__version__", "version", "machine or name", "xid"), "79"),
-    **dict.fromkeys(("GOOD_POOL_GIB", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
+    **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
     "again": "expose c001 8080",
     "self._kind": "bundle",
     "instead": "--level full",

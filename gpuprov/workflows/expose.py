@@ -5,14 +5,18 @@ from __future__ import annotations
 from ipaddress import IPv4Address
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node, get_running
 from gpuprov.core.errors import UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.drivers.networks import EVERYWHERE, LOCALLY
+from gpuprov.host.survey import survey
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import Exposure
     from gpuprov.host.base import Host
 
@@ -36,13 +40,10 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
     with host.lock(reporter):
         if exposure in get(driver, name).exposed:
             return Outcome()
-        for other in driver.list_nodes():
-            if exposure.host_port in [taken.host_port for taken in other.exposed]:
-                raise UsageError(
-                    f"port {exposure.host_port} of the host is already forwarded",
-                    evidence=f"it is forwarded to {other.name}",
-                    fix=f"choose another --port, or: gpuprov unexpose {other.name} {exposure.host_port}",
-                )
+        others = survey([door for door in host.engines if door.name != driver.name], lambda other: other.list_nodes())
+        warn_of_silence(others.errors, reporter)
+        for engine, nodes in {driver.name: driver.list_nodes(), **others.answers}.items():
+            _refuse_forwarded(exposure.host_port, nodes, engine)
         listener = host.listener(exposure.listen, exposure.host_port)
         if listener:
             free_port = exposure.host_port % _FEW + _UNUSED
@@ -56,6 +57,17 @@ def expose(driver: Driver, name: str, exposure: Exposure, host: Host, *, reporte
     where = f"port {exposure.host_port} of {_PLACES.get(exposure.listen, exposure.listen)}"
     _say_who_reaches_it(name, exposure, reporter)
     return Outcome(changed=(f"{where} is forwarded to {name}:{exposure.node_port}",))
+
+
+def _refuse_forwarded(port: int, nodes: Iterable[NodeState], engine: str) -> None:
+    """Refuse a port that leads into a node already, also into one that is stopped: it could not start again."""
+    for node in nodes:
+        if port in [taken.host_port for taken in node.exposed]:
+            raise UsageError(
+                f"port {port} of the host is already forwarded",
+                evidence=f"{engine} forwards it to {node.name}, which is {node.status}",
+                fix=f"choose another --port, or: gpuprov unexpose {node.name} {port} --engine {engine}",
+            )
 
 
 def _check_address(address: str) -> None:

@@ -8,6 +8,9 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.drivers.networks import EVERYWHERE, LOCALLY, Exposure
 from gpuprov.planes.rows import cluster_rows, list_rows
 from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
+from tests.fakes.doors import door_of, door_without
+from tests.fakes.driver import FakeDriver
+from tests.fakes.engine import FakeEngine, FakeNode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,6 +170,27 @@ def test_a_port_that_the_host_uses_is_refused_with_who_uses_it(world: World) -> 
     assert caught.value.what == "port 22 of the host is in use"
     assert caught.value.evidence == "sshd (process 812) listens on port 22 of 0.0.0.0"
     assert "gpuprov expose c000 22 --port 10022" in caught.value.fix
+
+
+def test_a_port_that_leads_into_a_stopped_node_of_another_engine_is_refused(world: World) -> None:
+    """Docker's `start` would fail."""
+    world.up(1)
+    docker = FakeDriver(FakeEngine())
+    docker.name = "docker"
+    docker.engine.nodes["d000"] = FakeNode(name="d000", exposed=(Exposure(host_port=8080, node_port=80),))
+    world.host.engines = (door_of(docker),)
+    with pytest.raises(UsageError, match="port 8080 of the host is already forwarded") as caught:
+        forward(world, "c000", 8080, 80)
+    assert caught.value.evidence == "docker forwards it to d000, which is stopped"
+    assert caught.value.fix.endswith("gpuprov unexpose d000 8080 --engine docker")
+    assert forward(world, "c000", 8081, 80).changed
+
+
+def test_an_engine_that_is_silent_about_its_ports_is_named(world: World) -> None:
+    world.up(1)
+    world.host.engines = (door_without("docker", installed=True),)
+    assert forward(world, "c000", 8080, 80).changed
+    assert any(line.startswith("warn docker is omitted: docker is not running") for line in world.reporter.lines)
 
 
 def test_status_says_what_is_wrong(world: World) -> None:
