@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.gpu.information import read_information
 from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
 from gpuprov.gpu.models import DriverFiles, ProcGpu
 from gpuprov.gpu.pci import normalise_pci
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
 _VERSION = re.compile(r"^NVRM version:.*?\s(\d+\.\d+(?:\.\d+)?)\s", re.MULTILINE)
 _DEVICE = re.compile(r"^\s*(\d+) (\S+)$", re.MULTILINE)
@@ -24,7 +26,7 @@ _SWITCH_DRIVER = "nvidia-nvswitch"
 
 
 def read_driver_files(root: Path) -> DriverFiles | None:
-    """Gather the facts of the loaded driver, or None where none is loaded.
+    """Gather the facts of the loaded driver, or None where none is loaded; of one that hangs, without its GPUs.
 
     Raises:
         HostNotReady: The driver's own files have invalid contents.
@@ -32,6 +34,7 @@ def read_driver_files(root: Path) -> DriverFiles | None:
     version_file = root / "proc/driver/nvidia/version"
     if not version_file.is_file():
         return None
+    information = read_information(root)
     majors = parse_proc_devices(_text(root / "proc/devices"))
     return DriverFiles(
         version=parse_version(version_file.read_text()),
@@ -39,7 +42,9 @@ def read_driver_files(root: Path) -> DriverFiles | None:
         caps_major=majors.get("nvidia-caps"),
         caps_minors=parse_mig_minors(_text(root / "proc/driver/nvidia-caps/mig-minors")),
         modeset="nvidia-modeset" in majors or (root / "sys/module/nvidia_modeset").is_dir(),
-        gpus=_read_proc_gpus(root),
+        gpus=_list_gpus(information.texts),
+        excluded=_list_excluded(information.texts),
+        silent=information.silent,
         libraries=find_libraries(root),
         nvidia_smi=find_nvidia_smi(root),
     )
@@ -118,15 +123,14 @@ def parse_information(text: str) -> ProcGpu | None:
     return ProcGpu(uuid=uuid, minor=int(minor), pci=normalise_pci(pci), model=values.get("Model", "unknown"))
 
 
-def _read_proc_gpus(root: Path) -> tuple[ProcGpu, ...]:
-    found = [parse_information(path.read_text()) for path in root.glob("proc/driver/nvidia/gpus/*/information")]
+def _list_gpus(texts: Mapping[str, str]) -> tuple[ProcGpu, ...]:
+    found = [parse_information(text) for text in texts.values()]
     return tuple(sorted((gpu for gpu in found if gpu), key=lambda gpu: gpu.pci))
 
 
-def find_excluded(root: Path) -> list[str]:
-    """PCI addresses of the GPUs that the driver was told to leave out."""
-    found = root.glob("proc/driver/nvidia/gpus/*/information")
-    return [normalise_pci(path.parent.name) for path in sorted(found) if _EXCLUDED.search(path.read_text())]
+def _list_excluded(texts: Mapping[str, str]) -> tuple[str, ...]:
+    found = sorted(path for path, text in texts.items() if _EXCLUDED.search(text))
+    return tuple(normalise_pci(Path(path).parent.name) for path in found)
 
 
 def _text(path: Path) -> str:

@@ -88,6 +88,9 @@ class DriverFiles:
         caps_major: Dynamic major of nvidia-caps; None where the driver has no capabilities.
         caps_minors: `gpu0/gi1/access` and the like to minor, from mig-minors.
         modeset: Whether nvidia-modeset is loaded.
+        gpus: Those in /proc; none where the driver is silent.
+        excluded: PCI addresses of the GPUs that the driver was told to leave out.
+        silent: Why the driver does not tell its GPUs; empty where it does.
         libraries: Host paths of the user-space libraries of any driver version, sorted.
         nvidia_smi: Host path of the program, or None.
     """
@@ -98,6 +101,8 @@ class DriverFiles:
     caps_minors: Mapping[str, int] = field(default_factory=dict)
     modeset: bool = False
     gpus: tuple[ProcGpu, ...] = ()
+    excluded: tuple[str, ...] = ()
+    silent: str = ""
     libraries: tuple[str, ...] = ()
     nvidia_smi: str | None = None
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.gpu.driver_files import find_nvidia_cards, read_driver_files
 from gpuprov.gpu.models import Gpu, HostGpus, MigInstance
-from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml_in_time
+from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, TIMEOUT, NvmlFailed, read_nvml_in_time
 from gpuprov.gpu.simulate import SEED, load_profiles, make_document
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _SIMULATE = "or, to continue without a GPU: --gpu-mode simulated"
 _FIXES: Final = {
     4: "run it as root, or give your user access: ls -l /dev/nvidiactl /dev/nvidia*",
     9: "modprobe nvidia && nvidia-smi    # dmesg | grep NVRM shows why the module does not respond",
-    10: "ps -eo pid,stat,wchan:30,args | grep ' D'; dmesg | grep NVRM; if NVML keeps hanging: reboot",
+    TIMEOUT: "ps -eo pid,stat,wchan:30,args | grep ' D'; dmesg | grep NVRM; if NVML keeps hanging: reboot",
     13: "install a newer driver: its libnvidia-ml lacks a function that every supported version has",
     15: "nvidia-smi --gpu-reset -i <index>, or reboot    # dmesg | grep Xid shows why the GPU fell off the bus",
     16: "nvidia-smi --gpu-reset -i <index>, or reboot",
@@ -97,6 +97,12 @@ def read_seed(root: Path, *, name: str) -> str:
 
 
 def _observe_real(driver: DriverFiles, read: Callable[[], NvmlReading]) -> HostGpus:
+    if driver.silent:  # NVML would hang as well
+        raise HostNotReady(
+            "the NVIDIA driver is loaded but does not respond",
+            evidence=f"/proc/driver/nvidia/gpus: {driver.silent}; kernel module {driver.version}",
+            fix=f"{_FIXES[TIMEOUT]}; {_SIMULATE}",
+        )
     try:
         reading = read()
     except NvmlFailed as exc:

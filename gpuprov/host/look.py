@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.core.errors import GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.execution import run
 from gpuprov.gpu.device_nodes import plan_device_nodes
-from gpuprov.gpu.driver_files import find_card_drivers, find_excluded, find_switches, read_driver_files
+from gpuprov.gpu.driver_files import find_card_drivers, find_switches, read_driver_files
 from gpuprov.gpu.host_device_nodes import find_wrong_nodes, stat_nodes
 from gpuprov.gpu.kernel_log import read_kernel_log
 from gpuprov.gpu.libraries import plan_library_mounts
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Facts = dict[str, Any]
 
 NVML_TIMEOUT_S = 45.0
+_QUERIED = "NVML was queried and"
 _UVM = "/dev/nvidia-uvm"
 _NOTHING: Mapping[str, Any] = {"wrong": [], "right": "", "fix": ""}
 
@@ -65,7 +66,11 @@ def look_at_host(
     asked = driver is not None or simulation is not None
     # Before NVML is asked: who ends in between was right to be in its list.
     ended = find_zombies(root) if driver else frozenset()
-    nvml = _ask_nvml(None if driver else simulation, execute) if asked else None
+    silent = driver.silent if driver else ""
+    if silent:
+        nvml: Facts | None = {"unanswered": f"/proc/driver/nvidia/gpus: {silent}; NVML was not queried"}
+    else:
+        nvml = _ask_nvml(None if driver else simulation, execute) if asked else None
     facts: Facts = {
         "kernel": platform.release(),
         "driver": {
@@ -73,8 +78,9 @@ def look_at_host(
             "gpus": [gpu.uuid for gpu in driver.gpus] if driver else [],
             "pci": {gpu.uuid: gpu.pci for gpu in driver.gpus} if driver else {},
             "cards": find_card_drivers(root),
-            "excluded": find_excluded(root),
+            "excluded": list(driver.excluded) if driver else [],
             "switches": find_switches(root),
+            "silent": silent,
             "problem": problem,
             "fix": fix,
         },
@@ -101,6 +107,9 @@ def _look_at_libraries(driver: DriverFiles) -> Facts:
 def _look_at_devices(driver: DriverFiles | None, root: Path) -> Facts:
     if driver is None:
         return {"devices": _NOTHING, "uvm": _NOTHING}
+    if driver.silent:
+        unseen = {**_NOTHING, "right": "not compared while the driver does not respond"}
+        return {"devices": unseen, "uvm": unseen}
     gpus = [Gpu(index=n, uuid=g.uuid, minor=g.minor, pci=g.pci, model=g.model) for n, g in enumerate(driver.gpus)]
     try:
         planned = plan_device_nodes(gpus, driver)
@@ -121,14 +130,14 @@ def _ask_nvml(simulation: Mapping[str, Any] | None, execute: Callable[..., Compl
     try:
         answer = execute(argv, timeout_s=NVML_TIMEOUT_S, check=False)
     except TimedOut:
-        return {"unanswered": f"did not respond within {NVML_TIMEOUT_S:g} s"}
+        return {"unanswered": f"{_QUERIED} did not respond within {NVML_TIMEOUT_S:g} s"}
     except GpuprovError as error:
-        return {"unanswered": f"{error.what}: {error.evidence}"}
+        return {"unanswered": f"{_QUERIED} {error.what}: {error.evidence}"}
     try:
         nvml: Facts = json.loads(answer.stdout)["nvml"]
     except (ValueError, KeyError, TypeError):
-        return {"unanswered": f"did not respond: {answer.stderr.strip()[-300:]}"}
-    return {"unanswered": f"failed: {nvml['error']}"} if "error" in nvml else nvml
+        return {"unanswered": f"{_QUERIED} did not respond: {answer.stderr.strip()[-300:]}"}
+    return {"unanswered": f"{_QUERIED} failed: {nvml['error']}"} if "error" in nvml else nvml
 
 
 def _addresses(links: tuple[Link, ...] | None) -> dict[str, str] | None:

@@ -9,18 +9,19 @@ from __future__ import annotations
 import os
 import re
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov import __version__
 from gpuprov.gpu.document import gpu_document
 from gpuprov.gpu.driver_files import find_nvidia_cards
+from gpuprov.gpu.information import read_information
 from gpuprov.gpu.libraries import find_libraries, find_nvidia_smi
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml_in_time
 from gpuprov.host.facts import parse_cgroup
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from gpuprov.gpu.models import Gpu, MigInstance
     from gpuprov.gpu.nvml import NvmlReading
@@ -30,7 +31,6 @@ MODESET = "sys/module/nvidia_modeset"
 _FILES = (
     "proc/devices",
     "proc/driver/nvidia/version",
-    "proc/driver/nvidia/gpus/*/information",
     "proc/driver/nvidia-caps/mig-minors",
 )
 _DEVICES = ("dev/nvidia*", "dev/nvidia-caps/*")
@@ -61,6 +61,8 @@ def take_record(root: Path, *, read: Callable[[], NvmlReading] = read_nvml_in_ti
 
 def _read_files(root: Path) -> Iterator[tuple[str, str]]:
     """Path below the root and text of each file that tells of GPUs."""
+    for name, told in read_information(root).texts.items():
+        yield str(Path(name).relative_to(root)), told
     cards = [f"sys/bus/pci/devices/{card}/{name}" for card in find_nvidia_cards(root) for name in ("vendor", "class")]
     for pattern in (*_FILES, *cards):
         for path in sorted(root.glob(pattern)):

@@ -35,6 +35,8 @@ def judge_host_module(expected: Expectation, seen: Observation) -> Finding:
     cards = ", ".join(driver["cards"])
     if driver["problem"]:
         return failed(driver["problem"], "given", given=driver["fix"])
+    if driver["version"] and driver["silent"]:
+        return passed(f"module {driver['version']}, which does not respond")
     if driver["version"]:
         return passed(f"module {driver['version']}, {len(driver['gpus'])} GPUs")
     if expected.access == "raw":
@@ -61,6 +63,8 @@ def judge_count(expected: Expectation, seen: Observation) -> Finding:
     driver = facts_of(seen, "driver")
     if driver["version"] is None:
         return not_asked(no_driver(expected))
+    if driver["silent"]:
+        return unknown(f"/proc/driver/nvidia/gpus: {driver['silent']}", "host-nvml/unanswered")
     cards: dict[str, str | None] = driver["cards"]
     if not cards:
         return not_asked("/sys/bus/pci shows no NVIDIA GPU")  # as in a container of somebody else's
@@ -100,7 +104,7 @@ def judge_nvml(expected: Expectation, seen: Observation) -> Finding:
     if "missing" in nvml:
         return unknown(f"{mark}{nvml['missing']}", "missing")
     if "unanswered" in nvml:
-        return unknown(f"{mark}NVML was queried and {nvml['unanswered']}", "unanswered")
+        return unknown(f"{mark}{nvml['unanswered']}", "unanswered")
     if "failed" in nvml:
         said = nvml["failed"]
         code = said["code"]

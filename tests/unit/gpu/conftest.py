@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.nvml import NvmlReading
     from gpuprov.spec.models import GpuMode
 
+VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build  (dvs)\n"
 HOSTS = Path(__file__).parents[2] / "data" / "hosts"
 
 
@@ -47,6 +49,17 @@ class RecordedHost:
 
     def observe(self, mode: GpuMode = "auto", read: Callable[[], NvmlReading] | None = None) -> HostGpus:
         return observe(root=self.root, mode=mode, read=read or self.read)
+
+
+@pytest.fixture
+def hung(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The root of a host whose driver does not let go of who reads about its GPU."""
+    monkeypatch.setattr("gpuprov.gpu.information.ANSWER_S", 0.3)
+    folder = tmp_path / "hung/proc/driver/nvidia/gpus/0000:01:00.0"
+    folder.mkdir(parents=True)
+    (folder.parents[1] / "version").write_text(VERSION)
+    os.mkfifo(folder / "information")
+    return tmp_path / "hung"
 
 
 @pytest.fixture

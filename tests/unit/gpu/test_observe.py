@@ -182,3 +182,15 @@ def test_a_split_gpu_is_leased_by_its_instances(recorded: Recorded) -> None:
         ("1", 0, "GPU"),
     ]
     assert host.units[0].memory_bytes == 20937965568
+
+
+@pytest.mark.parametrize("mode", ["auto", "real"])
+def test_a_driver_that_hangs_is_told_in_time_and_nvml_is_not_asked(hung: Path, mode: GpuMode) -> None:
+    with pytest.raises(HostNotReady, match="loaded but does not respond") as caught:
+        observe(root=hung, mode=mode, read=never)
+    assert caught.value.evidence == "/proc/driver/nvidia/gpus: no response within 0.3 s; kernel module 580.95.05"
+    assert "if NVML keeps hanging: reboot" in caught.value.fix
+
+
+def test_beside_a_driver_that_hangs_gpus_are_simulated_where_asked_for(hung: Path) -> None:
+    assert observe(root=hung, mode="simulated", read=never).simulated

@@ -55,7 +55,7 @@ def see_host(simulation: Mapping[str, Any] | None, **changes: Any) -> Observatio
     """A healthy host; its GPUs are simulated where nodes hold simulated ones."""
     facts = {
         "kernel": "6.1.0",
-        "driver": {"version": None, "gpus": [], "pci": {}, "cards": {}, "excluded": [], "switches": []}
+        "driver": {"version": None, "gpus": [], "pci": {}, "cards": {}, "excluded": [], "switches": [], "silent": ""}
         | {"problem": "", "fix": ""},
         "libraries": NOTHING,
         "devices": NOTHING,
@@ -79,6 +79,7 @@ def see_real_host(**changes: Any) -> Observation:
         "version": "580.95.05",
         "pci": {nvml["gpus"][0]["uuid"]: "0000:51:00.0"},
         "excluded": [],
+        "silent": "",
         "switches": ["0000:05:00.0"],
         "gpus": [gpu["uuid"] for gpu in nvml["gpus"]],
         "cards": {"0000:51:00.0": "nvidia"},

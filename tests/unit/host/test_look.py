@@ -18,7 +18,7 @@ from gpuprov.host.look import look_at_host
 from gpuprov.verify.chain import HOST_CHAIN, judge_host
 from gpuprov.verify.models import Expectation
 from tests.fakes.places import NOWHERE
-from tests.unit.gpu.conftest import RecordedHost
+from tests.unit.gpu.conftest import RecordedHost, hung  # noqa: F401 - a fixture
 from tests.unit.host.hosts import simulated_nvml
 
 if TYPE_CHECKING:
@@ -128,3 +128,18 @@ def test_an_nvml_that_hangs_is_unknown_after_its_time() -> None:
     document = observe(root=NOWHERE, mode="simulated").document
     seen = look_at_host(document, root=Path("/nonexistent"), execute=hang, links=lambda: ())
     assert "45 s" in (seen.facts or {})["nvml"]["unanswered"]
+
+
+def test_a_driver_that_hangs_is_unknown_and_nvml_is_not_asked(hung: Path) -> None:  # noqa: F811 - the fixture
+    def never(*_: object, **__: object) -> Completed:
+        raise AssertionError
+
+    seen = look_at_host(None, root=hung, execute=never, links=lambda: ())
+    assert (seen.facts or {})["nvml"] == {
+        "unanswered": "/proc/driver/nvidia/gpus: no response within 0.3 s; NVML was not queried"
+    }
+    report = judge_host(expect_host([REAL], seen, name="here", gateway=None), seen)
+    checks = {check.id: check for check in report.checks}
+    assert checks["host-module"].evidence == "module 580.95.05, which does not respond"
+    assert checks["host-gpus"].status == "unknown"
+    assert "if a GPU hangs: reboot" in checks["host-gpus"].fix

@@ -16,6 +16,7 @@ from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.host.facts import parse_cgroup
 from gpuprov.host.record import SCHEMA, take_record
 from tests.fakes.replay import replay_devices, replay_nvml, write_tree
+from tests.unit.gpu.conftest import hung  # noqa: F401 - a fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,3 +208,8 @@ def test_what_is_no_record_is_refused(tmp_path: Path, record: dict[str, Any]) ->
     with pytest.raises(UsageError, match="record"):
         write_tree(record, tmp_path / "tree")
     assert not (tmp_path / "tree").exists()
+
+
+def test_of_a_driver_that_hangs_the_rest_is_recorded(hung: Path) -> None:  # noqa: F811 - the fixture
+    record = take_record(hung, read=no_library)
+    assert list(record["files"]) == ["proc/driver/nvidia/version"]

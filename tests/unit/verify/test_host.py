@@ -121,6 +121,7 @@ FIRING: list[tuple[str, str, str, dict[str, Any]]] = [
     ("host-nouveau", "fail", "0000:51:00.0 by nouveau", {"driver": {**DRIVER, "cards": {"0000:51:00.0": "nouveau"}}}),
     ("host-gpus", "fail", "0000:52:00.0 is on the PCI bus", {"driver": {**DRIVER, "cards": TWO_CARDS}}),
     ("host-gpus", "fail", "a GPU at 0000:51:00.0, but", {"driver": {**DRIVER, "cards": {"0000:52:00.0": None}}}),
+    ("host-gpus", "unknown", "no response within", {"driver": {**DRIVER, "silent": "no response within 30 s"}}),
     (
         "host-libraries",
         "fail",
