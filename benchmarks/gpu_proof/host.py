@@ -7,10 +7,11 @@ import os
 import platform
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.gpu_proof.lent import find_lent, leave_out_withheld, tell_withheld
 from gpuprov.cluster.expected_nodes import expect_host
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.reporter import Silent
@@ -89,7 +90,11 @@ def look(*, simulated: bool) -> NodeReport:
     seen = host.look(host.gpus("simulated").document if simulated else None)
     # Without a driver, the host has what a node with simulated GPUs sees.
     nodes = (Expectation(node="simulated", status="stopped", access="simulated"),) if simulated else ()
-    return judge_host(expect_host(nodes, seen, name="this machine", gateway=None), seen)
+    withheld: tuple[str, ...] = ()
+    if seen.facts and (lent := find_lent(host.root)):
+        facts, withheld = leave_out_withheld(dict(seen.facts), lent)
+        seen = replace(seen, facts=facts)
+    return tell_withheld(judge_host(expect_host(nodes, seen, name="this machine", gateway=None), seen), withheld)
 
 
 def check(*, simulated: bool) -> dict[str, Any]:
@@ -100,16 +105,23 @@ def check(*, simulated: bool) -> dict[str, Any]:
 def report_document(report: NodeReport) -> dict[str, Any]:
     """Return a report of the host or of a node as a part of the proof tells it."""
     problem = report.first_problem
-    passed = report.verdict in ("pass", "warn")
+    passed = passed_by(report.verdict)
+    unknown = [check.id for check in report.checks if check.status == "unknown"]
+    why = f"{problem.id}: {problem.evidence}" if problem and not passed else ""
     return {
         "passed": passed,
-        "why": "" if passed or problem is None else f"{problem.id}: {problem.evidence}",
+        "why": f"{', '.join(unknown)} could not be judged; {why}" if passed is None and unknown else why,
         "verdict": report.verdict,
         "access": report.access,
         "gpus": list(report.gpus),
         "counts": report.counts,
         "checks": [asdict(one) for one in report.checks],
     }
+
+
+def passed_by(verdict: str | None) -> bool | None:
+    """Return what a verdict says of a part; None where it is unknown, which is no failure of a GPU."""
+    return None if verdict == "unknown" else verdict in ("pass", "warn")
 
 
 def watch(*, seconds: float, simulated: bool) -> dict[str, Any]:
@@ -138,10 +150,10 @@ def watch_for(seconds: float, look_once: Callable[[], NodeReport], *, clock: Clo
         tell=changes.extend,
         trouble=change_of_cluster,
     )
-    well = first[0].verdict in ("pass", "warn")
+    well = passed_by(first[0].verdict)
     why = "" if well else f"the first look said {first[0].verdict}"
     return {
-        "passed": well and not changes,
+        "passed": False if changes else well,
         "why": f"{len(changes)} changes" if changes else why,
         "seconds": seconds,
         "rounds": len(first),

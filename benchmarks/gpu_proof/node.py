@@ -7,6 +7,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.gpu_proof.host import passed_by
 from benchmarks.gpu_proof.parts import ROOT
 from gpuprov.cluster.build_image import find_built
 from gpuprov.cluster.images import node_recipe
@@ -94,7 +95,7 @@ def _verify(command: Callable[..., Completed], image: NodeImage) -> dict[str, An
     report = _document(done)
     node: dict[str, Any] = next(iter(report.get("nodes") or ()), {"verdict": None, "checks": []})
     # The host's own checks are another part of the proof.
-    passed = node["verdict"] in ("pass", "warn") and report["simulated"] is False
+    passed = False if report.get("simulated") else passed_by(node["verdict"])
     return {
         "passed": passed,
         "why": "" if passed else _said(done),

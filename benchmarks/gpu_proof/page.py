@@ -35,6 +35,7 @@ def proof_document(results: Sequence[Result], *, simulated: bool, seconds: float
             for result in results
         ],
         "not_run": {result.part.name: result.why for result in results if result.status == "not run"},
+        "unknown": {result.part.name: result.why for result in results if result.status == "unknown"},
     }
 
 
@@ -46,6 +47,8 @@ def render_page(proof: Mapping[str, Any]) -> str:
     verdict = "passed" if proof["passed"] else "FAILED"
     ran = [part for part in proof["parts"] if part["status"] != "not run"]
     count = f"{len(ran)} of {len(proof['parts'])} parts were run"
+    if proof["unknown"]:
+        count += f", and {len(proof['unknown'])} of them could not judge everything: {', '.join(proof['unknown'])}"
     lines += [
         f"gpuprov {proof['gpuprov']}: **{verdict}** in {proof['seconds']:g} s; {count}.",
         "",

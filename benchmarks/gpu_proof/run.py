@@ -17,13 +17,16 @@ if TYPE_CHECKING:
     from benchmarks.gpu_proof.parts import Part
     from gpuprov.core.execution import Completed
 
-Status = Literal["passed", "failed", "not run"]
+Status = Literal["passed", "failed", "unknown", "not run"]
 _TAIL = 600
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """How a part ended; `document` is what it printed, `why` says what went wrong or was lacking."""
+    """How a part ended: `document` is what it printed, `why` says what went wrong or was lacking.
+
+    `unknown` is a part that was run and found nothing wrong, and could not judge everything.
+    """
 
     part: Part
     status: Status
@@ -84,7 +87,8 @@ def _run(
         why = f"no result, exit status {done.exit_code}: {said or 'no output'}"
         return Result(part=part, status="failed", why=why, seconds=seconds)
     if document["passed"] is None:
-        return Result(part=part, status="not run", why=str(document.get("why")), seconds=seconds, document=document)
+        status: Status = "unknown" if document.get("verdict") == "unknown" else "not run"
+        return Result(part=part, status=status, why=str(document.get("why")), seconds=seconds, document=document)
     passed = document["passed"] is True and done.exit_code == 0
     why = "" if passed else str(document.get("why") or f"exit status {done.exit_code}")[:_TAIL]
     return Result(part=part, status="passed" if passed else "failed", why=why, seconds=seconds, document=document)

@@ -127,13 +127,14 @@ def run_one(answer: Completed | Exception, part: Part = PART, **more: Any) -> tu
         (finished('{"passed": false, "why": "a digest is wrong"}', exit_code=1), "failed", "a digest is wrong"),
         (finished('{"passed": true}', exit_code=1), "failed", "exit status 1"),
         (finished('{"passed": null, "why": "no image"}'), "not run", "no image"),
+        (finished('{"passed": null, "why": "no log", "verdict": "unknown"}'), "unknown", "no log"),
         (finished("", exit_code=139, stderr="Segmentation fault"), "failed", "exit status 139: Segmentation fault"),
         (finished("[1]"), "failed", "no result, exit status 0: [1]"),
         (finished('{"results": []}'), "failed", "no result"),
         (TimedOut("one did not end", evidence="within 30 s", fix="x"), "failed", "one did not end: within 30 s"),
     ],
 )
-def test_a_part_ends_in_one_of_three_ways(answer: Completed | Exception, status: str, why: str) -> None:
+def test_a_part_ends_in_one_of_four_ways(answer: Completed | Exception, status: str, why: str) -> None:
     result, limits = run_one(answer)
     assert result.status == status
     assert why in result.why
@@ -328,7 +329,7 @@ class Clock:
         self.now += seconds
 
 
-WELL, ILL = report(ecc="pass"), report(ecc="fail")
+WELL, ILL, DARK = report(ecc="pass"), report(ecc="fail"), report(ecc="unknown")
 AWAY = RuntimeError("NVML is gone")
 
 
@@ -340,10 +341,12 @@ AWAY = RuntimeError("NVML is gone")
         ({11: ILL}, False, "1 changes", ["fail"]),
         ({4: AWAY}, False, "2 changes", ["error", "ok"]),
         (dict.fromkeys(range(12), ILL), False, "the first look said fail", []),
+        (dict.fromkeys(range(12), DARK), None, "the first look said unknown", []),
+        ({0: DARK}, False, "1 changes", ["pass"]),
     ],
 )
 def test_a_watch_passes_where_all_is_well_and_nothing_changes(
-    looks: dict[int, NodeReport | Exception], passed: bool, why: str, changes: list[str]
+    looks: dict[int, NodeReport | Exception], passed: bool | None, why: str, changes: list[str]
 ) -> None:
     done = 0
 
@@ -365,6 +368,20 @@ def test_the_hosts_checks_are_those_of_verify_on_a_simulated_gpu() -> None:
     assert (document["passed"], document["access"]) == (True, "simulated")
     asked = {check["id"]: check["status"] for check in document["checks"]}
     assert asked["host-nvml"] == asked["nvml-ecc-uncorrected"] == asked["nvml-pcie-width"] == "pass"
+
+
+def test_what_could_not_be_judged_is_told_apart_from_what_failed() -> None:
+    document = host.report_document(report(log="unknown", ecc="pass", services="unknown"))
+    assert (document["passed"], document["verdict"]) == (None, "unknown")
+    assert document["why"] == "log, services could not be judged; log: log unknown"
+    assert host.report_document(report(log="unknown", ecc="fail"))["passed"] is False
+    well, dark = results_of(other=OTHER), results_of(host={**document, "passed": None})
+    proof = proof_document([*well, replace(dark[0], status="unknown", why=document["why"])], simulated=False, seconds=1)
+    assert proof["passed"]
+    assert proof["unknown"] == {"host": document["why"]}
+    page = render_page(proof)
+    assert "2 of 2 parts were run, and 1 of them could not judge everything: host." in page
+    assert "| log | unknown | log unknown |" in page
 
 
 def test_a_machine_without_the_engines_packages_is_still_examined(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -451,6 +468,7 @@ def understood(argv: Sequence[str]) -> None:
         ({}, True, ""),
         ({VERIFY: node_said("warn")}, True, ""),
         ({VERIFY: node_said("fail")}, False, "host-xid: old"),
+        ({VERIFY: node_said("unknown")}, None, "host-xid: old"),
         ({VERIFY: node_said("pass", simulated=True)}, False, "host-xid: old"),
         ({VERIFY: finished("", exit_code=70, stderr="error: a bug")}, False, "error: a bug"),
         ({VERIFY: LATE}, False, "python did not end: within 60 s"),
@@ -461,7 +479,7 @@ def understood(argv: Sequence[str]) -> None:
     ],
 )
 def test_a_node_is_created_verified_and_always_removed(
-    answers: dict[str, Completed | Exception], passed: bool, why: str
+    answers: dict[str, Completed | Exception], passed: bool | None, why: str
 ) -> None:
     typed = Typed(**answers)
     document = verify_node(command=typed, find=lambda: IMAGE)
