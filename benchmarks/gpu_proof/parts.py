@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import shutil
@@ -9,6 +10,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.requirements import load_cuda, older
+from gpuprov.gpu.driver_files import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +60,7 @@ class Place:
     Attributes:
         has: Whether Python finds a module.
         finds: Whether there is a program of that name.
+        too_new: Why the driver does not run the CUDA of Python's packages; empty where it does.
         gpus: How many GPUs CUDA shows, at most.
         simulated: No GPU is looked for: kernels run on the simulator, devices have no driver behind them.
     """
@@ -62,6 +68,7 @@ class Place:
     python: str = sys.executable
     is_root: bool = False
     gpus: int = 1
+    too_new: str = ""
     simulated: bool = False
     has: Callable[[str], bool] = lambda name: importlib.util.find_spec(name) is not None
     finds: Callable[[str], bool] = lambda name: shutil.which(name) is not None
@@ -69,7 +76,31 @@ class Place:
 
 def this_place(*, simulated: bool) -> Place:
     """Return what this machine has."""
-    return Place(is_root=os.geteuid() == 0, gpus=count_gpus(Path("/")), simulated=simulated)
+    too_new = "" if simulated else explain_major(_version_of_packages(), _version_of_driver(Path("/")))
+    return Place(is_root=os.geteuid() == 0, gpus=count_gpus(Path("/")), too_new=too_new, simulated=simulated)
+
+
+def explain_major(packages: str, driver: str) -> str:
+    """Return why a driver does not run the CUDA of Python's packages; empty where it does, or one is not known."""
+    major = packages.partition(".")[0]
+    needed = {str(number): cuda.driver for number, cuda in load_cuda().items()}.get(major, "")
+    if not needed or not driver or not older(driver, needed):
+        return ""
+    return f"Python's packages are for CUDA {major}, which needs driver {needed}; this is {driver} (docs/gpu-proof.md)"
+
+
+def _version_of_packages() -> str:
+    try:
+        return importlib.metadata.version("cuda-bindings")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _version_of_driver(root: Path) -> str:
+    try:
+        return parse_version((root / "proc/driver/nvidia/version").read_text(encoding="utf-8"))
+    except (OSError, HostNotReady):
+        return ""
 
 
 def count_gpus(root: Path) -> int:
@@ -112,7 +143,7 @@ def plan_parts(place: Place, *, watch_s: float = WATCH_S) -> tuple[Part, ...]:
     def kernels(*arguments: str) -> tuple[str, ...]:
         return (place.python, "-m", "smoke_kernels", *arguments, "--json", *simulate)
 
-    numba = "" if place.has("numba") else "Python finds no numba"
+    numba = place.too_new if place.has("numba") else "Python finds no numba"
     real = "the simulator has no speed, no compiler and no driver" if place.simulated else ""
     root = "" if place.is_root else "namespaces and device rules need root"
     programs = "" if place.finds("unshare") else "there is no program unshare"

@@ -17,7 +17,7 @@ from benchmarks.gpu_proof import container, host
 from benchmarks.gpu_proof.gpu_tests import read_summary
 from benchmarks.gpu_proof.node import DOWN_S, UP_S, VERIFY_S, NodeImage, find_image, verify_node
 from benchmarks.gpu_proof.page import proof_document, render_page
-from benchmarks.gpu_proof.parts import Part, Place, count_gpus, plan_parts
+from benchmarks.gpu_proof.parts import Part, Place, count_gpus, explain_major, plan_parts
 from benchmarks.gpu_proof.run import Result, run_parts
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session
@@ -72,6 +72,25 @@ def test_each_part_that_cannot_run_says_what_it_lacks() -> None:
     assert "pytest" in parts["tests"].lacks
     bare = {part.name: part for part in plan_parts(Place(has=nothing, finds=anything))}
     assert "click" in bare["node"].lacks
+
+
+@pytest.mark.parametrize(
+    ("packages", "driver", "told"),
+    [
+        ("13.5.0", "550.90.07", "for CUDA 13, which needs driver 580.65; this is 550.90.07"),
+        ("13.5.0", "580.95.05", ""),
+        ("12.9.1", "550.90.07", ""),
+        ("", "550.90.07", ""),
+        ("13.5.0", "", ""),
+        ("99.0", "550.90.07", ""),
+    ],
+)
+def test_packages_that_the_driver_cannot_run_are_told(packages: str, driver: str, told: str) -> None:
+    why = explain_major(packages, driver)
+    assert (told in why, bool(why)) == (True, bool(told))
+    parts = plan_parts(Place(is_root=True, has=anything, finds=anything, too_new=why))
+    lacking = ["kernels", "loaded", "cublas", "independent", "one-replica", "container", "tests"] if told else []
+    assert [part.name for part in parts if part.lacks] == lacking
 
 
 def test_the_simulator_measures_nothing_and_says_so() -> None:
