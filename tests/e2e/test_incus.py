@@ -49,6 +49,12 @@ def pool() -> str:
     return str(lxd("storage-pools", client="incus")[0]).rpartition("/")[2]
 
 
+def networks() -> list[dict[str, Any]]:
+    """Each of them; Incus lists who uses one in any order."""
+    listed: list[dict[str, Any]] = lxd("networks?recursion=1", client="incus")
+    return [{**network, "used_by": sorted(network["used_by"] or ())} for network in listed]
+
+
 def look(gpuprov: Gpuprov) -> Dump:
     dump = dump_cluster(PLACE.cluster, PLACE.mark, gpuprov.folder / "data", client="incus")
     for key in ("volumes", "folders"):  # those of the foreign instance
@@ -141,7 +147,7 @@ def test_what_is_foreign_is_refused(gpuprov: Gpuprov) -> None:
 
 
 def test_a_bridge_of_lxd_is_refused(gpuprov: Gpuprov, lxc: Callable[..., str]) -> None:
-    before = lxd("networks?recursion=1", client="incus")
+    before = networks()
     lxc("network", "create", f"{PLACE.mark}2", "ipv4.address=none", "ipv6.address=none")
     try:
         refused = gpuprov("cluster", "up", "--name", f"{PLACE.mark}-b", *OTHER, "--bridge", f"{PLACE.mark}2", expect=4)
@@ -149,7 +155,7 @@ def test_a_bridge_of_lxd_is_refused(gpuprov: Gpuprov, lxc: Callable[..., str]) -
         lxc("network", "delete", f"{PLACE.mark}2")
     has_three_parts(refused)
     assert f"{PLACE.mark}2 exists and was not created by gpuprov" in refused.stderr
-    assert lxd("networks?recursion=1", client="incus") == before
+    assert networks() == before
 
 
 def test_an_incus_without_storage_is_told(gpuprov: Gpuprov, tmp_path: Path) -> None:

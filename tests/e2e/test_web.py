@@ -77,7 +77,7 @@ def test_the_host_serves_what_the_node_computes(gpuprov: Gpuprov, app: str) -> N
     assert b"SIMULATED" in body
 
     clash = gpuprov("expose", "e000", "80", "--port", str(port), expect=2)
-    assert f"it is forwarded to {app}" in clash.stderr
+    assert f"lxd forwards it to {app}" in clash.stderr
     gpuprov("unexpose", app, str(port))
     assert refuses(port)
     assert gpuprov("unexpose", app, str(port)).stdout == "unchanged\n"
