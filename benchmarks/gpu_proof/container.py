@@ -55,7 +55,7 @@ def verify_container(*, simulated: bool) -> dict[str, Any]:
         if not gpus.units:
             return {"passed": None, "why": "every GPU is split by MIG, and has no instance", "checks": []}
         expected = expect_container(gpus)
-        libraries = library_links(gpus.driver) if gpus.driver and not simulated else ()
+        libraries = driver_links(gpus.driver) if gpus.driver and not simulated else ()
         return report_document(judge_node(expected, _look(expected, libraries), "quick" if simulated else "full"))
     except GpuprovError as error:
         return {"passed": False, "why": f"{error.what}: {error.evidence}", "checks": []}
@@ -78,7 +78,7 @@ def expect_container(gpus: HostGpus) -> Expectation:
     return expect_node(node, ClusterState(name=NODE, recorded=None, nodes=(node,), others=(), networks=()), gpus)
 
 
-def library_links(driver: DriverFiles) -> tuple[tuple[str, str], ...]:
+def driver_links(driver: DriverFiles) -> tuple[tuple[str, str], ...]:
     """Return the names that the driver's libraries have in a node, and what each is on this host.
 
     Raises:

@@ -575,7 +575,7 @@ def test_the_container_finds_the_drivers_libraries_wherever_they_lie(
 ) -> None:
     driver = read_driver_files(HOSTS / name / "root")
     assert driver is not None
-    links = dict(container.library_links(driver))
+    links = dict(container.driver_links(driver))
     assert links["libcuda.so.1"] == links[f"libcuda.so.{version}"] == f"{folder}/libcuda.so.{version}"
     assert "nvidia-smi" not in links
     for link in links:
