@@ -23,7 +23,26 @@ if TYPE_CHECKING:
 SOURCE = Path(__file__).parents[1] / "gpuprov"
 WORDS = {name.split()[0] for name, verb in VERBS.items() if verb.module}
 # What follows the program's name where no command is meant
-PROSE = frozenset("again and did does has images images: is label lacks needs network run sets there ...".split())  # noqa: SIM905
+PROSE = frozenset(
+    (
+        "again",
+        "and",
+        "did",
+        "does",
+        "has",
+        "images",
+        "images:",
+        "is",
+        "label",
+        "lacks",
+        "needs",
+        "network",
+        "run",
+        "sets",
+        "there",
+        "...",
+    )
+)
 _ENDS = r",|;|\)| \(|\n| +#| && | \|\| | \| |: |`"
 _NO_ARTICLE = r"(?<![\w./-])(?<!\ba )(?<!\bA )(?<!no )(?<!the )(?<!not )"
 _COMMAND = re.compile(rf"""{_NO_ARTICLE}gpuprov ((?:'[^']*'|"[^"]*"|(?!{_ENDS}).)+)""")
