@@ -52,7 +52,7 @@ class NodeDesign:
         gpus: UUIDs of its leased GPUs.
         access: How they get in.
         access_reason: Why so; no part of what the node is.
-        host_gpus: Number of the host's real GPUs when it was made; no part of what the node is.
+        host_gpus: Number of GPUs on the host's PCI bus when it was made; no part of what the node is.
         driver_version: Of the host's NVIDIA driver when it was made.
         own_mounts: What the user asked to mount; the driver's libraries are in `mounts` only.
     """
@@ -178,7 +178,7 @@ def design_node(
         sharing=sharing,
         access=access.kind,
         access_reason=access.reason if gpus else "",
-        host_gpus=0 if there.simulated else len(there.gpus),
+        host_gpus=0 if there.simulated or there.driver is None else len(there.driver.cards),
         driver_version=there.driver_version if gpus else "",
         devices=access.devices,
         mounts=access.mounts + own,

@@ -43,6 +43,7 @@ def read_driver_files(root: Path) -> DriverFiles | None:
         caps_minors=parse_mig_minors(_text(root / "proc/driver/nvidia-caps/mig-minors")),
         modeset="nvidia-modeset" in majors or (root / "sys/module/nvidia_modeset").is_dir(),
         gpus=_list_gpus(information.texts),
+        cards=find_nvidia_cards(root),
         excluded=_list_excluded(information.texts),
         silent=information.silent,
         libraries=find_libraries(root),

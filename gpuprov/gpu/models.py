@@ -89,6 +89,7 @@ class DriverFiles:
         caps_minors: `gpu0/gi1/access` and the like to minor, from mig-minors.
         modeset: Whether nvidia-modeset is loaded.
         gpus: Those in /proc; none where the driver is silent.
+        cards: PCI addresses of all NVIDIA GPUs on the bus, whatever drives them.
         excluded: PCI addresses of the GPUs that the driver was told to leave out.
         silent: Why the driver does not tell its GPUs; empty where it does.
         libraries: Host paths of the user-space libraries of any driver version, sorted.
@@ -101,6 +102,7 @@ class DriverFiles:
     caps_minors: Mapping[str, int] = field(default_factory=dict)
     modeset: bool = False
     gpus: tuple[ProcGpu, ...] = ()
+    cards: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     silent: str = ""
     libraries: tuple[str, ...] = ()

@@ -58,7 +58,7 @@ class Expectation:
         cluster: It is part of.
         gateway: The host's address on the NAT network; None where there is no such network, or it is not on it.
         host: Name of the host that the node is on.
-        host_gpus: Number of real GPUs that the host had when the node was made; 0 where nobody noted it.
+        host_gpus: Number of GPUs on the host's PCI bus when the node was made; 0 where nobody noted it.
     """
 
     node: str

@@ -318,6 +318,7 @@ def test_a_gpu_that_no_place_lists_any_more_is_missed_by_what_its_nodes_were_cre
         assert found(judge_host(replace(REAL, host_gpus=count), seen))["host-gpus"].status == "pass"
     taken = see_real_host(driver={**DRIVER, "cards": {**DRIVER["cards"], "0000:52:00.0": "vfio-pci"}})
     assert found(judge_host(replace(REAL, host_gpus=known + 1), taken))["host-gpus"].status == "pass"
+    assert found(judge_host(replace(REAL, host_gpus=known + 2), taken))["host-gpus"].status == "fail", "hides no other"
 
 
 def test_nvml_is_asked_whether_a_gpu_has_recovered() -> None:
