@@ -36,7 +36,7 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     """
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
-    from gpuprov.cluster.settled import act_on
+    from gpuprov.cluster.retry_after_wait import act_on
     from gpuprov.documents.outcome import cluster_up_document
     from gpuprov.planes.rows import cluster_rows, found_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up

@@ -91,7 +91,7 @@ def change_nodes(
     session: Session, engine: str | None, names: Sequence[str], change: Callable[[Driver, Host], Outcome]
 ) -> None:
     """Change nodes on the engine that has them, also after another run was waited for, and show what was changed."""
-    from gpuprov.cluster.settled import act_on_engine
+    from gpuprov.cluster.retry_after_wait import act_on_engine
 
     show_outcome(session, act_on_engine(session.host, lambda: open_engine_of_nodes(session, engine, *names), change))
 
@@ -105,7 +105,7 @@ def change_cluster(
     creates: bool = False,
 ) -> None:
     """Change a cluster on the engine that has it, also after another run was waited for, and show what was changed."""
-    from gpuprov.cluster.settled import act_on_engine
+    from gpuprov.cluster.retry_after_wait import act_on_engine
 
     def find() -> Driver:
         return open_engine_of_cluster(session, engine, cluster, creates=creates)

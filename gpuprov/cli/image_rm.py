@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, name: str, engine: str | None) -> None:
     """Remove a node image, by name or by the first digits of its fingerprint. Nodes created from it are kept."""
-    from gpuprov.cluster.settled import act_on_engine
+    from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.workflows.standalone_image import remove_image
 
     def remove(driver: Driver, host: Host) -> Outcome:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpuprov.cli.ending import ends_nodes
+from gpuprov.cli.ending_verbs import ends_nodes
 
 if TYPE_CHECKING:
-    from gpuprov.cli.ending import Story
+    from gpuprov.cli.ending_verbs import Story
 
 
 @ends_nodes

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from gpuprov.cli.live import Live, can_show
-from gpuprov.cli.plain import Plain
+from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
 from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.reporter import Stopwatch

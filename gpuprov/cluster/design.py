@@ -27,7 +27,7 @@ from gpuprov.drivers.base import (
 )
 from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.order import VISIBLE, inner_environment
-from gpuprov.gpu.visible import parse_visible
+from gpuprov.gpu.visible_devices import parse_visible
 from gpuprov.spec.devices import CharDevice, Mount
 from gpuprov.spec.variables import read_variables
 

@@ -6,7 +6,7 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.core.following import Follower
+from gpuprov.core.follower import Follower
 from gpuprov.provision.progress import hear_pip
 from gpuprov.provision.recipe import PYTHONS
 from gpuprov.provision.rootfs import ensure_rootfs

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady, TimedOut
-from gpuprov.core.following import HEAR_S, Ear
+from gpuprov.core.follower import HEAR_S, Ear
 from gpuprov.core.limits import Limits, Watch
 from gpuprov.core.process import find_activity
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpuprov.core.following import Follower
+    from gpuprov.core.follower import Follower
 
 EVIDENCE_LINES = 15
 GRACE_S = 5.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.excerpt import excerpt
-from gpuprov.core.gates import Gates, user_name
+from gpuprov.core.group_files import Gates, user_name
 from gpuprov.core.queue import Queue
 from gpuprov.core.redact import hide_command
 from gpuprov.core.waiting import Wait

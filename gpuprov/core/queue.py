@@ -15,7 +15,7 @@ from gpuprov.core.errors import HostNotReady
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuprov.core.gates import Gates
+    from gpuprov.core.group_files import Gates
 
 QUEUE_NAME = "queue"
 SLOT_BYTES = 65536  # what is not written takes no room on the disk

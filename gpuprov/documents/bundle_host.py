@@ -10,9 +10,9 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.core.bundle_parts import as_json, read_end
 from gpuprov.core.execution import run
 from gpuprov.core.reporter import Silent
-from gpuprov.core.tails import as_json, read_end
 from gpuprov.documents.doctor import doctor_document
 from gpuprov.documents.envelope import document
 from gpuprov.host.examine import examine_host

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.bundle_parts import as_json
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_cluster
-from gpuprov.core.tails import as_json
 from gpuprov.documents.nodes import status_document
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.registry import planes_of

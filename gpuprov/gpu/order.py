@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import UsageError
 from gpuprov.core.units import GIB
 from gpuprov.gpu.allocate import LeaseRequest
-from gpuprov.gpu.visible import parse_selection, parse_visible
+from gpuprov.gpu.visible_devices import parse_selection, parse_visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

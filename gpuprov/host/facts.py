@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.errors import GpuprovError
-from gpuprov.drivers.passage import read_forward_rules
+from gpuprov.drivers.forward_rules import read_forward_rules
 from gpuprov.gpu.cdi_files import find_cdi_versions
 from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards

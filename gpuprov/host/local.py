@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.registry import is_installed, open_driver

@@ -12,9 +12,9 @@ from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandFailed, run_followed
 from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
-from gpuprov.core.following import Follower
+from gpuprov.core.follower import Follower
 from gpuprov.core.limits import Limits
-from gpuprov.provision.patience import more_patience, silence_limit_s
+from gpuprov.provision.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_folder
 
 if TYPE_CHECKING:

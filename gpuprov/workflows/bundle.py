@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.secrets import private_keys
+from gpuprov.core.bundle_parts import MOST_BYTES
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.redact import hide_secrets, secret_values
 from gpuprov.core.reporter import Silent
 from gpuprov.core.side_by_side import ask_side_by_side
-from gpuprov.core.tails import MOST_BYTES
 from gpuprov.documents.bundle_host import host_parts
 from gpuprov.documents.bundle_nodes import cluster_parts, engine_parts, node_parts
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC

@@ -24,10 +24,10 @@ from gpuprov.cluster.nodes import (
 )
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
+from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
-from gpuprov.cluster.steady import read_steadily
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback

@@ -26,11 +26,11 @@ from gpuprov.cluster.nodes import (
     with_forced,
 )
 from gpuprov.cluster.placement import Place
+from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
-from gpuprov.cluster.steady import read_steadily
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
 from gpuprov.core.errors import NotOurs, UsageError

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from gpuprov.cluster.settled import act_on, act_on_engine
+from gpuprov.cluster.retry_after_wait import act_on, act_on_engine
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.planes.before_after import BeforeAfter
 from gpuprov.planes.cluster_order import ClusterOrder, resolve_name, resolve_spec
+from gpuprov.planes.module_result import BeforeAfter
 from gpuprov.planes.rows import cluster_rows, state_rows
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up

@@ -9,9 +9,9 @@ from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.drivers.foreign import not_ours
-from gpuprov.gpu.visible import parse_selection
-from gpuprov.planes.before_after import BeforeAfter
+from gpuprov.gpu.visible_devices import parse_selection
 from gpuprov.planes.leaving import SPARE_JOBS
+from gpuprov.planes.module_result import BeforeAfter
 from gpuprov.planes.rows import node_row
 from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.create_node import create_node, preview_node

@@ -21,7 +21,7 @@ from gpuprov.core.reporter import Stopwatch
 from gpuprov.core.side_by_side import beside
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.drivers.passage import let_through
+from gpuprov.drivers.forward_rules import let_through
 from gpuprov.drivers.registry import REGISTRY, prepare_command
 from gpuprov.drivers.sockets import DIR_VARIABLES, socket_places
 from gpuprov.host.survey import survey

@@ -15,7 +15,7 @@ import pytest
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.core.fingerprint import short
-from gpuprov.core.gates import LOCK_FOLDER
+from gpuprov.core.group_files import LOCK_FOLDER
 from gpuprov.host.local import LocalHost
 from gpuprov.planes.registry import PLAIN
 from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec

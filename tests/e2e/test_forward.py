@@ -23,7 +23,7 @@ import json, signal, subprocess, sys, time
 from pathlib import Path
 from gpuprov.assets import find_asset
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.passage import end_passage, let_through
+from gpuprov.drivers.forward_rules import end_passage, let_through
 from gpuprov.host.local import LocalHost
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host
 

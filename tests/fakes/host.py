@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.host.kernel_limits import LIMITS

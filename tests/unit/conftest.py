@@ -35,7 +35,7 @@ def folders_hashed_once() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def lock_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lock of each test's own."""
-    monkeypatch.setattr("gpuprov.core.gates.LOCK_FOLDER", tmp_path)
+    monkeypatch.setattr("gpuprov.core.group_files.LOCK_FOLDER", tmp_path)
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that wait for each other are this process's own: they look often, and are soon done."""
     monkeypatch.setattr("gpuprov.core.lock._LOOK_S", 0.02)
     monkeypatch.setattr("gpuprov.cluster.waiting_for_gpus._LOOK_S", 0.03)
-    monkeypatch.setattr("gpuprov.cluster.steady._SETTLE_S", 0.1)
+    monkeypatch.setattr("gpuprov.cluster.read_steadily._SETTLE_S", 0.1)
 
 
 @pytest.fixture

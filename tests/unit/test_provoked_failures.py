@@ -25,7 +25,7 @@ from gpuprov.drivers.docker.api import Conflict, error_from
 from gpuprov.drivers.docker.last_words import describe_end
 from gpuprov.drivers.docker.last_words import last_words_of as last_words_of_container
 from gpuprov.drivers.lxd.api import LxdApi
-from gpuprov.drivers.lxd.kin import KIN, Kin
+from gpuprov.drivers.lxd.family import KIN, Kin
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, parse_lxc_errors
 from gpuprov.planes.slurm import daemons
 from gpuprov.provision.events import parse_event

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.excerpt import few_lines
-from gpuprov.drivers.lxd.kin import KIN, Kin
+from gpuprov.drivers.lxd.family import KIN, Kin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

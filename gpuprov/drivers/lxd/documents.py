@@ -27,7 +27,7 @@ from gpuprov.spec.devices import CharDevice, Mount
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from gpuprov.drivers.lxd.kin import Kin
+    from gpuprov.drivers.lxd.family import Kin
 
 _PREFIX = "user."
 _ENVIRONMENT = "environment."

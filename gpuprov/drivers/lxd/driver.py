@@ -27,11 +27,11 @@ from gpuprov.drivers.capabilities import Capability, require_capability
 from gpuprov.drivers.foreign import name_taken, not_ours
 from gpuprov.drivers.lxd import documents, images, networks, settings
 from gpuprov.drivers.lxd.api import NotFound
-from gpuprov.drivers.lxd.doubles import explain_double
 from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
 from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
+from gpuprov.drivers.lxd.mac_conflicts import explain_double
 from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node

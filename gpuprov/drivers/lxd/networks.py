@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.foreign import NetworkInUse
+from gpuprov.drivers.forward_rules import end_passage, let_through
 from gpuprov.drivers.isolation import isolate, released, tell_isolated
 from gpuprov.drivers.lxd import documents, settings
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.links import find_lost, read_rules
-from gpuprov.drivers.passage import end_passage, let_through
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

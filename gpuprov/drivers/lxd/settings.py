@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from gpuprov.drivers.base import NodeRequest, Settings
-    from gpuprov.drivers.lxd.kin import Kin
+    from gpuprov.drivers.lxd.family import Kin
     from gpuprov.drivers.networks import NetworkRequest
 
 _OWN_KEYS = ("user.", "volatile.", "image.")  # labels, and what LXD itself keeps

@@ -333,7 +333,7 @@ REASONS = {
     "workflows/create_node.py: gpuprov cluster up": "a note: tests/unit/workflows/test_create_node.py",
     "workflows/expose.py: gpuprov expose": "a part of the note below",
     "workflows/expose.py: only this host": "a note: tests/unit/workflows/test_verbs_on_nodes.py",
-    "cluster/steady.py": "another run changes the cluster again and again: tests/unit/cluster/test_steady.py",
+    "cluster/read_steadily.py": "another run changes the cluster again and again: tests/unit/cluster/test_steady.py",
     "workflows/bundle.py": "the first line of a bundle",
     "workflows/smoke.py: gpuprov smoke {kernel}": "the verb of what cluster/state.py says",
     "workflows/smoke.py: nvidia-smi": "CUDA has no device: tests/unit/workflows/test_smoke.py",

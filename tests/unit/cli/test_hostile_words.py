@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.cli.live import Live
 from gpuprov.cli.main import main
-from gpuprov.cli.plain import Plain
+from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import RunLog
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import EngineError

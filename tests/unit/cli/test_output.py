@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.live import Live, RunningPhase, can_show, render_running
-from gpuprov.cli.plain import Plain
+from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import KEPT_LOGS, Both, RunLog, log_folder
 from gpuprov.cli.tables import render_table
 from gpuprov.core.rollback import AGAIN, Rollback
@@ -79,7 +79,7 @@ class Said(io.StringIO):
 
 
 def test_plain_says_how_far_a_phase_is_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuprov.cli.plain.PROGRESS_S", 0.01)
+    monkeypatch.setattr("gpuprov.cli.progress_lines.PROGRESS_S", 0.01)
     stream = Said()
     plain = Plain(stream)
     with plain.phase("base"):

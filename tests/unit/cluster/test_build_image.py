@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from gpuprov.core.following import Follower
+    from gpuprov.core.follower import Follower
     from gpuprov.drivers.base import ImageState
     from gpuprov.provision.kept_bases import Base
     from tests.conftest import Ledger

@@ -11,7 +11,7 @@ import pytest
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import CommandFailed, CommandMissing, CommandStopped, run, run_attached, run_followed
-from gpuprov.core.following import Ear, Follower
+from gpuprov.core.follower import Ear, Follower
 from gpuprov.core.limits import Limits
 
 if TYPE_CHECKING:

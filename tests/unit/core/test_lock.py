@@ -13,7 +13,7 @@ import pytest
 
 from gpuprov.core import lock
 from gpuprov.core.errors import TimedOut
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import LOCK_NAME, describe_wait, host_lock
 from gpuprov.core.queue import Queue, Ticket
 from gpuprov.core.reporter import Silent
@@ -30,7 +30,7 @@ PYTHON = (sys.executable, "-S")  # no packages of others: it starts in half the 
 HOLD = """
 import sys, time
 from pathlib import Path
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.reporter import Silent
 folder, name, seconds = sys.argv[1:]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.queue import QUEUE_NAME, SLOT_BYTES, Queue
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WAITER = """
 import sys, time
 from pathlib import Path
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.queue import Queue
 with Queue(Gates(folder=Path(sys.argv[1]))).join(sys.argv[2]):
     print("in", flush=True)

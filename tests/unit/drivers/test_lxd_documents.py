@@ -10,8 +10,8 @@ import pytest
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.lxd import documents
-from gpuprov.drivers.lxd.doubles import explain_double
-from gpuprov.drivers.lxd.kin import KIN
+from gpuprov.drivers.lxd.family import KIN
+from gpuprov.drivers.lxd.mac_conflicts import explain_double
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest
 from gpuprov.gpu.libraries import SONAMES, plan_library_mounts
 from gpuprov.gpu.models import DriverFiles

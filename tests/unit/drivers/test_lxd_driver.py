@@ -12,7 +12,7 @@ from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import NodeRequest
 from gpuprov.drivers.lxd.api import LxdApi, describe_request
 from gpuprov.drivers.lxd.driver import LxdDriver
-from gpuprov.drivers.lxd.kin import KIN
+from gpuprov.drivers.lxd.family import KIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

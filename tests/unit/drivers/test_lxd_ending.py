@@ -12,7 +12,7 @@ import pytest
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
-from gpuprov.drivers.lxd.kin import KIN
+from gpuprov.drivers.lxd.family import KIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,7 +10,7 @@ import pytest
 
 from gpuprov.drivers.base import Setting
 from gpuprov.drivers.lxd import documents, links, settings
-from gpuprov.drivers.lxd.kin import KIN
+from gpuprov.drivers.lxd.family import KIN
 from gpuprov.drivers.networks import Exposure, NetworkRequest
 from tests.unit.drivers.test_lxd_documents import REQUEST
 

@@ -17,7 +17,7 @@ from tests.fakes.engine import FakeNode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.planes.before_after import BeforeAfter
+    from gpuprov.planes.module_result import BeforeAfter
     from gpuprov.workflows.ensure_cluster import ClusterGoal
     from tests.fakes.world import World
 

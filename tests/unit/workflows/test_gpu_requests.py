@@ -13,7 +13,7 @@ import pytest
 from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_SHARING
 from gpuprov.gpu.allocate import GpusTaken

@@ -33,7 +33,7 @@ READ_S = 1.0  # far more than a reader needs, far less than any lock is held her
 HOLD = """
 import sys, time
 from pathlib import Path
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.reporter import Silent
 sys.argv = ["gpuprov", "cluster", "up", "-n", "4"]

@@ -12,7 +12,7 @@ import pytest
 from gpuprov.cluster import leases
 from gpuprov.cluster.waiting_for_gpus import Patience
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.documents.inventory import read_inventory

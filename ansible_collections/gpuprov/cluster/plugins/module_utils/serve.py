@@ -12,7 +12,7 @@ from ansible.module_utils.basic import AnsibleModule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from gpuprov.planes.before_after import BeforeAfter
+    from gpuprov.planes.module_result import BeforeAfter
     from gpuprov.verify.models import Report
 
     Results = dict[str, Any]

@@ -91,7 +91,7 @@ def act(module: Module) -> dict[str, Any]:
     """Build or remove the image."""
     from gpuprov.cluster.find_engine import engine_of_image
     from gpuprov.cluster.host_gpus import find_gpus
-    from gpuprov.cluster.settled import act_on_engine
+    from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.host.local import LocalHost
     from gpuprov.host.survey import default_engine
     from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec

@@ -153,7 +153,7 @@ def act(module: Module) -> dict[str, Any]:
     """Bring the node to its state."""
     from gpuprov.cluster.find_engine import engine_of_cluster
     from gpuprov.cluster.node_order import NodeOrder
-    from gpuprov.cluster.settled import act_on_engine
+    from gpuprov.cluster.retry_after_wait import act_on_engine
     from gpuprov.core.names import check_cluster_name
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost

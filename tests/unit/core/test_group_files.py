@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ TRY = """
 import os, sys
 from pathlib import Path
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.gates import Gates
+from gpuprov.core.group_files import Gates
 folder, uid, group, groups = sys.argv[1:]
 os.setgroups([])
 os.setgid(int(group))

@@ -8,7 +8,7 @@ import pytest
 from gpuprov.core.errors import UsageError
 from gpuprov.gpu.models import MigInstance
 from gpuprov.gpu.observe import observe
-from gpuprov.gpu.visible import parse_selection, parse_visible
+from gpuprov.gpu.visible_devices import parse_selection, parse_visible
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,8 +7,8 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import Completed
-from gpuprov.drivers import passage
-from gpuprov.drivers.passage import end_passage, is_dropped, let_through
+from gpuprov.drivers import forward_rules
+from gpuprov.drivers.forward_rules import end_passage, is_dropped, let_through
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +47,7 @@ class Firewall:
         self.forward = [f"-P FORWARD {policy}", *(["-A FORWARD -j DOCKER-USER"] if docker else [])]
         self.users = ["-N DOCKER-USER", *USUAL] if docker else []
         self.broken = False
-        monkeypatch.setattr(passage, "run", self._run)
+        monkeypatch.setattr(forward_rules, "run", self._run)
         monkeypatch.setattr(os, "geteuid", lambda: 0)
 
     def _run(self, argv: Sequence[str], **_: object) -> Completed:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.steady import read_steadily
+from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 
 if TYPE_CHECKING:

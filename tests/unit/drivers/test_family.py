@@ -13,8 +13,8 @@ from gpuprov.core.execution import Completed
 from gpuprov.drivers.base import File, NodeRequest
 from gpuprov.drivers.lxd import documents, links, networks, settings
 from gpuprov.drivers.lxd.api import LxdApi
+from gpuprov.drivers.lxd.family import KIN
 from gpuprov.drivers.lxd.files import write_files
-from gpuprov.drivers.lxd.kin import KIN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
