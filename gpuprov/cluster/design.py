@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
+from gpuprov.cluster.held_gpus import is_gpu_path
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import (
@@ -119,7 +120,7 @@ class NodeDesign:
         """What `nvidia-smi` lists where GPUs are simulated; a lease never changes."""
         if self.access != "simulated":
             return ()
-        paths = (device.path for device in self.devices if _is_gpu(device))  # in the order of the GPUs
+        paths = (device.path for device in self.devices if is_gpu_path(device.path))  # in the order of the GPUs
         lines = "".join(f"{path} {uuid}\n" for path, uuid in zip(paths, self.gpus, strict=True))
         return (File(path="/etc/simulated-gpus", content=lines.encode()),)
 
@@ -195,15 +196,6 @@ def engine_gpus(access: AccessKind, uuids: tuple[str, ...]) -> EngineGpus | None
     if access in ("cdi", "nvidia-runtime"):
         return EngineGpus(access=access, uuids=uuids)
     return None
-
-
-def gpu_paths(devices: tuple[CharDevice, ...]) -> tuple[str, ...]:
-    """Paths of the GPUs among a node's devices, `/dev/nvidia0`, in order of minor; control devices are left out."""
-    return tuple(device.path for device in sorted(filter(_is_gpu, devices), key=lambda device: device.minor))
-
-
-def _is_gpu(device: CharDevice) -> bool:
-    return device.path.removeprefix("/dev/nvidia").isdecimal()
 
 
 def changed_labels(design: NodeDesign, labels: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
-from gpuprov.cluster.design import gpu_paths
+from gpuprov.cluster.held_gpus import gpu_paths
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
 from gpuprov.gpu.simulator import SIMULATOR_VARIABLE
 from gpuprov.render.templates import render

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.design import gpu_paths
+from gpuprov.cluster.held_gpus import gpu_paths
 from gpuprov.drivers.foreign import describe_foreign
 
 if TYPE_CHECKING:

@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
-from gpuprov.spec.document import Value, parse_yaml, problem
+from gpuprov.spec.decode import API_VERSION, decode_spec
+from gpuprov.spec.document import parse_yaml, problem
 from gpuprov.spec.draft import Draft, left_open
-from gpuprov.spec.models import ClusterSpec
 from gpuprov.spec.schema import Decoder
 from gpuprov.spec.validate import find_problems
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-API_VERSION = "gpuprov/v1"
 
 
 def load_draft(path: Path | str, *, roles: Collection[str], root: Path = Path("/")) -> Draft:
@@ -65,16 +63,3 @@ def parse_draft(text: str, *, name: str, roles: Collection[str], root: Path = Pa
             fix=f"correct {name}; docs/spec.md describes all keys; examples/lab.yaml contains them with their defaults",
         )
     return Draft(spec=spec, left=left, engine_open="engine" not in decoder.lines)
-
-
-def decode_spec(document: Value, decoder: Decoder) -> ClusterSpec | None:
-    """Turn a document into a ClusterSpec; problems are left in the decoder."""
-    if not isinstance(document.content, dict):
-        return decoder.decode(ClusterSpec, document)
-    keys = dict(document.content)
-    version = keys.pop("version", None)
-    if version is None:
-        decoder.problems.append(problem("version", document, "is required but missing", allowed=API_VERSION))
-    elif version.content != API_VERSION:
-        decoder.problems.append(problem("version", version, f"is {version.content!s:.60}", allowed=API_VERSION))
-    return decoder.decode(ClusterSpec, Value(content=keys, line=document.line))

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
+from gpuprov.spec.decode import API_VERSION, decode_spec
 from gpuprov.spec.document import WHOLE, parse_json
-from gpuprov.spec.load import API_VERSION, decode_spec
 from gpuprov.spec.schema import Decoder
 
 if TYPE_CHECKING:

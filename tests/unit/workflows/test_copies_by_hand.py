@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cli.gpu_table import render_board
-from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.gpu_board import look_at_gpus
+from gpuprov.cluster.held_gpus import gpu_paths
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.documents.gpus import board_document
