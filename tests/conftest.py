@@ -95,6 +95,14 @@ def real_engines() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where runs of a test in this process write their logs."""
+    folder = tmp_path / "log"
+    monkeypatch.setattr("gpuprov.cli.session.log_folder", lambda _environment, **_: folder)
+    return folder
+
+
 class Recording:
     """A reporter that remembers, as lines, what it was told."""
 

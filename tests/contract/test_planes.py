@@ -131,6 +131,7 @@ def test_another_role_is_refused_with_the_list_of_roles(role: str, tmp_path: Pat
     assert world.names == []
 
 
+@pytest.mark.usefixtures("logs")
 @pytest.mark.parametrize("role", NO_ROLES)
 @pytest.mark.parametrize("verb", [["create-node", "c000"], ["cluster", "plan"], ["cluster", "up"]], ids=" ".join)
 def test_the_command_line_refuses_another_role(

@@ -22,11 +22,8 @@ MODULE = "gpuprov_test_verb"
 
 
 @pytest.fixture(autouse=True)
-def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where runs of a test write their logs."""
-    folder = tmp_path / "log"
-    monkeypatch.setattr("gpuprov.cli.session.log_folder", lambda _environment, **_: folder)
-    return folder
+def own_logs(logs: Path) -> None:
+    """Runs of a test write no logs elsewhere."""
 
 
 @pytest.fixture
