@@ -155,7 +155,7 @@ def virtual_machine(_place: Place, folder: Path) -> Iterator[Machine]:
     root = _install(folder, *FOR_A_KERNEL, address=address, gateway=gateway)
     key = folder / "key"
     output("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
-    (root / "root/.ssh").mkdir(mode=0o700)
+    (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
     (root / "root/.ssh/authorized_keys").write_text(key.with_suffix(".pub").read_text())
     (root / "etc/resolv.conf").write_text(f"nameserver {names}\n")
     (root / "etc/fstab").write_text("/dev/vda / ext4 defaults 0 1\n")
