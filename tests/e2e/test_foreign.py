@@ -271,7 +271,7 @@ def test_a_rule_in_another_chain_or_place_and_a_policy_are_seen() -> None:
         assert first != dump_iptables("iptables", other)
 
 
-@pytest.mark.usefixtures("foreigners")
+@pytest.mark.usefixtures("cluster", "foreigners")  # the first for the folder of keys, which stays
 @pytest.mark.parametrize("building", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("engine", ["lxd", "docker"])
 def test_nothing_foreign_changes(
