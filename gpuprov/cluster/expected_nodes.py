@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.lease_labels import leased_uuids
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.drivers.base import (
     LABEL_ACCESS,

@@ -9,10 +9,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.foreign_gpus import find_foreign_uses
+from gpuprov.cluster.lease_labels import leased_uuids, sharing_of
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.lock import describe_process
 from gpuprov.core.process import is_gone
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_GPUS, LABEL_PROCESS, LABEL_ROLE, LABEL_SHARING, ROLE_JOB
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_PROCESS, LABEL_ROLE, ROLE_JOB
 from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest
 from gpuprov.host.survey import survey
 
@@ -24,17 +25,6 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.host.base import Host
     from gpuprov.host.survey import EngineDoor, Survey
-    from gpuprov.spec.models import Sharing
-
-
-def leased_uuids(node: NodeState) -> tuple[str, ...]:
-    """UUIDs of the GPUs a node holds."""
-    return tuple(uuid for uuid in node.labels.get(LABEL_GPUS, "").split(",") if uuid)
-
-
-def sharing_of(node: NodeState) -> Sharing:
-    """How it holds them; a word that nobody knows is the one that takes them from nobody."""
-    return "shared" if node.labels.get(LABEL_SHARING, "shared") == "shared" else "exclusive"
 
 
 def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]:

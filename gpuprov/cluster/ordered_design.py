@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.design import design_node
-from gpuprov.cluster.networks import attach
+from gpuprov.cluster.network_plan import attach
 from gpuprov.core.errors import UsageError
 from gpuprov.gpu.allocate import allocate
 from gpuprov.gpu.spec_order import request_of_node

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
-from gpuprov.cluster.leases import leased_uuids, sharing_of
-from gpuprov.cluster.networks import attach, open_networks, plan_networks, plan_repairs
+from gpuprov.cluster.lease_labels import leased_uuids, sharing_of
+from gpuprov.cluster.network_plan import attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.cluster.placement import place

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.lease_labels import leased_uuids
 from gpuprov.cluster.secrets import key_folder
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.names import CLUSTER

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.requirements import load_requirements, older
 from gpuprov.core.units import GIB
-from gpuprov.drivers.forward_rules import DOCKERS, is_dropped
+from gpuprov.drivers.forward_words import DOCKERS, is_dropped
 from gpuprov.host.finding import HostFinding
 from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.host.kernel_limits import LIMITS

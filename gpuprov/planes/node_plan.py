@@ -9,7 +9,7 @@ from gpuprov import __version__
 from gpuprov.cluster.find_node import get_source
 from gpuprov.cluster.images import get_named_image
 from gpuprov.cluster.leases import read_leases
-from gpuprov.cluster.networks import plan_networks
+from gpuprov.cluster.network_plan import plan_networks
 from gpuprov.cluster.ordered_design import design_ordered
 from gpuprov.cluster.ordered_spec import first_draft, with_order
 from gpuprov.cluster.placement import Place

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.built_images import describe_builder, find_builder
 from gpuprov.cluster.design import gpu_paths
-from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.lease_labels import leased_uuids
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.names import name_cluster

@@ -10,7 +10,8 @@ from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours
-from gpuprov.cluster.networks import create_networks, isolate_networks, open_networks
+from gpuprov.cluster.network_plan import open_networks
+from gpuprov.cluster.networks import create_networks, isolate_networks
 from gpuprov.cluster.nodes import (
     Copied,
     NodeRun,

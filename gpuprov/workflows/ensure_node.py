@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.lease_labels import leased_uuids
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING

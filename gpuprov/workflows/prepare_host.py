@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.cluster.images import node_recipe
-from gpuprov.cluster.networks import isolate_networks, open_networks
+from gpuprov.cluster.network_plan import open_networks
+from gpuprov.cluster.networks import isolate_networks
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome

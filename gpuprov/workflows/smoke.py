@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
-from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.lease_labels import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes
 from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.execution import run

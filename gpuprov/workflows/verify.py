@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.design import gpu_paths
 from gpuprov.cluster.expected_nodes import expect_host, expect_node, gateway_of, listed_gpus
 from gpuprov.cluster.foreign_gpus import find_foreign_uses
-from gpuprov.cluster.leases import leased_uuids
+from gpuprov.cluster.lease_labels import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes, with_current_gpus
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.side_by_side import ask_side_by_side

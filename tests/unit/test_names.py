@@ -51,6 +51,26 @@ LOOKING_BELOW = {
     "gpuprov/gpu/": "GPUs are read below a host's root",
     "gpuprov/documents/bundle_host.py": "a bundle describes a host, by its root",
 }
+# What a module that is called pure may import though it acts.
+SHIPPED = "reads what is shipped with gpuprov, which never changes"
+ACTING = {
+    "gpuprov/assets.py": SHIPPED,
+    "gpuprov/core/catalogue.py": SHIPPED,
+    "gpuprov/core/requirements.py": SHIPPED,
+    "gpuprov/gpu/xids.py": SHIPPED,
+    "gpuprov/planes/slurm/facts.py": SHIPPED,
+    "gpuprov/verify/program.py": SHIPPED,
+    "gpuprov/verify/request.py": SHIPPED,
+    "gpuprov/core/process.py": "planes/slurm/words.py asks whether a process still lives, and says so",
+    "gpuprov/planes/base.py": "for its types; what acts are methods that planes override",
+    "gpuprov/planes/slurm/words.py": "asks whether a process still lives, and says so",
+}
+ACTS = {
+    *("read_text", "read_bytes", "write_text", "write_bytes", "exists", "is_file", "is_dir", "iterdir", "glob"),
+    *("stat", "mkdir", "unlink", "execute"),
+}
+ACTORS = {"driver", "_driver", "host", "_host", "os", "subprocess", "socket"}
+VALUES = {"host.current"}  # of the GPUs of a host, which are a value
 FOLDERS = r"(proc|sys|dev|etc)(/|$)"
 OPENERS = ("Path", "open", "os.open", "os.stat", "os.listdir")
 COMMANDS = ("ip", "bridge", "iptables", "nft")
@@ -121,6 +141,37 @@ def looks_below(tree: ast.Module) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
+def acts(tree: ast.Module) -> Iterator[str]:
+    """Calls that read or change something outside: files, an engine, a host, the operating system."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            whose, _, what = called.rpartition(".")
+            if called not in VALUES and (what in ACTS or whose.rpartition(".")[2] in ACTORS or called == "open"):
+                yield called
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """The files of gpuprov that a module imports when it runs."""
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    for_types = {id(node) for test in tests for node in ast.walk(test)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            paths = [f"{name.replace('.', '/')}.py" for name in (node.module, *names)]
+            yield from (path for path in paths if path in SOURCES)
+
+
+def test_what_is_called_pure_does_not_act_nor_import_what_acts() -> None:
+    pure = {path for path, tree in SOURCES.items() if re.search(r"\b[Pp]ure\b", ast.get_docstring(tree) or "")}
+    assert {"gpuprov/cluster/plan.py", "gpuprov/cluster/ordered_design.py"} <= pure
+    acting = {path for path, tree in SOURCES.items() if any(acts(tree))}
+    assert {"gpuprov/cluster/nodes.py", "gpuprov/cluster/networks.py", "gpuprov/drivers/forward_rules.py"} <= acting
+    used = {path: acting & {path, *imports(SOURCES[path])} for path in pure}
+    assert {path: found - ACTING.keys() for path, found in used.items() if found - ACTING.keys()} == {}
+    assert ACTING.keys() == set(chain.from_iterable(used.values())), "no exception outlives its reason"
+
+
 RULES = {
     "roles are compared by planes alone": (compared_roles, {"gpuprov/planes/": "planes are what roles are"}),
     "this machine is read by hosts alone": (absolute_looks, LOOKING),
@@ -152,6 +203,9 @@ def test_no_exception_outlives_its_reason(place: str) -> None:
         (absolute_looks, 'open("/dev/kmsg")'),
         (absolute_looks, 'NET = "/sys/class/net"'),
         (absolute_looks, 'execute(["ip", "-j", "address"])'),
+        (acts, 'Path("x").read_text()'),
+        (acts, 'self._driver.push("c000", files)'),
+        (acts, "os.getpid()"),
         (looks_below, 'root / "proc/devices"'),
         (looks_below, 'root / f"dev/char/{major}"'),
     ],

@@ -21,7 +21,7 @@ from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_set
 from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
 from gpuprov.drivers.networks import NetworkRequest, NetworkState
-from gpuprov.gpu.cdi_files import CDI_KIND
+from gpuprov.gpu.access import CDI_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
