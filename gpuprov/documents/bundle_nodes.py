@@ -17,7 +17,7 @@ from gpuprov.planes.registry import planes_of
 from gpuprov.planes.rows import cluster_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec
 
-    Parts = dict[str, Callable[[], str]]
+    Parts = Mapping[str, Callable[[], str]]
 
 _COMMAND_S = 20.0
 # Part of any running node, and of one with that init, to the command that tells it. Where the init is runit, what
@@ -93,7 +93,7 @@ def cluster_parts(
 
 def node_parts(driver: Driver, node: NodeState) -> Parts:
     """A node's console, and where it runs its journal, its units and what its plane has."""
-    parts: Parts = {"console.txt": partial(driver.logs, node.name)}
+    parts: dict[str, Callable[[], str]] = {"console.txt": partial(driver.logs, node.name)}
     commands = {**COMMANDS, **INIT_COMMANDS[init_of(driver)]}
     for plane in planes_of([node.labels.get(LABEL_ROLE, "")]):
         commands |= plane.diagnostics().node

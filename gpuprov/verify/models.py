@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.devices import CharDevice
     from gpuprov.verify.measured import Measured
 
-Status = Literal["pass", "warn", "fail", "skip", "unknown"]
+CheckStatus = Literal["pass", "warn", "fail", "skip", "unknown"]
 Verdict = Literal["pass", "warn", "fail", "unknown"]
 Severity = Literal["critical", "warning"]
 Level = Literal["quick", "full"]
@@ -120,7 +120,7 @@ class Finding:
         known: What the fix leaves open besides the node's name.
     """
 
-    status: Status
+    status: CheckStatus
     evidence: str
     fix: str = ""
     known: Mapping[str, object] = field(default_factory=dict)
@@ -153,7 +153,7 @@ class Check:
 
     id: str
     layer: str
-    status: Status
+    status: CheckStatus
     severity: Severity
     evidence: str
     fix: str = ""

@@ -33,12 +33,11 @@ if TYPE_CHECKING:
 
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
+    from gpuprov.documents.bundle_nodes import Parts
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec, Engine
-
-    Parts = Mapping[str, Callable[[], str]]
 
 FOLDER = "gpuprov-bundle"
 _WORKERS = 8

@@ -17,18 +17,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "gpuprov"
-SOURCES = {
+NEIGHBOURS = ("gpuwork", "smoke_kernels")  # import nothing from gpuprov
+ALL_SOURCES = {
     str(path.relative_to(ROOT)): ast.parse(path.read_text())
-    for path in sorted(chain(PACKAGE.rglob("*.py"), (ROOT / "ansible_collections").rglob("*.py")))
+    for folder in ("gpuprov", "ansible_collections", *NEIGHBOURS)
+    for path in sorted((ROOT / folder).rglob("*.py"))
 }
+SOURCES = {path: tree for path, tree in ALL_SOURCES.items() if not path.startswith(NEIGHBOURS)}
 
 # Each means the same wherever it stands.
 SHARED_NAMES = {
+    "act": "what each of Ansible's modules does, as serve.py calls it",
     "command": "click's command of each verb",
     "main": "what runs when the module is started as a program",
     "check_spec": "the one of the registry hands the roles to the one of spec",
     "load_draft": "the one of the registry hands the roles to the one of spec",
+    "hash_folder": "a folder's contents as one hash, in packages that do not import each other",
+    "Check": "one question, its answer and the evidence, in packages that do not import each other",
+    "Document": "a JSON object, as modules that import nothing in common call it",
+    "Facts": "a JSON object of what was seen; most of these modules are sent into a node and import nothing",
+    "Lowering": "what Numba hands to an intrinsic",
+    "UsageError": "what was asked for cannot be, in packages that do not import each other",
 }
 
 # May look at the machine that they run on, besides hosts.
@@ -77,18 +86,27 @@ COMMANDS = ("ip", "bridge", "iptables", "nft")
 
 
 def public_names(tree: ast.Module) -> Iterator[str]:
-    """Names of the classes and functions of a module that others may use."""
-    for node in tree.body:
+    """Names of the classes, functions and types of a module that others may use."""
+    guarded = [part for node in tree.body if isinstance(node, ast.If) for part in node.body]
+    for node in (*tree.body, *guarded):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
             yield node.name
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and not is_type_variable(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            yield from (name for name in names if re.fullmatch("[A-Z][a-z0-9]+([A-Z][a-z0-9]*)*", name))
 
 
-def test_no_two_public_classes_or_functions_share_a_name() -> None:
+def is_type_variable(value: ast.expr | None) -> bool:
+    """Whether it stands for whatever type its user has, and so means nothing of its own."""
+    return isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar"
+
+
+def test_no_two_public_classes_functions_or_types_share_a_name() -> None:
     homes = defaultdict(list)
-    for path, tree in SOURCES.items():
-        if path.startswith("gpuprov/"):
-            for name in public_names(tree):
-                homes[name].append(path)
+    for path, tree in ALL_SOURCES.items():
+        for name in public_names(tree):
+            homes[name].append(path)
     shared = {name: paths for name, paths in homes.items() if len(paths) > 1 and not are_siblings(paths)}
     assert shared.keys() == SHARED_NAMES.keys(), {
         name: shared.get(name) for name in shared.keys() ^ SHARED_NAMES.keys()
@@ -96,9 +114,25 @@ def test_no_two_public_classes_or_functions_share_a_name() -> None:
 
 
 def are_siblings(paths: list[str]) -> bool:
-    """Whether each is of another engine's driver: they do the same thing, each with its engine."""
-    drivers = [re.match(r"gpuprov/drivers/(\w+)/", path) for path in paths]
-    return len({found[1] for found in drivers if found}) == len(paths)
+    """Whether each is of another engine's driver, or of another kernel: they do the same thing, each with its own."""
+    folders = [re.match(r"(gpuprov/drivers|smoke_kernels)/(\w+)/", path) for path in paths]
+    found = [match for match in folders if match]
+    return len({match[2] for match in found}) == len(paths) and len({match[1] for match in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("class Status:\n    pass", ["Status"]),
+        ('Status = Literal["pass"]', ["Status"]),
+        ('Status: TypeAlias = "str | None"', ["Status"]),
+        ("if TYPE_CHECKING:\n    Status = str", ["Status"]),
+        ("def status() -> str:\n    pass", ["status"]),
+        ('Status = TypeVar("Status")\n_Status = str\nSTATUS = 1\nstatus = 1', []),
+    ],
+)
+def test_the_public_names_of_a_module_are_seen(text: str, names: list[str]) -> None:
+    assert list(public_names(ast.parse(text))) == names
 
 
 def compared_roles(tree: ast.Module) -> Iterator[str]:

@@ -11,12 +11,9 @@ from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from gpuprov.verify.models import Expectation, Finding, Observation
-
-    Judge = Callable[[Expectation, Observation], Finding]
 
 HOST = "host"
 _MOST_NAMED = 4

@@ -117,9 +117,7 @@ def test_snapshot_and_restore(world: World) -> None:
 
 
 @pytest.mark.parametrize("pauses", [False, True])
-def test_under_the_lock_a_node_is_read_once(
-    world: World, pauses: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_under_the_lock_a_node_is_read_once(world: World, pauses: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     world.up(1)
     world.engine.snapshot_pauses = pauses
     found: list[int] = []
