@@ -163,6 +163,9 @@ def test_documents_about_nodes_and_gpus_name_their_host(
 ) -> None:
     (document,) = printed(verb, TWICE[verb].argv)
     assert document["host"] == "here"
+    if verb == "gpus":
+        holders = [holder for gpu in document["gpus"] for holder in gpu["holders"]]
+        assert {holder["host"] for holder in holders} == {"here"}
     if verb in ("list", "cluster status", "cluster up"):
         assert {row["host"] for row in document["nodes"]} == {"here"}
 
