@@ -6,7 +6,7 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
-from gpuprov.core.requirements import load_requirements, older
+from gpuprov.core.requirements import least_kernel, older
 from gpuprov.core.units import GIB
 from gpuprov.drivers.forward_words import DOCKERS, is_dropped
 from gpuprov.host.finding import HostFinding
@@ -50,7 +50,7 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
 
 def judge_kernel_release(release: str) -> HostFinding:
     """Old kernels lack what unprivileged nodes need."""
-    old = older(release, load_requirements()["plain"].kernel or "")
+    old = older(release, least_kernel())
     return HostFinding(
         id="kernel",
         status="fail" if old else "ok",

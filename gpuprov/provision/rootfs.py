@@ -22,13 +22,13 @@ from gpuprov.provision.progress import BaseProgress
 from gpuprov.provision.recipe import hash_folder
 from gpuprov.provision.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_file, unfinished_folder
+from gpuprov.spec.suites import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.provision.kept_bases import Base
 
-UBUNTU_SUITES = frozenset({"jammy", "noble"})
 ANSWER_S = 30
 HOOKS = Path(__file__).parent / "hooks"
 # Where gpuprov is killed, mmdebstrap, all that it started and its mounts go at once; its files go with the next build.
@@ -56,7 +56,7 @@ def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path, *, hook
         "--verbose",
         "--variant=apt",
         "--format=tar",
-        f"--components={'main,universe' if suite in UBUNTU_SUITES else 'main'}",
+        f"--components={'main,universe' if SUITES[suite].ubuntu else 'main'}",
         '--aptopt=Apt::Install-Recommends "false"',
         '--aptopt=Acquire::Languages "none"',
         # A mirror that hangs fails here and, as the image keeps these lines, in the node; apt waits for two minutes.

@@ -47,6 +47,7 @@ class Expectation:
         complete: Whether its creation ran to the end.
         access: How its GPUs get in: `none`, `raw`, `simulated`, `cdi` or `nvidia-runtime`.
         access_reason: Why so, as it was decided when the node was made.
+        role: Of its label; empty where it has none.
         gpus: UUIDs of the GPUs or MIG instances that it holds.
         sharing: `exclusive` where no other node may use them.
         devices: The device nodes that this lease needs.
@@ -64,7 +65,7 @@ class Expectation:
     node: str
     status: str
     complete: bool = True
-    role: str = "plain"
+    role: str = ""
     access: str = "none"
     access_reason: str = ""
     gpus: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import short
+from gpuprov.core.units import GIB
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
@@ -48,7 +49,7 @@ _SERIAL = re.compile(r"[0-9]{1,9}", re.ASCII)
 _STATUSES: dict[str, NodeStatus] = {"running": "running", "created": "stopped", "exited": "stopped", "paused": "frozen"}
 _NO_NODE_NETWORKS = ("default", "bridge", "host", "none")
 _COPY_ON_WRITE = ("overlay2", "btrfs", "zfs", "overlayfs", "fuse-overlayfs", "stargz")
-_SHARED_MEMORY_BYTES = 8 << 30  # data loaders need more than Docker's 64 MiB; it is a limit and nothing is reserved
+_SHARED_MEMORY_BYTES = 8 * GIB  # data loaders need more than Docker's 64 MiB; it is a limit and nothing is reserved
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
