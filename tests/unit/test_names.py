@@ -175,6 +175,31 @@ def looks_below(tree: ast.Module) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
+# Tell one thing that falls apart if it is cut.
+LONG = {
+    "benchmarks/gpu_proof/parts.py: plan_parts": "a table of parts",
+    "smoke_kernels/anneal/kernel.py: anneal": "a CUDA kernel",
+    "smoke_kernels/anneal/kernel.py: anneal_source": "a CUDA kernel, and the constants that it closes over",
+    "smoke_kernels/anneal/single.py: single": "a CUDA kernel",
+    "smoke_kernels/anneal/single.py: single_source": "a CUDA kernel, and the constants that it closes over",
+    "smoke_kernels/matmul/kernel.py: matmul_source": "a CUDA kernel, and the constants that it closes over",
+}
+MOST_LINES = 60
+
+
+def test_functions_are_short() -> None:
+    benchmarks = {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in (ROOT / "benchmarks").rglob("*.py")
+    }
+    found = {
+        f"{path}: {node.name}"
+        for path, tree in {**ALL_SOURCES, **benchmarks}.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= MOST_LINES
+    }
+    assert found == LONG.keys()
+
+
 def acts(tree: ast.Module) -> Iterator[str]:
     """Calls that read or change something outside: files, an engine, a host, the operating system."""
     for node in ast.walk(tree):
