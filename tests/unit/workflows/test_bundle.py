@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.bundle_parts import MOST_BYTES
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.report_file import ReportFile
 from gpuprov.documents.bundle_host import pick_kernel_lines
@@ -211,6 +212,13 @@ def test_a_fault_of_ours_is_named_and_stops_nothing() -> None:
     collected.take({"bad": lambda: str(1 // 0), "good": lambda: "text"})
     assert collected.parts == {"good": "text"}
     assert collected.missing == {"bad": "unexpected ZeroDivisionError: integer division or modulo by zero"}
+
+
+def test_a_long_log_is_cut_and_a_long_document_is_whole() -> None:
+    collected = Collected()
+    collected.take({"log.txt": lambda: "x" * (MOST_BYTES + 9), "nodes.json": lambda: json.dumps(["x"] * MOST_BYTES)})
+    assert len(collected.parts["log.txt"]) == MOST_BYTES
+    assert len(json.loads(collected.parts["nodes.json"])) == MOST_BYTES
 
 
 def test_it_is_for_its_owner_only_and_overwrites_nothing(tmp_path: Path) -> None:
