@@ -32,9 +32,9 @@ from gpuprov.cluster.images import node_recipe
 from gpuprov.drivers.base import LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import plane_of
-from gpuprov.provision.recipe import PYTHONS
 from gpuprov.provision.wheels import render_download
 from gpuprov.spec.models import ClusterSpec
+from gpuprov.spec.suites import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ class Bench:
         with self.time(self.floor, "base: mmdebstrap with all packages"):
             run(*PLAIN_BASE, f"--include={','.join(self.recipe.rootfs.packages)}", self.recipe.base, str(base))
         with self.time(self.floor, "wheels: pip download"):
-            python = PYTHONS[self.recipe.base]
+            python = SUITES[self.recipe.base].python
             target = self.folder / "wheels"
             run(*render_download(self.recipe.requirements, python=python, target=target), "--no-cache-dir")
         with self.time(self.floor, "import: lxc image import"):

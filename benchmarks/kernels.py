@@ -43,6 +43,7 @@ TOOLKITS: Final = Path("/usr/local")
 LIBRARIES: Final = ("libcublas.so.13", "libcublas.so.12")
 COPY_BYTES: Final = 1 << 30
 NO_DEVICE: Final = 3
+SCHEMA: Final = "gpuprov.kernel-rates/v1"
 _AS_IT_IS: Final = 0  # CUBLAS_OP_N; cuBLAS's default math of float32 has no TF32
 
 
@@ -182,6 +183,7 @@ def measure(sizes: Sequence[int], repeats: int) -> dict[str, Any]:
             products.append({"size": size, "tflops": ours, "cublas_tflops": theirs})
     ours, theirs = compare_copy(repeats)
     return {
+        "schema": SCHEMA,
         "passed": True,
         "why": why,
         "device": device,

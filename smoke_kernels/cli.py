@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from smoke_kernels.arguments import parse_request
-from smoke_kernels.document import document, render_text
+from smoke_kernels.document import render_text, smoke_document
 from smoke_kernels.errors import DeviceError, KernelError, SmokeError, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     except SmokeError as error:
         _print_error(error)
         if as_json:
-            _print_json(document(error=error.to_json()))
+            _print_json(smoke_document(error=error.to_json()))
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
@@ -94,7 +94,7 @@ def _run(request: Request, started: float) -> dict[str, Any]:
             judged = known_good.with_judgement(result, facts, options.tolerance)
             results.append({**judged.to_json(), "gpu": facts["uuid"]})
     seconds = {"import": imported - started, "total": time.perf_counter() - started}
-    return document(devices=devices, results=results, seconds=seconds)
+    return smoke_document(devices=devices, results=results, seconds=seconds)
 
 
 def _failed(kernel: str, error: Exception, *, simulated: bool) -> KernelResult:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-def document(
+def smoke_document(
     *,
     devices: Sequence[Mapping[str, Any]] = (),
     results: Sequence[Mapping[str, Any]] = (),

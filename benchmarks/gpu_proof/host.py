@@ -7,7 +7,7 @@ import os
 import platform
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from gpuprov.core.reporter import Silent
 from gpuprov.core.rounds import every, watch_rounds
 from gpuprov.core.waiting import SystemClock
 from gpuprov.documents.doctor import doctor_document
+from gpuprov.documents.verify import check_document
+from gpuprov.documents.watch import change_document
 from gpuprov.host.examine import examine_host
 from gpuprov.host.local import LocalHost
 from gpuprov.host.record import take_record
@@ -115,7 +117,7 @@ def report_document(report: NodeReport) -> dict[str, Any]:
         "access": report.access,
         "gpus": list(report.gpus),
         "counts": report.counts,
-        "checks": [asdict(one) for one in report.checks],
+        "checks": [check_document(one) for one in report.checks],
     }
 
 
@@ -159,7 +161,7 @@ def watch_for(seconds: float, look_once: Callable[[], NodeReport], *, clock: Clo
         "rounds": len(first),
         "look_seconds": {"least": min(durations), "most": max(durations)},
         "verdict": first[0].verdict,
-        "changes": [asdict(change) for change in changes],
+        "changes": [change_document(change) for change in changes],
     }
 
 

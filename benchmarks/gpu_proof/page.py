@@ -114,8 +114,9 @@ def _checks(document: Mapping[str, Any]) -> list[str]:
 
 
 def _numbers(document: Mapping[str, Any]) -> list[str]:
-    """Whatever a document holds, a value a row."""
-    return _table(("What", "Value"), _flat(document))
+    """Whatever a document holds, a value a row; which document it is, the heading tells."""
+    told = {name: value for name, value in document.items() if name not in ("schema", "part")}
+    return _table(("What", "Value"), _flat(told))
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, object]]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+SCHEMA = "gpuprov.gpu-proof-part/v1"
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the part that is named; each imports what it needs only."""
@@ -18,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("seconds", nargs="?", type=float, default=0.0)
     parser.add_argument("--simulate", action="store_true")
     wanted = parser.parse_args(arguments)
-    document = _PARTS[wanted.name](wanted)
+    document = {"schema": SCHEMA, "part": wanted.name, **_PARTS[wanted.name](wanted)}
     sys.stdout.write(json.dumps(document) + "\n")
     return 1 if document["passed"] is False else 0
 

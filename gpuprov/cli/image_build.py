@@ -8,7 +8,7 @@ import click
 
 from gpuprov.cli.engine import engine_option, gpu_mode_option, open_engine, show_outcome
 from gpuprov.cli.roles import role_option
-from gpuprov.spec.models import NodesSpec
+from gpuprov.spec.models import ImageSpec, NodesSpec
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--base", default="bookworm", show_default=True, help="Suite to build from, or image:NAME.")
+@click.option("--base", default=ImageSpec().base, show_default=True, help="Suite to build from, or image:NAME.")
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; repeatable.")
 @role_option("Purpose of the nodes.", default=NodesSpec().role)
 @gpu_mode_option

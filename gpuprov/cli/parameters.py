@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import check_cluster_name, check_node_name, expand
+from gpuprov.core.names import check_cluster_name, check_node_name, expand_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ def nodes_argument() -> Callable[[Any], Any]:
         metavar="NODES...",
         nargs=-1,
         required=True,
-        callback=lambda _context, _parameter, values: expand(",".join(values)),
+        callback=lambda _context, _parameter, values: expand_names(",".join(values)),
         shell_complete=complete_nodes,
     )
 

@@ -14,7 +14,7 @@ from gpuprov.cli.live import Live, can_show
 from gpuprov.cli.progress_lines import Plain
 from gpuprov.cli.runlog import Both, RunLog, log_folder
 from gpuprov.core.printable import printable, printable_json
-from gpuprov.core.reporter import Stopwatch
+from gpuprov.core.reporter import TimingReporter
 from gpuprov.documents.envelope import of_round, with_durations
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class Session:
         return RunLog.begin(log_folder(os.environ, uid=os.getuid()), sys.argv[1:])
 
     @cached_property
-    def reporter(self) -> Stopwatch:
+    def reporter(self) -> TimingReporter:
         """Tells the user, on stderr, and the log file."""
         if can_show(sys.stderr, os.environ) and not (self.quiet or self.verbose):
-            return Stopwatch(Both(Live(sys.stderr), self.log))
-        return Stopwatch(Both(Plain(sys.stderr, quiet=self.quiet, verbose=self.verbose), self.log))
+            return TimingReporter(Both(Live(sys.stderr), self.log))
+        return TimingReporter(Both(Plain(sys.stderr, quiet=self.quiet, verbose=self.verbose), self.log))
 
     @cached_property
     def host(self) -> Host:

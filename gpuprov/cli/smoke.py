@@ -10,14 +10,14 @@ from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, o
 from gpuprov.cli.parameters import complete_nodes
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import expand
+from gpuprov.core.names import expand_names
 from gpuprov.core.printable import continued
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.verify.smoke_result import Kernel, SmokeResult
+    from gpuprov.verify.smoke_result import KernelName, SmokeResult
 
 
 @click.command()
@@ -40,14 +40,14 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     from gpuprov.verify.smoke_result import SmokeOrder
     from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 
-    kernel = cast("Kernel", given["kernel"])
+    kernel = cast("KernelName", given["kernel"])
     _refuse_mixture(kernel, given)
     order = SmokeOrder(kernel=kernel, size=given["size"], seconds=given["seconds"])
     results: tuple[SmokeResult, ...]
     if given["local"]:
         results = (smoke_local(order, find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)),)
     else:
-        nodes = expand(",".join(given["nodes"])) if given["nodes"] else None
+        nodes = expand_names(",".join(given["nodes"])) if given["nodes"] else None
         driver = open_engine_of_cluster(session, given["engine"], given["cluster"])
         results = smoke_nodes(driver, given["cluster"], order, nodes=nodes, reporter=session.reporter)
     session.show(

@@ -9,7 +9,7 @@ import click
 from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes, seconds_up_to
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.core.names import expand
+from gpuprov.core.names import expand_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ def _verifier(host: Host, cluster: str, work: Work) -> Callable[[Driver, Sequenc
 
 
 def _expand(nodes: Sequence[str]) -> tuple[str, ...] | None:
-    return expand(",".join(nodes)) if nodes else None
+    return expand_names(",".join(nodes)) if nodes else None
 
 
 def _watch(

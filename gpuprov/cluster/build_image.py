@@ -32,10 +32,11 @@ from gpuprov.drivers.base import (
 from gpuprov.provision.kept_bases import import_name
 from gpuprov.provision.payload import payload_stamp
 from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
-from gpuprov.provision.recipe import PYTHONS, source_files
+from gpuprov.provision.recipe import source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.targets import Target
 from gpuprov.provision.wheels import ensure_wheels
+from gpuprov.spec.suites import python_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -126,7 +127,7 @@ def ensure_image(
                 python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
             with reporter.phase("wheels"):
                 early = fetched()
-                wheels = early if python == PYTHONS.get(recipe.base) else parts.wheels(python)
+                wheels = early if python == python_of(recipe.base) else parts.wheels(python)
                 _push_payload(driver, recipe, wheels)
             with reporter.phase("roles"):
                 tools.play(_play(driver, recipe), reporter=reporter)

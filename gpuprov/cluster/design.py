@@ -92,6 +92,11 @@ class NodeDesign:
         count = len(self.gpus)
         return f"{count} GPU{'s' if count > 1 else ''} {self.sharing} ({self.access})" if count else "no GPU"
 
+    @property
+    def summary(self) -> str:
+        """The node in a line of a plan or an outcome."""
+        return f"{self.name} {self.address or self.private_address} role {self.role}, {self.gpu_words}"
+
     def _address_of(self, interface: str) -> str:
         found = (attachment.address for attachment in self.attachments if attachment.interface == interface)
         return next(found, "").partition("/")[0]

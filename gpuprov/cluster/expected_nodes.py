@@ -65,7 +65,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         cluster=state.name,
         status=node.status,
         complete=node.complete,
-        role=node.labels.get(LABEL_ROLE, "plain"),
+        role=node.labels.get(LABEL_ROLE, ""),
         access=access,
         access_reason=node.labels.get(LABEL_ACCESS_REASON, ""),
         gpus=uuids,

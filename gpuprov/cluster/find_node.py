@@ -64,3 +64,19 @@ def get_running(driver: Driver, name: str) -> NodeState:
     if node.status != "running":
         raise UsageError(f"{name} is not running", evidence=f"it is {node.status}", fix=f"gpuprov start {name}")
     return node
+
+
+def get_source(driver: Driver, name: str, *, copy: str) -> NodeState:
+    """A node of ours that does not run, from which `copy` can be made.
+
+    Raises:
+        UsageError: There is none of that name, or it runs, perhaps since a moment ago.
+    """
+    node = get_node(driver, name)
+    if node.status == "running":
+        raise UsageError(
+            f"{name} is running; a copy could contain half-written files",
+            evidence=f"status: {node.status}",
+            fix=f"gpuprov stop {name}; gpuprov clone {name} {copy}; gpuprov start {name}",
+        )
+    return node

@@ -20,12 +20,14 @@ class ForeignUse:
 
     Attributes:
         node: Its name.
+        host: Name of the host that it is on.
         copy_of: The node that it is a copy of; empty where it is none.
         devices: Paths of the GPUs in it.
         stop: What stops it.
     """
 
     node: str
+    host: str
     engine: str
     copy_of: str
     devices: tuple[str, ...]
@@ -44,6 +46,7 @@ def find_foreign_uses(driver: Driver, nodes: Iterable[NodeState]) -> tuple[Forei
     return tuple(
         ForeignUse(
             node=node.name,
+            host=node.host,
             engine=driver.name,
             copy_of=node.copy_of.name if node.copy_of else "",
             devices=gpu_paths(node.devices),

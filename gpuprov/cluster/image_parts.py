@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.follower import Follower
 from gpuprov.provision.progress import hear_pip
-from gpuprov.provision.recipe import PYTHONS
 from gpuprov.provision.rootfs import ensure_rootfs
 from gpuprov.provision.wheels import ensure_wheels
+from gpuprov.spec.suites import python_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ class ImageParts:
 
     def early_wheels(self, stop: threading.Event) -> list[Path]:
         """Those of the base's Python; none where that is not known before there is a node to ask."""
-        python = PYTHONS.get(self._recipe.base)
+        python = python_of(self._recipe.base)
         return self.wheels(python, stop) if python else []
 
     def wheels(self, python: str, stop: threading.Event | None = None) -> list[Path]:

@@ -3,63 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from gpuprov.cluster.drift import changed_settings
-from gpuprov.core.errors import UsageError
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.outcome import Outcome
-from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC, LABEL_VERSION
-from gpuprov.drivers.networks import Attachment, NetworkRequest
-from gpuprov.spec.addressing import gateway, mac
-from gpuprov.spec.models import ClusterSpec, NodesSpec
-from gpuprov.spec.serialize import dump_spec
+from gpuprov.drivers.base import LABEL_SPEC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from ipaddress import IPv4Interface
+    from collections.abc import Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
-    from gpuprov.drivers.base import Driver, Settings
-    from gpuprov.drivers.networks import NetworkState
-
-
-def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
-    """The two networks of a cluster, that with NAT first."""
-    begun = ClusterSpec(name=spec.name, nodes=NodesSpec(prefix=spec.nodes.prefix), network=spec.network)
-    labels = {LABEL_CLUSTER: spec.name, LABEL_VERSION: version, LABEL_BEGUN: dump_spec(begun)}
-    return (
-        NetworkRequest(name=spec.network.bridge, labels=labels, address=str(gateway(spec.network))),
-        NetworkRequest(
-            name=spec.network.private_bridge,
-            labels=labels,
-            subnet=spec.network.private_subnet,
-            beside=spec.network.bridge,
-        ),
-    )
-
-
-def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tuple[NetworkRequest, ...]:
-    """The networks to make.
-
-    Raises:
-        UsageError: Another subnet is asked for than a network was made with.
-    """
-    wanted = network_requests(spec, version=version)
-    present = {network.name: network for network in state.own_networks}
-    recorded = state.recorded
-    as_recorded = isinstance(recorded, ClusterSpec) and recorded.network == spec.network  # changed outside gpuprov
-    for request in wanted:
-        found = present.get(request.name)
-        if found is not None and found.address != request.address and not as_recorded:
-            raise UsageError(
-                f"the address of the network {request.name} differs from the spec",
-                evidence=f"it has {found.address}, the spec has {request.address}",
-                fix=f"gpuprov cluster down {spec.name}, then bring it up with the new subnet",
-            )
-    return tuple(request for request in wanted if request.name not in present)
+    from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.spec.models import ClusterSpec
 
 
 def create_networks(
@@ -76,12 +34,6 @@ def create_networks(
     return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
 
 
-def open_networks(networks: Iterable[NetworkState], clusters: Collection[str]) -> tuple[str, ...]:
-    """The networks of these clusters whose nodes others can reach: the rules are gone, as after a reboot."""
-    theirs = (network for network in networks if network.labels.get(LABEL_CLUSTER) in clusters)
-    return tuple(network.name for network in theirs if network.isolated is False)
-
-
 def isolate_networks(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> tuple[str, ...]:
     """Isolate networks; what is impossible here is a warning, for they work without. Returns the lines of changes."""
     lacks = {name: to_its_end(partial(driver.isolate_network, name)) for name in names}
@@ -92,19 +44,6 @@ def isolate_networks(driver: Driver, names: Sequence[str], *, reporter: Reporter
     return tuple(f"isolated network {name}" for name, lack in lacks.items() if not lack)
 
 
-def plan_repairs(
-    spec: ClusterSpec, state: ClusterState, *, version: str, expect: Callable[[NetworkRequest], Settings]
-) -> tuple[tuple[NetworkRequest, str], ...]:
-    """The networks of the cluster that were changed, each with its differences in words."""
-    present = {network.name: network for network in state.own_networks}
-    found = [
-        (request, "; ".join(changed_settings(present[request.name].settings, expect(request)).values()))
-        for request in network_requests(spec, version=version)
-        if request.name in present
-    ]
-    return tuple((request, words) for request, words in found if words)
-
-
 def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterState) -> None:
     """Write what was asked for onto the cluster's network, if it is not there yet, and take away what others have."""
     network = next((found for found in state.own_networks if found.name == spec.network.bridge), None)
@@ -113,23 +52,3 @@ def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterStat
     for found in state.own_networks:
         if found.name != spec.network.bridge and found.labels.get(LABEL_SPEC):
             driver.set_network_labels(found.name, {LABEL_SPEC: ""})
-
-
-def attach(spec: ClusterSpec, name: str, addresses: Mapping[str, IPv4Interface]) -> tuple[Attachment, ...]:
-    """A node's interfaces, for which it has addresses: `eth0` on the NAT bridge and `eth1` on the private one."""
-    places: tuple[tuple[str, str, Literal["veth", "macvlan"], str | None], ...] = (
-        ("eth0", spec.network.bridge, "veth", str(gateway(spec.network).ip)),
-        ("eth1", spec.network.private_bridge, "macvlan", None),
-    )
-    return tuple(
-        Attachment(
-            network=network,
-            interface=interface,
-            kind=kind,
-            address=str(addresses[interface]),
-            mac=mac(spec.name, name, interface),
-            gateway=router,
-        )
-        for interface, network, kind, router in places
-        if interface in addresses
-    )

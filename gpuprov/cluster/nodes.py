@@ -176,8 +176,3 @@ def _forced(act: Callable[[str], str], names: Sequence[str]) -> dict[str, str]:
 
     each(note, names)
     return {name: words[name] for name in names if words.get(name)}
-
-
-def with_forced(change: str, name: str, forced: Mapping[str, str]) -> str:
-    """A line of an outcome: `stopped c001 (killed, as it did not shut down within 10 s)`."""
-    return f"{change} {name} ({forced[name]})" if name in forced else f"{change} {name}"

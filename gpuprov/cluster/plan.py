@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Protocol
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
-from gpuprov.cluster.networks import attach, open_networks, plan_networks, plan_repairs
+from gpuprov.cluster.network_plan import attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
-from gpuprov.cluster.nodes import with_forced
+from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.cluster.placement import place
 from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.core.outcome import with_forced
 from gpuprov.drivers.base import (
     LABEL_ADDRESS,
     LABEL_CLUSTER,
@@ -27,7 +28,6 @@ from gpuprov.drivers.foreign import describe_foreign
 from gpuprov.gpu.allocate import LeaseRequest, allocate
 from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
-from gpuprov.spec.variables import overlay_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,11 +90,7 @@ class Plan:
             *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
             *(f"isolate network {name} from other clusters" for name in self.isolate),
             *(with_forced("remove node", name, forced) for name in self.remove),
-            *(
-                f"create node {design.name} {design.address or design.private_address} role {design.role}, "
-                f"{design.gpu_words}"
-                for design in self.create
-            ),
+            *(f"create node {design.summary}" for design in self.create),
             *(f"repair node {design.name}: {self.drift[design.name].words}" for design in self.repair),
             *(with_forced("restart node", name, forced) for name in self.restart),
             *(f"start node {name}" for name in self.start),
@@ -236,14 +232,7 @@ def _spec_of(node: NodeState | None, spec: ClusterSpec) -> ClusterSpec:
     """The cluster's spec with what create-node was asked for, and the role that the node has."""
     if node is None:
         return spec
-    nodes = replace(spec.nodes, role=node.labels.get(LABEL_ROLE) or spec.nodes.role)
-    order = read_order(node)
-    if order is not None:
-        privileged = order.privileged or nodes.privileged
-        environment = overlay_variables(nodes.environment, order.environment)
-        mounts = (*nodes.mounts, *order.mounts)
-        nodes = replace(nodes, mounts=mounts, environment=environment, privileged=privileged)
-    return replace(spec, nodes=nodes)
+    return with_order(spec, node.labels.get(LABEL_ROLE) or spec.nodes.role, read_order(node))
 
 
 def _kept_lease(name: str, spec: ClusterSpec, node: NodeState | None) -> LeaseRequest | None:

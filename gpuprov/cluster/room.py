@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.units import MIB
-from gpuprov.host.kernel_limits import refuse_few
+from gpuprov.host.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
 
@@ -35,4 +37,33 @@ def refuse_without_room(driver: Driver, host: Host, *, nodes: int) -> None:
                 f"not enough space in the engine's storage for {nodes} node{'s' if nodes != 1 else ''}",
                 evidence=f"{free // MIB} MiB free, {needed // MIB} MiB needed",
                 fix="free some space: gpuprov image list, gpuprov image rm NAME; or request fewer nodes",
+            )
+
+
+def refuse_few(driver: Driver, limits: Mapping[str, int | None], nodes: int) -> None:
+    """Refuse nodes that the kernel's limits cannot carry: they would be made, and never get ready.
+
+    Args:
+        driver: Tells which nodes run already.
+        limits: The present values, by check.
+        nodes: How many are to be made.
+
+    Raises:
+        HostNotReady: A limit is too low for these nodes and those that run.
+    """
+    if "systemd" not in driver.capabilities:  # what takes most of both
+        return
+    running: int | None = None
+    for check, limit in LIMITS.items():
+        present = limits.get(check)
+        if present is None or not limit.per_node or present >= limit.least:
+            continue
+        if running is None:
+            running = sum(node.status == "running" and not node.privileged for node in driver.list_nodes())
+        needed = (running + nodes) * limit.per_node
+        if present < needed:
+            raise HostNotReady(
+                f"the kernel limit {limit.key} is too low for {nodes} more nodes",
+                evidence=f"it is {present} for all nodes; {running} are running, {running + nodes} need up to {needed}",
+                fix="sudo gpuprov host prepare  # raises it",
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.cluster.choice import Holder, Taken, choose, refuse_taken_networks
-from gpuprov.cluster.networks import network_requests
+from gpuprov.cluster.network_plan import network_requests
 from gpuprov.core.errors import SpecError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.host.links import Link

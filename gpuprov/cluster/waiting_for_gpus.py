@@ -81,29 +81,10 @@ def when_free(
         return attempt(lambda: neighbours.claims(engine), _stay)
     except GpusTaken as error:
         refusal = error
-    done: list[Result_co] = []
-    seen, said_s = refusal.evidence, patience.clock.now_s()
     with neighbours.queue.join(render_ticket(refusal.request)) as place:
-
-        def claims() -> Claims:
-            return neighbours.claims(engine, before=place.number)
-
-        def try_again() -> str:
-            nonlocal seen, said_s
-            before = seen
-            try:
-                if not (seen := _silence(lambda: look(claims()))):
-                    done.append(attempt(claims, place.leave))
-            except GpusTaken as error:
-                seen = error.evidence
-            now_s = patience.clock.now_s()
-            if seen and (seen != before or now_s - said_s >= AGAIN_S):
-                said_s = now_s
-                reporter.note(f"waiting: {seen}")
-            return seen
-
         ahead = sum(ticket.number < place.number for ticket in neighbours.queue.waiting())
-        reporter.note(f"waiting ({ahead} request{'s' if ahead != 1 else ''} ahead): {refusal.what}: {refusal.evidence}")
+        waiting = f"waiting ({ahead} request{'s' if ahead != 1 else ''} ahead)"
+        reporter.note(f"{waiting}: {refusal.what}: {refusal.evidence}")
         wait = Wait(
             what=f"GPUs: {refusal.what}",
             timeout_s=patience.wait_s,
@@ -111,8 +92,47 @@ def when_free(
             interval_s=min(_LOOK_MAX_S, _LOOK_S * (1 + ahead)),
             clock=patience.clock,
         )
-        wait.until(try_again, lambda _: bool(done))
+        told = _Told(refusal.evidence, reporter, patience.clock)
+
+        def claims() -> Claims:
+            return neighbours.claims(engine, before=place.number)
+
+        return _repeat(wait, told, look=lambda: look(claims()), attempt=lambda: attempt(claims, place.leave))
+
+
+def _repeat(wait: Wait, told: _Told, *, look: Callable[[], object], attempt: Callable[[], Result_co]) -> Result_co:
+    """Attempt it whenever the look says that the GPUs seem to be free, until the attempt gets them."""
+    done: list[Result_co] = []
+
+    def try_again() -> str:
+        """Why it was not done; empty where it was."""
+        why = ""
+        try:
+            if not (why := _silence(look)):
+                done.append(attempt())
+        except GpusTaken as error:
+            why = error.evidence
+        told.tell(why)
+        return why
+
+    wait.until(try_again, lambda _: bool(done))
     return done[0]
+
+
+class _Told:
+    """What was last said about the wait, so that nothing is said again before it is time."""
+
+    def __init__(self, why: str, reporter: Reporter, clock: Clock) -> None:
+        self._why, self._said_s = why, clock.now_s()
+        self._reporter, self._clock = reporter, clock
+
+    def tell(self, why: str) -> None:
+        """Say why the wait goes on, where that has changed, and from time to time."""
+        now_s = self._clock.now_s()
+        if why and (why != self._why or now_s - self._said_s >= AGAIN_S):
+            self._said_s = now_s
+            self._reporter.note(f"waiting: {why}")
+        self._why = why
 
 
 def _silence(look: Callable[[], object]) -> str:

@@ -10,7 +10,7 @@ from gpuprov.core.redact import hide_in_document
 if TYPE_CHECKING:
     from pathlib import Path
 
-MOST_BYTES = 1_000_000  # of one part; its end is what counts
+MOST_BYTES = 1_000_000  # of a log; its end is what counts
 
 
 def as_json(document: object) -> str:

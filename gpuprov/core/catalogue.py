@@ -38,7 +38,7 @@ FIELDS = {
     "links": "sudo ln -s /dev/nvidia0 /dev/char/195:0",
 }
 
-Kind = Literal["verify", "doctor", "failure", "xid"]
+CatalogueKind = Literal["verify", "doctor", "failure", "xid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class Entry:
     """
 
     id: str
-    kind: Kind
+    kind: CatalogueKind
     title: str
     cause: str
     see: str

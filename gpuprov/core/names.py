@@ -90,7 +90,7 @@ def fold(names: list[str] | tuple[str, ...]) -> str:
     return ",".join(sorted(parts + plain))
 
 
-def expand(text: str) -> tuple[str, ...]:
+def expand_names(text: str) -> tuple[str, ...]:
     """Names of a set such as `c[000-002,005],web`, in the order written, each once and each a valid node name.
 
     Raises:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +32,8 @@ class Outcome:
 
     def __add__(self, other: Outcome) -> Outcome:
         return Outcome(changed=self.changed + other.changed, phases=self.phases + other.phases)
+
+
+def with_forced(change: str, name: str, forced: Mapping[str, str]) -> str:
+    """A line of an outcome: `stopped c001 (killed, as it did not shut down within 10 s)`."""
+    return f"{change} {name} ({forced[name]})" if name in forced else f"{change} {name}"

@@ -48,7 +48,7 @@ class Silent:
         """Do nothing."""
 
 
-class Stopwatch:
+class TimingReporter:
     """Passes everything on, each warning once, and keeps the phases' durations, for the `phases` of an Outcome."""
 
     def __init__(self, listener: Reporter) -> None:

@@ -71,6 +71,11 @@ def load_requirements() -> Mapping[str, Requirement]:
     return MappingProxyType({role: _requirement(role, line) for role, line in _document()["roles"].items()})
 
 
+def least_kernel() -> str:
+    """The oldest Linux on which any node runs: a plain one needs the least."""
+    return load_requirements()["plain"].kernel or "0"
+
+
 def older(version: str, least: str) -> bool:
     """Whether a version of numbers and dots is older than another; one without numbers is not known to be."""
     numbers = _numbers(version)  # what follows the numbers is not compared

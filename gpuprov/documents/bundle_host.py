@@ -41,7 +41,7 @@ _COMMAND_S = 20.0
 def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: Path) -> dict[str, Callable[[], str]]:
     """Each part's name and how to collect it; the findings are those for these engines."""
     parts: dict[str, Callable[[], str]] = {
-        "versions.json": lambda: as_json(versions(root)),
+        "versions.json": lambda: as_json(versions(root, host=host.name)),
         "record.json": lambda: as_json(take_record(root)),
         "host/kernel.txt": _kernel_log,
     }
@@ -57,12 +57,13 @@ def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: P
     return parts
 
 
-def versions(root: Path) -> dict[str, object]:
+def versions(root: Path, *, host: str) -> dict[str, object]:
     """What runs here."""
     release = (root / "etc/os-release").read_text(encoding="utf-8", errors="replace")
     name = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
     return document(
         "versions",
+        host=host,
         gpuprov=__version__,
         python=sys.version,
         packages={package: _version(package) for package in PACKAGES},

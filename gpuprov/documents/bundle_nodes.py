@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,22 +10,28 @@ from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.bundle_parts import as_json
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_cluster
+from gpuprov.documents.engine_state import (
+    facts_document,
+    found_images_document,
+    found_networks_document,
+    found_nodes_document,
+    spec_document,
+)
 from gpuprov.documents.nodes import status_document
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.registry import planes_of
 from gpuprov.planes.rows import cluster_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.planes.base import Plane
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec
 
-    Parts = dict[str, Callable[[], str]]
+    Parts = Mapping[str, Callable[[], str]]
 
 _COMMAND_S = 20.0
 # Part of any running node, and of one with that init, to the command that tells it. Where the init is runit, what
@@ -46,11 +51,12 @@ INIT_COMMANDS: dict[Init, dict[str, str]] = {
 
 def engine_parts(driver: Driver, nodes: Sequence[NodeState], networks: Sequence[NetworkState]) -> Parts:
     """The engine's facts, and its objects by their labels and configuration; of foreign nodes where they are only."""
+    engine, host = driver.name, driver.host
     return {
-        f"{driver.name}/facts.json": lambda: as_json(asdict(driver.facts())),
-        f"{driver.name}/nodes.json": lambda: as_json([_shown(node) for node in nodes]),
-        f"{driver.name}/networks.json": lambda: as_json([asdict(network) for network in networks]),
-        f"{driver.name}/images.json": lambda: as_json([asdict(image) for image in driver.list_images()]),
+        f"{engine}/facts.json": lambda: as_json(facts_document(driver.facts(), host=host)),
+        f"{engine}/nodes.json": lambda: as_json(found_nodes_document(nodes, engine=engine, host=host)),
+        f"{engine}/networks.json": lambda: as_json(found_networks_document(networks, engine=engine, host=host)),
+        f"{engine}/images.json": lambda: as_json(found_images_document(driver.list_images(), engine=engine, host=host)),
     }
 
 
@@ -77,7 +83,7 @@ def cluster_parts(
     planes = planes_of(node.labels.get(LABEL_ROLE, "") for node in state.nodes)
     return {
         f"{driver.name}/clusters/{cluster}/spec.json": lambda: as_json(
-            _spec_document(observe_cluster(driver, cluster))
+            spec_document(cluster, observe_cluster(driver, cluster).spec, host=host)
         ),
         f"{driver.name}/clusters/{cluster}/status.json": lambda: as_json(
             status_document(cluster, cluster_rows(driver, cluster), host=host)
@@ -93,24 +99,12 @@ def cluster_parts(
 
 def node_parts(driver: Driver, node: NodeState) -> Parts:
     """A node's console, and where it runs its journal, its units and what its plane has."""
-    parts: Parts = {"console.txt": partial(driver.logs, node.name)}
+    parts: dict[str, Callable[[], str]] = {"console.txt": partial(driver.logs, node.name)}
     commands = {**COMMANDS, **INIT_COMMANDS[init_of(driver)]}
     for plane in planes_of([node.labels.get(LABEL_ROLE, "")]):
         commands |= plane.diagnostics().node
     parts |= {part: partial(_tell, driver, node, line) for part, line in commands.items()}
     return {f"{driver.name}/nodes/{node.name}/{part}": collect for part, collect in parts.items()}
-
-
-def _shown(node: NodeState) -> dict[str, object]:
-    """A node's state; of a foreign one nothing that is its owner's business."""
-    if node.ours:
-        return asdict(node)
-    shown = {"name": node.name, "status": node.status, "addresses": dict(node.addresses)}
-    return {**shown, **({"copy_of": node.copy_of.name} if node.copy_of else {})}
-
-
-def _spec_document(state: ClusterState) -> dict[str, object] | None:
-    return asdict(state.spec) if state.spec else None
 
 
 def _tell(driver: Driver, node: NodeState, line: str) -> str:

@@ -64,12 +64,19 @@ def changes_document(changes: Sequence[GpuChange], *, host: str) -> dict[str, An
 
 
 def _foreign_document(use: ForeignUse) -> dict[str, Any]:
-    return {"node": use.node, "engine": use.engine, "copy_of": use.copy_of or None, "devices": list(use.devices)}
+    return {
+        "node": use.node,
+        "host": use.host,
+        "engine": use.engine,
+        "copy_of": use.copy_of or None,
+        "devices": list(use.devices),
+    }
 
 
 def _holder_document(lease: Lease) -> dict[str, str]:
     return {
         "node": lease.node,
+        "host": lease.host,
         "cluster": lease.cluster,
         "engine": lease.engine,
         "status": lease.status,

@@ -10,10 +10,10 @@ from gpuprov.documents.envelope import document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.verify.smoke_result import Kernel, SmokeResult
+    from gpuprov.verify.smoke_result import KernelName, SmokeResult
 
 
-def smoke_run_document(kernel: Kernel, results: Sequence[SmokeResult], *, host: str) -> dict[str, Any]:
+def smoke_run_document(kernel: KernelName, results: Sequence[SmokeResult], *, host: str) -> dict[str, Any]:
     """A result for each node, or for `local`."""
     return document(
         "smoke-run",

@@ -38,12 +38,13 @@ def _place_document(node: NodeReport) -> dict[str, Any]:
         "duration_s": round(node.seconds, 3),
         "counts": {status: node.counts.get(status, 0) for status in ("pass", "warn", "fail", "skip", "unknown")},
         "first_problem": node.first_problem.id if node.first_problem else None,
-        "checks": [_check_document(check) for check in node.checks],
+        "checks": [check_document(check) for check in node.checks],
         "measured": measured_document(node.measured) if node.measured else None,
     }
 
 
-def _check_document(check: Check) -> dict[str, Any]:
+def check_document(check: Check) -> dict[str, Any]:
+    """One check that was asked."""
     return {
         "id": check.id,
         "layer": check.layer,

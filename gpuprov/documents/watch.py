@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 def watch_document(changes: Sequence[Change], *, host: str) -> dict[str, Any]:
     """The changes of one round."""
-    return document("watch", host=host, changes=[_change_document(change) for change in changes])
+    return document("watch", host=host, changes=[change_document(change) for change in changes])
 
 
-def _change_document(change: Change) -> dict[str, Any]:
+def change_document(change: Change) -> dict[str, Any]:
+    """What is other with one node, or with the host."""
     return {
         "node": change.node or None,
         "before": change.before,

@@ -48,7 +48,7 @@ READ_S = 10.0  # for a file of a node
 ROLE_BUILDER = "builder"  # of the node in which an image is being made
 ROLE_JOB = "job"  # of a node that a command is, and that goes with it
 
-Status = Literal["running", "stopped", "frozen", "error"]
+NodeStatus = Literal["running", "stopped", "frozen", "error"]
 Stream = Literal["stdout", "stderr"]
 PathKind = Literal["file", "folder", "other", "absent"]  # what stands at a path, links followed
 
@@ -135,7 +135,7 @@ class NodeState:
     """
 
     name: str
-    status: Status
+    status: NodeStatus
     labels: Mapping[str, str] = field(default_factory=dict)
     addresses: Mapping[str, str] = field(default_factory=dict)
     devices: tuple[CharDevice, ...] = ()

@@ -7,36 +7,15 @@ Docker itself makes it lets through.
 from __future__ import annotations
 
 import os
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import CommandMissing, run
 from gpuprov.core.names import BRIDGES
+from gpuprov.drivers.forward_words import DOCKERS, WAYS, is_dropped, rule_for
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-DOCKERS: Final = "DOCKER-USER"  # the chain that Docker leaves to others, before its own
-_COMMENT: Final = ("-m", "comment", "--comment", "gpuprov")
-_WAYS: Final = ("-i", "-o")
 _IPTABLES: Final = ("iptables", "-w", "5")
 _BUDGET_S: Final = 10.0
-
-
-def is_dropped(rules: Sequence[str], bridge: str) -> bool:
-    """Whether the rules of FORWARD and DOCKER-USER, as `iptables -S` lists them, drop what a bridge sends on."""
-    if not any(rule.split() == ["-P", "FORWARD", "DROP"] for rule in rules):
-        return False
-    return not all(any(_accepts(rule, way, bridge) for rule in rules) for way in _WAYS)
-
-
-def _accepts(rule: str, way: str, bridge: str) -> bool:
-    words = rule.split()
-    return "-j ACCEPT" in rule and any(
-        word == way and (name == bridge or (name.endswith("+") and bridge.startswith(name[:-1])))
-        for word, name in pairwise(words)
-    )
 
 
 def read_forward_rules() -> tuple[str, ...] | None:
@@ -62,14 +41,14 @@ def let_through(bridge: str) -> None:
     rules = read_forward_rules() if os.geteuid() == 0 else None
     if rules is None or not is_dropped(rules, bridge) or not any(DOCKERS in rule for rule in rules):
         return
-    for way in _WAYS:
-        done = run([*_IPTABLES, "-I", *_rule(way, bridge)], timeout_s=_BUDGET_S, check=False)
+    for way in WAYS:
+        done = run([*_IPTABLES, "-I", *rule_for(way, bridge)], timeout_s=_BUDGET_S, check=False)
         if done.exit_code != 0:
             raise HostNotReady(
                 f"nodes on {bridge} cannot reach the outside: the policy of FORWARD is DROP, as Docker sets it",
                 evidence=f"iptables does not add a rule to {DOCKERS}: {(done.stderr or done.stdout).strip()}",
-                fix=f"sudo iptables -I {' '.join(_rule('-i', bridge))} && sudo iptables -I "
-                f"{' '.join(_rule('-o', bridge))}",
+                fix=f"sudo iptables -I {' '.join(rule_for('-i', bridge))} && sudo iptables -I "
+                f"{' '.join(rule_for('-o', bridge))}",
             )
 
 
@@ -78,10 +57,6 @@ def end_passage(bridge: str) -> None:
     if os.geteuid() != 0 or bridge.startswith(BRIDGES):
         return
     rules = read_forward_rules() or ()
-    for way in _WAYS:
-        if any(rule.split()[1:] == list(_rule(way, bridge)) for rule in rules):
-            run([*_IPTABLES, "-D", *_rule(way, bridge)], timeout_s=_BUDGET_S, check=False)
-
-
-def _rule(way: str, bridge: str) -> tuple[str, ...]:
-    return (DOCKERS, way, bridge, *_COMMENT, "-j", "ACCEPT")
+    for way in WAYS:
+        if any(rule.split()[1:] == list(rule_for(way, bridge)) for rule in rules):
+            run([*_IPTABLES, "-D", *rule_for(way, bridge)], timeout_s=_BUDGET_S, check=False)

@@ -1,13 +1,13 @@
-"""By which way GPUs get into a node, and why."""
+"""By which way GPUs get into a node, and why: pure functions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.device_nodes import plan_device_nodes, plan_simulated_nodes
-from gpuprov.gpu.libraries import plan_library_mounts
+from gpuprov.gpu.library_mounts import plan_library_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import Gpu, HostGpus
     from gpuprov.spec.devices import CharDevice, Mount
 
+CDI_KIND: Final = "nvidia.com/gpu"  # of a device, as engines and CDI files write it
 EngineAccess = Literal["cdi", "nvidia-runtime"]
 AccessKind = Literal["none", "raw", "simulated", "cdi", "nvidia-runtime"]
 

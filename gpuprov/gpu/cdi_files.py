@@ -6,11 +6,12 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.gpu.access import CDI_KIND
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-CDI_KIND: Final = "nvidia.com/gpu"
 # The default folders of the Container Device Interface's specification.
 _FOLDERS: Final = ("etc/cdi", "var/run/cdi")
 _LIBCUDA: Final = re.compile(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)")

@@ -1,20 +1,30 @@
-"""The exact device nodes that a node needs for its GPUs, and no other."""
+"""The exact device nodes that a node needs for its GPUs, and which of them the host lacks: pure functions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.spec.devices import CharDevice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.gpu.models import DriverFiles, Gpu
 
 NVIDIA_MAJOR: Final = 195
 CTL_MINOR: Final = 255
 MODESET_MINOR: Final = 254
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeStat:
+    """What stat() says of a path in /dev."""
+
+    kind: Literal["char", "other"]
+    major: int
+    minor: int
 
 
 def plan_simulated_nodes(gpus: Sequence[Gpu], *, driver_loaded: bool) -> tuple[CharDevice, ...]:
@@ -51,6 +61,21 @@ def plan_device_nodes(gpus: Sequence[Gpu], driver: DriverFiles) -> tuple[CharDev
     capabilities = {name for gpu in gpus if gpu.is_mig_instance for name in _capability_names(gpu)}
     devices += [_capability_node(name, driver) for name in sorted(capabilities)]
     return tuple(devices)
+
+
+def find_wrong_nodes(devices: Sequence[CharDevice], found: Mapping[str, NodeStat]) -> tuple[str, ...]:
+    """One line for each device whose node on the host is absent or another one, as an earlier boot's nvidia-uvm."""
+    wrong = []
+    for device in devices:
+        node = found.get(device.path)
+        wanted = f"{device.major}:{device.minor}"
+        if node is None:
+            wrong.append(f"{device.path} is missing (expected {wanted})")
+        elif node.kind != "char":
+            wrong.append(f"{device.path} is not a character device (expected {wanted})")
+        elif (node.major, node.minor) != (device.major, device.minor):
+            wrong.append(f"{device.path} is {node.major}:{node.minor} (expected {wanted})")
+    return tuple(wrong)
 
 
 def _gpu_node(minor: int) -> CharDevice:

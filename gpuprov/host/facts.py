@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.drivers.base import Driver, EngineFacts
-    from gpuprov.gpu.host_device_nodes import NodeStat
+    from gpuprov.gpu.device_nodes import NodeStat
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.host.links import Link

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Status = Literal["ok", "info", "warn", "fail"]
+FindingStatus = Literal["ok", "info", "warn", "fail"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,6 +13,6 @@ class HostFinding:
     """One thing seen; `fail` means that nodes cannot be made until it is fixed."""
 
     id: str
-    status: Status
+    status: FindingStatus
     evidence: str
     fix: str = ""

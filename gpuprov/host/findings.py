@@ -6,9 +6,9 @@ from ipaddress import IPv4Network
 from typing import TYPE_CHECKING
 
 from gpuprov.core.catalogue import find_fix
-from gpuprov.core.requirements import load_requirements, older
+from gpuprov.core.requirements import least_kernel, older
 from gpuprov.core.units import GIB
-from gpuprov.drivers.forward_rules import DOCKERS, is_dropped
+from gpuprov.drivers.forward_words import DOCKERS, is_dropped
 from gpuprov.host.finding import HostFinding
 from gpuprov.host.gpu_findings import judge_host_gpus
 from gpuprov.host.kernel_limits import LIMITS
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from gpuprov.host.facts import HostFacts
-    from gpuprov.host.finding import Status
+    from gpuprov.host.finding import FindingStatus
     from gpuprov.host.links import Link
     from gpuprov.host.survey import Survey
     from gpuprov.spec.models import ClusterSpec, Engine
@@ -50,7 +50,7 @@ def judge_facts(facts: HostFacts, spec: ClusterSpec) -> tuple[HostFinding, ...]:
 
 def judge_kernel_release(release: str) -> HostFinding:
     """Old kernels lack what unprivileged nodes need."""
-    old = older(release, load_requirements()["plain"].kernel or "")
+    old = older(release, least_kernel())
     return HostFinding(
         id="kernel",
         status="fail" if old else "ok",
@@ -166,7 +166,7 @@ def judge_subnet(facts: HostFacts, check: str, bridge: str, subnet: str) -> Host
     evidence = f"{subnet} overlaps {worst.address or worst.network} on {worst.interface}"
     if not ours:
         return HostFinding(id=check, status="info", evidence=f"{evidence}; a new cluster gets a free subnet")
-    status: Status = "fail" if takes(worst, wanted) else "warn"
+    status: FindingStatus = "fail" if takes(worst, wanted) else "warn"
     return HostFinding(id=check, status=status, evidence=evidence, fix=find_fix("", check))
 
 
@@ -229,7 +229,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _judge_room(check: str, free_bytes: int, where: str) -> HostFinding:
-    status: Status = "ok"
+    status: FindingStatus = "ok"
     if free_bytes < ROOM_FOR_IMAGE_BYTES:
         status = "fail" if free_bytes < ROOM_LEAST_BYTES else "warn"
     return HostFinding(

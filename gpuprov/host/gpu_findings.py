@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.access import decide_access
-from gpuprov.gpu.device_nodes import plan_device_nodes
-from gpuprov.gpu.host_device_nodes import find_wrong_nodes
-from gpuprov.gpu.libraries import plan_library_mounts
+from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
+from gpuprov.gpu.library_mounts import plan_library_mounts
 from gpuprov.host.finding import HostFinding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.gpu.access import EngineAccess
-    from gpuprov.gpu.host_device_nodes import NodeStat
+    from gpuprov.gpu.device_nodes import NodeStat
     from gpuprov.gpu.models import DriverFiles, HostGpus
     from gpuprov.host.facts import HostFacts
     from gpuprov.spec.devices import CharDevice

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.execution import run
-from gpuprov.gpu.device_nodes import plan_device_nodes
+from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
 from gpuprov.gpu.driver_files import find_card_drivers, find_switches, read_driver_files
-from gpuprov.gpu.host_device_nodes import find_wrong_nodes, stat_nodes
+from gpuprov.gpu.host_device_nodes import stat_nodes
 from gpuprov.gpu.kernel_log import read_kernel_log
-from gpuprov.gpu.libraries import plan_library_mounts
+from gpuprov.gpu.library_mounts import plan_library_mounts
 from gpuprov.gpu.models import Gpu
 from gpuprov.host.links import find_links
 from gpuprov.host.nvidia_services import look_at_services

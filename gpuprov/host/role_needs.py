@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.requirements import Requirement
     from gpuprov.host.facts import HostFacts
-    from gpuprov.host.finding import Status
+    from gpuprov.host.finding import FindingStatus
 
 Part = Literal["kernel", "engine", "driver", "compute_capability"]
 Met = Literal["yes", "no", "unknown", "SIMULATED"]
@@ -54,7 +54,7 @@ def judge_roles(needs: Sequence[Need], wanted: str) -> HostFinding:
     """The wanted role's needs are met; another role's are only worth a warning."""
     unmet = [need for need in needs if need.met == "no"]
     if unmet:
-        status: Status = "fail" if any(need.role == wanted for need in unmet) else "warn"
+        status: FindingStatus = "fail" if any(need.role == wanted for need in unmet) else "warn"
         lacks: dict[str, list[str]] = {}
         for need in unmet:
             lacks.setdefault(f"{WORDS[need.part]} {need.has}, {need.least} required", []).append(need.role)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
+EventKind = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
 
 _WARNING = "[WARNING]: "
 MESSAGE_LINES = 10  # the last of each field
@@ -25,7 +25,7 @@ class TaskEvent:
         diff: What it changed, or would change, where the play runs with `--diff`.
     """
 
-    kind: Kind
+    kind: EventKind
     host: str
     role: str
     task: str
@@ -109,7 +109,7 @@ def _lines(value: object) -> list[str]:
     return [f"{line}\n" for line in text.splitlines()]
 
 
-def _kind(event: str, data: Mapping[str, Any]) -> Kind | None:
+def _kind(event: str, data: Mapping[str, Any]) -> EventKind | None:
     match event:
         case "runner_on_start":
             return "started"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.core.fingerprint import fingerprint
@@ -31,9 +30,6 @@ REQUIREMENTS: dict[CudaWheels, tuple[str, ...]] = {
 COMMON_ROLES = ("base", "cuda")
 # What roles need to be applied, besides the packages that they install themselves.
 ROOTFS_PACKAGES = ("ca-certificates", "dbus", "iproute2", "python3", "python3-apt", "systemd", "systemd-sysv")
-
-# The interpreter of each suite, so that its wheels can be fetched before there is a node to ask.
-PYTHONS = MappingProxyType({"bookworm": "3.11", "trixie": "3.13", "jammy": "3.10", "noble": "3.12"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,13 +22,13 @@ from gpuprov.provision.progress import BaseProgress
 from gpuprov.provision.recipe import hash_folder
 from gpuprov.provision.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_file, unfinished_folder
+from gpuprov.spec.suites import SUITES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from gpuprov.provision.kept_bases import Base
 
-UBUNTU_SUITES = frozenset({"jammy", "noble"})
 ANSWER_S = 30
 HOOKS = Path(__file__).parent / "hooks"
 # Where gpuprov is killed, mmdebstrap, all that it started and its mounts go at once; its files go with the next build.
@@ -56,7 +56,7 @@ def render_mmdebstrap(suite: str, packages: Sequence[str], target: Path, *, hook
         "--verbose",
         "--variant=apt",
         "--format=tar",
-        f"--components={'main,universe' if suite in UBUNTU_SUITES else 'main'}",
+        f"--components={'main,universe' if SUITES[suite].ubuntu else 'main'}",
         '--aptopt=Apt::Install-Recommends "false"',
         '--aptopt=Acquire::Languages "none"',
         # A mirror that hangs fails here and, as the image keeps these lines, in the node; apt waits for two minutes.
@@ -120,17 +120,12 @@ def ensure_rootfs(
         HostNotReady: mmdebstrap is missing, or it failed.
         TimedOut: It did nothing for `silence_s`, as where a mirror does not answer.
     """
-    limit_s = silence_s or silence_limit_s()
     argv = render_mmdebstrap(base.suite, base.packages, Path("-"), hooks=Path("-"))
     kept = base.place(cache, short(fingerprint([*argv, hash_folder(HOOKS)])))
     if take_base(kept):
         return kept
-    if shutil.which("mmdebstrap") is None:
-        raise HostNotReady(
-            "mmdebstrap is not installed; it builds the base of an image",
-            evidence=f"not in {os.environ.get('PATH', os.defpath)}",
-            fix="sudo gpuprov host prepare",
-        )
+    _require_mmdebstrap()
+    limit_s = silence_s or silence_limit_s()
     unfinished = unfinished_file(cache, "rootfs")
     progress = BaseProgress()
 
@@ -139,29 +134,47 @@ def ensure_rootfs(
         if state:
             tell(state)
 
-    follower = Follower(hear=hear, stop=stop or threading.Event())
     try:
-        with _workshop(base.packages, kept_packages(cache)) as folder:
-            argv = render_mmdebstrap(base.suite, base.packages, unfinished, hooks=folder)
-            environment = {"TMPDIR": str(folder / "tmp")}
-            limits = Limits(silence_s=limit_s)
-            run_followed(argv, limits=limits, follower=follower, starter=_starter(), environment=environment)
+        _build(base, unfinished, cache, limit_s, Follower(hear=hear, stop=stop or threading.Event()))
         keep_base(unfinished, kept)
         forget_packages(cache)
     except (CommandFailed, TimedOut) as failed:
         if progress.fetched and isinstance(failed, CommandFailed):
             forget_packages(cache)  # all were there, and could not be installed
-        fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(base.suite, failed.evidence)
-        raise type(failed)(
-            f"the base root file system {base.suite} could not be built: {failed.what}",
-            evidence=failed.evidence,
-            fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
-        ) from failed
+        raise _explained(failed, base.suite, cache, limit_s) from failed
     finally:
         with contextlib.suppress(FileNotFoundError):
             unfinished.unlink()
         kept_packages(cache)  # what holds none goes
     return kept
+
+
+def _require_mmdebstrap() -> None:
+    if shutil.which("mmdebstrap") is None:
+        raise HostNotReady(
+            "mmdebstrap is not installed; it builds the base of an image",
+            evidence=f"not in {os.environ.get('PATH', os.defpath)}",
+            fix="sudo gpuprov host prepare",
+        )
+
+
+def _build(base: Base, target: Path, cache: Path, limit_s: float, follower: Follower) -> None:
+    """Run mmdebstrap, with the packages that an earlier build has fetched."""
+    with _workshop(base.packages, kept_packages(cache)) as folder:
+        argv = render_mmdebstrap(base.suite, base.packages, target, hooks=folder)
+        environment = {"TMPDIR": str(folder / "tmp")}
+        limits = Limits(silence_s=limit_s)
+        run_followed(argv, limits=limits, follower=follower, starter=_starter(), environment=environment)
+
+
+def _explained(failed: CommandFailed | TimedOut, suite: str, cache: Path, limit_s: float) -> CommandFailed | TimedOut:
+    """The same error, with the base that could not be built and what to do about it."""
+    fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(suite, failed.evidence)
+    return type(failed)(
+        f"the base root file system {suite} could not be built: {failed.what}",
+        evidence=failed.evidence,
+        fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
+    )
 
 
 def _fix(suite: str, evidence: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import Problem, SpecError
 from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.spec.addressing import NODES_MAX, capacity
+from gpuprov.spec.suites import SUITES
 from gpuprov.spec.variables import FORM, find_variable_problems
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from gpuprov.spec.models import ClusterSpec, MountSpec
 
-BASES = ("bookworm", "trixie", "jammy", "noble")
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _BRIDGE = re.compile(r"(?!(?:all|default)$)[A-Za-z][A-Za-z0-9_.-]{1,14}")  # the kernel has no link of these two names
 _BRIDGE_RULE = "2 to 15 of A-Z, a-z, 0-9, _ . -; begins with a letter; neither all nor default"
@@ -173,8 +173,8 @@ def _controller(spec: ClusterSpec, _root: Path) -> Found:
 
 
 def _base(spec: ClusterSpec, _root: Path) -> Found:
-    if spec.image.base not in BASES and not _ENGINE_IMAGE.fullmatch(spec.image.base):
-        yield "image.base", f"{spec.image.base[:80]!r} is not a known base", f"{', '.join(BASES)} or image:NAME"
+    if spec.image.base not in SUITES and not _ENGINE_IMAGE.fullmatch(spec.image.base):
+        yield "image.base", f"{spec.image.base[:80]!r} is not a known base", f"{', '.join(SUITES)} or image:NAME"
 
 
 def _packages(spec: ClusterSpec, _root: Path) -> Found:

@@ -30,7 +30,7 @@ from gpuprov.verify.models import Check, NodeReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from gpuprov.verify.models import Expectation, Finding, Level, Observation, Rule, Status
+    from gpuprov.verify.models import CheckStatus, Expectation, Finding, Level, Observation, Rule
 
     Judge = Callable[[Expectation, Observation], Finding]
 
@@ -106,7 +106,7 @@ def _judge(rules: Iterable[Rule], expected: Expectation, seen: Observation, belo
         leans = rule.layer == "network" or (expected.gpus and not expected.simulated)
         cause = next((name for name in rule.host if name in under and leans), "") or _cause(rule, done)
         finding = not_asked(f"because of {cause}") if cause else _ask(rule, expected, seen)
-        status: Status = finding.status
+        status: CheckStatus = finding.status
         if status == "fail" and rule.severity == "warning":
             status = "warn"
         done[rule.id] = Check(
@@ -139,7 +139,7 @@ def _cause(rule: Rule, done: dict[str, Check]) -> str:
     return ""
 
 
-def _fix(rule: Rule, finding: Finding, status: Status, node: str) -> str:
+def _fix(rule: Rule, finding: Finding, status: CheckStatus, node: str) -> str:
     return find_fix(finding.fix, rule.id, node=node, **finding.known) if status in ("fail", "unknown", "warn") else ""
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.verify.measured import GpuSamples, Rate, Series
+    from gpuprov.verify.measured import GpuRate, GpuSamples, Series
 
 WIDTH, HEIGHT = 640, 150
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 10, 22
@@ -69,7 +69,7 @@ class LineChart:
 class Bar:
     """A rate; `good_at` and `line_at` are where the known-good rate and the pass line lie, None where none is known."""
 
-    rate: Rate
+    rate: GpuRate
     width: float
     good_at: float | None
     line_at: float | None
@@ -121,7 +121,7 @@ def ticks(highest: float) -> list[float]:
     return [number * step for number in range(math.ceil(highest / step - 1e-9) + 1)]
 
 
-def bars(rates: Sequence[Rate]) -> list[Bar]:
+def bars(rates: Sequence[GpuRate]) -> list[Bar]:
     """Bars of one kernel on one scale, which also holds the known-good rates."""
     goods = [rate.known_good.good for rate in rates if rate.known_good]
     scale = (WIDTH - LEFT - RIGHT) / (max([*(rate.median for rate in rates), *goods], default=0.0) * 1.05 or 1.0)

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.verify.measured import GpuSamples, KernelRun, KnownGood, Measured, Rate, Sample
+from gpuprov.verify.measured import GpuRate, GpuSamples, KernelRun, KnownGood, Measured, Sample
 from gpuprov.verify.smoke_document import KERNELS, read_document
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def measure_node(expected: Expectation, seen: Observation) -> Measured:
     return Measured(runs=runs, rates=rates, gpus=_gpus(sampled.get("gpus")), problem=problem)
 
 
-def _rates(document: Mapping[str, Any]) -> tuple[Rate, ...]:
+def _rates(document: Mapping[str, Any]) -> tuple[GpuRate, ...]:
     models = _models(document)
     found = (_rate(models, result) for result in _results(document))
     return tuple(rate for rate in found if rate is not None)
@@ -63,14 +63,14 @@ def _runs(document: Mapping[str, Any]) -> tuple[KernelRun, ...]:
     )
 
 
-def _rate(models: Mapping[str, str], result: Mapping[str, Any]) -> Rate | None:
+def _rate(models: Mapping[str, str], result: Mapping[str, Any]) -> GpuRate | None:
     rate = result.get("rate")
     if not isinstance(rate, Mapping):
         return None
     median = _number(rate.get("median"))
     if median is None or result.get("simulated"):
         return None
-    return Rate(
+    return GpuRate(
         kernel=result["kernel"],
         gpu=_text(result.get("gpu")),
         model=models.get(_text(result.get("gpu")), ""),

@@ -18,7 +18,7 @@ class KnownGood:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rate:
+class GpuRate:
     """A kernel's median rate on one GPU; `known_good` is None where the table has none for the model."""
 
     kernel: str
@@ -69,6 +69,6 @@ class Measured:
     """All of one node; `problem` says why there are no samples, or no more."""
 
     runs: tuple[KernelRun, ...] = ()
-    rates: tuple[Rate, ...] = ()
+    rates: tuple[GpuRate, ...] = ()
     gpus: tuple[GpuSamples, ...] = ()
     problem: str = field(default="")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.devices import CharDevice
     from gpuprov.verify.measured import Measured
 
-Status = Literal["pass", "warn", "fail", "skip", "unknown"]
+CheckStatus = Literal["pass", "warn", "fail", "skip", "unknown"]
 Verdict = Literal["pass", "warn", "fail", "unknown"]
 Severity = Literal["critical", "warning"]
 Level = Literal["quick", "full"]
@@ -47,6 +47,7 @@ class Expectation:
         complete: Whether its creation ran to the end.
         access: How its GPUs get in: `none`, `raw`, `simulated`, `cdi` or `nvidia-runtime`.
         access_reason: Why so, as it was decided when the node was made.
+        role: Of its label; empty where it has none.
         gpus: UUIDs of the GPUs or MIG instances that it holds.
         sharing: `exclusive` where no other node may use them.
         devices: The device nodes that this lease needs.
@@ -64,7 +65,7 @@ class Expectation:
     node: str
     status: str
     complete: bool = True
-    role: str = "plain"
+    role: str = ""
     access: str = "none"
     access_reason: str = ""
     gpus: tuple[str, ...] = ()
@@ -120,7 +121,7 @@ class Finding:
         known: What the fix leaves open besides the node's name.
     """
 
-    status: Status
+    status: CheckStatus
     evidence: str
     fix: str = ""
     known: Mapping[str, object] = field(default_factory=dict)
@@ -153,7 +154,7 @@ class Check:
 
     id: str
     layer: str
-    status: Status
+    status: CheckStatus
     severity: Severity
     evidence: str
     fix: str = ""

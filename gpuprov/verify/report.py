@@ -9,11 +9,11 @@ from gpuprov.core.names import fold
 from gpuprov.core.printable import continued
 
 if TYPE_CHECKING:
-    from gpuprov.verify.models import Check, NodeReport, Report, Status
+    from gpuprov.verify.models import Check, CheckStatus, NodeReport, Report
 
 SIMULATED = "SIMULATED"
-PROBLEMS: tuple[Status, ...] = ("fail", "unknown", "warn")
-_WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass", "skip")
+PROBLEMS: tuple[CheckStatus, ...] = ("fail", "unknown", "warn")
+_WORST: tuple[CheckStatus, ...] = ("fail", "unknown", "warn", "pass", "skip")
 
 
 def table_headers(report: Report) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def gpu_text(node: NodeReport) -> str:
     return f"{len(node.gpus)} {SIMULATED if node.simulated else node.access}"
 
 
-def layer_status(node: NodeReport, layer: str) -> Status:
+def layer_status(node: NodeReport, layer: str) -> CheckStatus:
     """The worst status among the checks of a layer; `skip` where none was asked."""
     statuses = {check.status for check in node.checks if check.layer == layer}
     return next((status for status in _WORST if status in statuses), "skip")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from gpuprov.verify.models import Expectation, Finding, Verdict
 
-Kernel = Literal["matmul", "anneal", "membw"]
+KernelName = Literal["matmul", "anneal", "membw"]
 
 LOCAL = "local"
 LONGEST_S = 7 * 86400.0
@@ -30,7 +30,7 @@ _SMALL = {"matmul": "64", "anneal": "64", "membw": "16K"}
 class SmokeOrder:
     """What to run; `size` is as the kernel reads it, None for its own default."""
 
-    kernel: Kernel
+    kernel: KernelName
     size: str | None = None
     seconds: float | None = None
 

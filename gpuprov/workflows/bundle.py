@@ -33,12 +33,11 @@ if TYPE_CHECKING:
 
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
+    from gpuprov.documents.bundle_nodes import Parts
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec, Engine
-
-    Parts = Mapping[str, Callable[[], str]]
 
 FOLDER = "gpuprov-bundle"
 _WORKERS = 8
@@ -84,7 +83,7 @@ class Collected:
         """Collect each part, side by side; none of them stops the others."""
         names = list(parts)
         for name, (text, reason) in zip(
-            names, ask_side_by_side([_careful(parts[name]) for name in names], workers=_WORKERS), strict=True
+            names, ask_side_by_side([_careful(name, parts[name]) for name in names], workers=_WORKERS), strict=True
         ):
             if text is None:
                 self.missing[name] = reason
@@ -138,10 +137,11 @@ def pack_bundle(collected: Collected, *, now_s: float) -> bytes:
     return packed.getvalue()
 
 
-def _careful(collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]:
+def _careful(name: str, collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]:
     def attempt() -> tuple[str | None, str]:
         try:
-            return collect()[-MOST_BYTES:], ""
+            text = collect()
+            return text if name.endswith(".json") else text[-MOST_BYTES:], ""  # half a document can be read by nobody
         except GpuprovError as error:
             return None, f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
         except Exception as error:  # noqa: BLE001 - a fault of ours is what a bug report may be about

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.built_images import remove_left_builder
 from gpuprov.cluster.find_engine import find_elsewhere
-from gpuprov.cluster.nodes import delete_nodes, with_forced
+from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
-from gpuprov.core.outcome import Outcome
+from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.planes.base import Departure

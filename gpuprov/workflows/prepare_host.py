@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.cluster.images import node_recipe
-from gpuprov.cluster.networks import isolate_networks, open_networks
+from gpuprov.cluster.network_plan import open_networks
+from gpuprov.cluster.networks import isolate_networks
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
-from gpuprov.core.reporter import Stopwatch
+from gpuprov.core.reporter import TimingReporter
 from gpuprov.core.side_by_side import beside
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER
@@ -191,7 +192,7 @@ def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Rep
         targets=(Target(),),
         roles_path=order.roles_path,
     )
-    watch = Stopwatch(reporter)
+    watch = TimingReporter(reporter)
     try:
         with host.lock(reporter), watch.phase(f"host {verb}"):
             result = run(play, reporter=watch)

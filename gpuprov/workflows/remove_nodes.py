@@ -6,10 +6,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import get_node
-from gpuprov.cluster.nodes import delete_nodes, with_forced
+from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.core.outcome import Outcome
+from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.planes.base import Departure
 from gpuprov.planes.hold import Leave

@@ -123,45 +123,74 @@ def run_job(
     require_capability(driver, "jobs")
     gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
     neighbours = Neighbours(host)
-    spec = order.spec()
-    name = f"job-{secrets.token_hex(4)}"
-    request = order.request(name, gpus)
-
-    def decide(nodes: Sequence[NodeState], claims: Claims) -> tuple[Gpu, ...]:
-        there = read_leases((node for node in nodes if not is_orphan(node)), engine=claims.engine)
-        return allocate(gpus, there, [request], claims=claims)[name]
+    job = _Job(spec=order.spec(), request=order.request(f"job-{secrets.token_hex(4)}", gpus), gpus=gpus)
 
     def look() -> None:
         if patience.wait_s is None:
-            decide(*_observe(driver, lambda: neighbours.claims(driver.name)))
+            job.decide(*_observe(driver, lambda: neighbours.claims(driver.name)))
 
     image = _image(driver, order, host, gpus, before_build=look, reporter=reporter)
 
     def attempt(claims: Callable[[], Claims], granted: Callable[[], object]) -> int:
         with ExitStack() as until_started:
             until_started.enter_context(host.lock(reporter))
-            nodes, claimed = _observe(driver, claims)
-            leased = decide(nodes, claimed)
-            place = Place(host=host.name, gpus=gpus, leases=(), claims=claimed)
-            wanted = _plan(spec, request, leased, place, image)
-            _sweep(driver, nodes, reporter=reporter)
+            wanted = _prepare(driver, job, image, claims, host=host.name, reporter=reporter)
 
             def started() -> None:
                 until_started.close()
                 granted()
 
-            if leased:
-                reporter.note(f"{name} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in leased)}")
             return driver.run_job(wanted, order.argv, started=started, write=write)
 
     return when_free(
         patience,
         neighbours,
         driver.name,
-        look=lambda claims: decide(driver.list_nodes(), claims),
+        look=lambda claims: job.decide(driver.list_nodes(), claims),
         attempt=attempt,
         reporter=reporter,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """The one node of a cluster that a job is, and what it requests of the host's GPUs."""
+
+    spec: ClusterSpec
+    request: LeaseRequest
+    gpus: HostGpus
+
+    def decide(self, nodes: Sequence[NodeState], claims: Claims) -> tuple[Gpu, ...]:
+        """The GPUs that it gets; what jobs of killed processes hold is free.
+
+        Raises:
+            UsageError: They are taken.
+        """
+        there = read_leases((node for node in nodes if not is_orphan(node)), engine=claims.engine)
+        return allocate(self.gpus, there, [self.request], claims=claims)[self.request.node]
+
+    def container(self, leased: tuple[Gpu, ...], claims: Claims, image: ImageState, *, host: str) -> NodeRequest:
+        """What the driver needs to make its container with these GPUs."""
+        place = Place(host=host, gpus=self.gpus, leases=(), claims=claims)
+        sharing = self.request.sharing
+        design = design_node(self.spec, self.request.node, attachments=(), gpus=leased, sharing=sharing, place=place)
+        labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}
+        wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
+        kernels = simulator_environment(simulated=design.access == "simulated")
+        return replace(wanted, environment={**kernels, **wanted.environment})
+
+
+def _prepare(
+    driver: Driver, job: _Job, image: ImageState, claims: Callable[[], Claims], *, host: str, reporter: Reporter
+) -> NodeRequest:
+    """Under the host's lock: decide which GPUs it gets, and remove what killed processes left."""
+    nodes, claimed = _observe(driver, claims)
+    leased = job.decide(nodes, claimed)
+    wanted = job.container(leased, claimed, image, host=host)
+    _sweep(driver, nodes, reporter=reporter)
+    if leased:
+        reporter.note(f"{wanted.name} has {', '.join(f'GPU {gpu.label} {gpu.uuid}' for gpu in leased)}")
+    return wanted
 
 
 def _observe(driver: Driver, claims: Callable[[], Claims]) -> tuple[list[NodeState], Claims]:
@@ -189,16 +218,6 @@ def _image(
         before_build()
         found = build_image(driver, spec, host, gpus, reporter=reporter).image
     return found
-
-
-def _plan(
-    spec: ClusterSpec, request: LeaseRequest, gpus: tuple[Gpu, ...], place: Place, image: ImageState
-) -> NodeRequest:
-    design = design_node(spec, request.node, attachments=(), gpus=gpus, sharing=request.sharing, place=place)
-    labels = {LABEL_ROLE: ROLE_JOB, LABEL_CLUSTER: JOBS, LABEL_IMAGE: image.name}
-    wanted = design.request(image.id, labels={**labels, LABEL_PROCESS: describe_owner(os.getpid())})
-    kernels = simulator_environment(simulated=design.access == "simulated")
-    return replace(wanted, environment={**kernels, **wanted.environment})
 
 
 def _sweep(driver: Driver, nodes: Sequence[NodeState], *, reporter: Reporter) -> None:

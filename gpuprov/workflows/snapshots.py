@@ -31,21 +31,15 @@ def snapshot(
     Raises:
         UsageError: A job runs on it and would stand still for too long, or gpuprov did not make the node.
     """
-
-    def look() -> list[Leave]:
-        """The node, where it stands still meanwhile: Slurm takes one that does not answer for dead."""
-        node = get_node(driver, name)
-        if node.status == "stopped" or not driver.snapshot_pauses:
-            return []
-        pausing = () if label in node.snapshots else (name,)
-        state = observe_cluster(driver, node.labels[LABEL_CLUSTER])
-        return [Leave(state=state, departure=Departure(nodes=pausing))]
-
     changed: tuple[str, ...] = ()
-    with drained(driver, look, policy, reporter=reporter), host.lock(reporter):
-        leaves, kept = look(), label in get_node(driver, name).snapshots
+    with (
+        drained(driver, lambda: _pauses(driver, get_node(driver, name), label), policy, reporter=reporter),
+        host.lock(reporter),
+    ):
+        node = get_node(driver, name)
+        leaves = _pauses(driver, node, label)
         with leaving(driver, leaves, policy, reporter=reporter, stopping=True) as released:
-            if kept:
+            if label in node.snapshots:
                 reporter.warn(f"{name} already has a snapshot {label}; it is kept unchanged")
             else:
                 with reporter.phase("snapshot"):
@@ -62,16 +56,12 @@ def restore(
     Raises:
         UsageError: A job runs on it, there is no such snapshot, or gpuprov did not make the node.
     """
-
-    def look() -> list[Leave]:
-        state = observe_cluster(driver, _get_with(driver, name, label).labels[LABEL_CLUSTER])
-        return [Leave(state=state, departure=Departure(nodes=(name,), lost=(name,)))]
-
     with (
-        drained(driver, look, policy, reporter=reporter),
+        drained(driver, lambda: _stops(driver, _get_with(driver, name, label)), policy, reporter=reporter),
         read_then_lock(driver, host, lambda: clusters_of(driver, [name]), reporter=reporter) as readings,
     ):
-        leaves, node = look(), _get_with(driver, name, label)
+        node = _get_with(driver, name, label)
+        leaves = _stops(driver, node)
         running = node.status == "running"
         if running:  # it starts again
             refuse_shared_addresses([name], driver.list_nodes(), command=driver.command)
@@ -82,6 +72,21 @@ def restore(
             renewed = renew_clusters(driver, others, reporter=reporter)
     words = f" ({forced})" if forced else ""
     return Outcome(changed=(f"restored {name} to {label}{words}", *renewed))
+
+
+def _pauses(driver: Driver, node: NodeState, label: str) -> list[Leave]:
+    """The node, where it stands still for a snapshot: Slurm takes one that does not answer for dead."""
+    if node.status == "stopped" or not driver.snapshot_pauses:
+        return []
+    pausing = () if label in node.snapshots else (node.name,)
+    state = observe_cluster(driver, node.labels[LABEL_CLUSTER])
+    return [Leave(state=state, departure=Departure(nodes=pausing))]
+
+
+def _stops(driver: Driver, node: NodeState) -> list[Leave]:
+    """The node, which stops for its restoration and loses its disk."""
+    state = observe_cluster(driver, node.labels[LABEL_CLUSTER])
+    return [Leave(state=state, departure=Departure(nodes=(node.name,), lost=(node.name,)))]
 
 
 def _get_with(driver: Driver, name: str, label: str) -> NodeState:

@@ -10,7 +10,8 @@ from gpuprov.cluster.build_image import EnsuredImage, find_built
 from gpuprov.cluster.built_images import delete_built, match_images, remove_left_builder
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.images import ensure_node_image, node_recipe
-from gpuprov.cluster.networks import create_networks, plan_networks
+from gpuprov.cluster.network_plan import plan_networks
+from gpuprov.cluster.networks import create_networks
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings

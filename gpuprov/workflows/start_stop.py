@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.find_node import clusters_of, get_node
-from gpuprov.cluster.networks import isolate_networks, open_networks
-from gpuprov.cluster.nodes import boot_nodes, halt_nodes, with_forced
+from gpuprov.cluster.network_plan import open_networks
+from gpuprov.cluster.networks import isolate_networks
+from gpuprov.cluster.nodes import boot_nodes, halt_nodes
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.outcome import Outcome
+from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.planes.base import Departure
 from gpuprov.planes.hold import Leave

@@ -14,15 +14,15 @@ from gpuwork.grid.values import ALLOWED, RESERVED, name_fault, value_fault
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuwork.grid.draft import Draft, Entry
-    from gpuwork.grid.values import Value
+    from gpuwork.grid.draft import GridDraft, WrittenValue
+    from gpuwork.grid.values import ParameterValue
 
 MOST_NAMES: Final = 1000
 MOST_COMBINATIONS: Final = 10_000
 NAMES_ALLOWED: Final = "letters, digits, _, . and -, a letter or _ first, 100 at most"
 
 
-def find_faults(draft: Draft) -> list[Fault]:
+def find_faults(draft: GridDraft) -> list[Fault]:
     """Everything that is wrong, in the order of the lines."""
     faults = [*_too_many_names(draft), *_names(draft), *_requests(draft), *_single_values(draft), *_known(draft)]
     if not faults:
@@ -30,21 +30,21 @@ def find_faults(draft: Draft) -> list[Fault]:
     return sorted(faults, key=lambda fault: fault.line or 0)
 
 
-def as_grid(draft: Draft) -> Grid:
+def as_grid(draft: GridDraft) -> Grid:
     """A draft without faults as what it asks for."""
     return Grid(
-        requests={name: tuple(cast("list[Value]", entry.value)) for name, entry in draft.requests.items()},
-        defaults={name: cast("Value", entry.value) for name, entry in draft.defaults.items()},
-        debug={name: cast("Value", entry.value) for name, entry in draft.debug.items()},
+        requests={name: tuple(cast("list[ParameterValue]", entry.value)) for name, entry in draft.requests.items()},
+        defaults={name: cast("ParameterValue", entry.value) for name, entry in draft.defaults.items()},
+        debug={name: cast("ParameterValue", entry.value) for name, entry in draft.debug.items()},
         random=draft.random,
     )
 
 
-def _fault(draft: Draft, part: str, name: str, entry: Entry, message: str, allowed: str = "") -> Fault:
+def _fault(draft: GridDraft, part: str, name: str, entry: WrittenValue, message: str, allowed: str = "") -> Fault:
     return Fault(file=draft.file, line=entry.line, where=f"{part}.{name}", message=message, allowed=allowed)
 
 
-def _parts(draft: Draft) -> Iterator[tuple[str, str, Entry]]:
+def _parts(draft: GridDraft) -> Iterator[tuple[str, str, WrittenValue]]:
     titles = draft.headings
     for title, entries in (
         (titles.requests, draft.requests),
@@ -55,7 +55,7 @@ def _parts(draft: Draft) -> Iterator[tuple[str, str, Entry]]:
             yield title, name, entry
 
 
-def _too_many_names(draft: Draft) -> Iterator[Fault]:
+def _too_many_names(draft: GridDraft) -> Iterator[Fault]:
     for title in (draft.headings.requests, draft.headings.defaults):
         count = sum(part == title for part, _, _ in _parts(draft))
         if count > MOST_NAMES:
@@ -64,14 +64,14 @@ def _too_many_names(draft: Draft) -> Iterator[Fault]:
             )
 
 
-def _names(draft: Draft) -> Iterator[Fault]:
+def _names(draft: GridDraft) -> Iterator[Fault]:
     for title, name, entry in _parts(draft):
         message = name_fault(name)
         if message:
             yield _fault(draft, title, name, entry, message, "" if name in RESERVED else NAMES_ALLOWED)
 
 
-def _requests(draft: Draft) -> Iterator[Fault]:
+def _requests(draft: GridDraft) -> Iterator[Fault]:
     title = draft.headings.requests
     for name, entry in draft.requests.items():
         values = entry.value
@@ -91,7 +91,7 @@ def _requests(draft: Draft) -> Iterator[Fault]:
             )
 
 
-def _single_values(draft: Draft) -> Iterator[Fault]:
+def _single_values(draft: GridDraft) -> Iterator[Fault]:
     titles = draft.headings
     for title, name, entry in _parts(draft):
         message = "" if title == titles.requests else value_fault(entry.value)
@@ -99,7 +99,7 @@ def _single_values(draft: Draft) -> Iterator[Fault]:
             yield _fault(draft, title, name, entry, message, f"{ALLOWED}; a list belongs into {titles.requests}")
 
 
-def _known(draft: Draft) -> Iterator[Fault]:
+def _known(draft: GridDraft) -> Iterator[Fault]:
     titles = draft.headings
     asked = [*((titles.requests, *item) for item in draft.requests.items() if draft.defaults_required)]
     debug = [*((titles.debug, *item) for item in draft.debug.items())]
@@ -113,7 +113,7 @@ def _known(draft: Draft) -> Iterator[Fault]:
             yield _fault(draft, title, name, entry, f"has no default in {titles.defaults}{hint}")
 
 
-def _too_many_combinations(draft: Draft) -> Iterator[Fault]:
+def _too_many_combinations(draft: GridDraft) -> Iterator[Fault]:
     count = math.prod(len(cast("list[object]", entry.value)) for entry in draft.requests.values())
     count *= draft.random.samples if draft.random else 1
     if count > MOST_COMBINATIONS:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuwork.grid.values import Value
+    from gpuwork.grid.values import ParameterValue
 
 DrawKind = Literal["choice", "uniform", "loguniform", "randint"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class WrittenValue:
     """A value and the line on which it is written."""
 
     value: object
@@ -31,7 +31,7 @@ class Headings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draft:
+class GridDraft:
     """A file of parameters as it is written.
 
     Attributes:
@@ -46,9 +46,9 @@ class Draft:
 
     file: str
     headings: Headings
-    requests: Mapping[str, Entry]
-    defaults: Mapping[str, Entry]
-    debug: Mapping[str, Entry] = field(default_factory=dict)
+    requests: Mapping[str, WrittenValue]
+    defaults: Mapping[str, WrittenValue]
+    debug: Mapping[str, WrittenValue] = field(default_factory=dict)
     random: Sampling | None = None
     defaults_required: bool = True
 
@@ -58,7 +58,7 @@ class Draw:
     """From what a value is drawn: one of `options`, or a number from `low` to `high`."""
 
     kind: DrawKind
-    options: tuple[Value, ...] = ()
+    options: tuple[ParameterValue, ...] = ()
     low: float = 0.0
     high: float = 0.0
 
@@ -76,9 +76,9 @@ class Sampling:
 class Grid:
     """What is asked for, with nothing wrong with it; names are in the order in which they are written."""
 
-    requests: Mapping[str, tuple[Value, ...]]
-    defaults: Mapping[str, Value]
-    debug: Mapping[str, Value] = field(default_factory=dict)
+    requests: Mapping[str, tuple[ParameterValue, ...]]
+    defaults: Mapping[str, ParameterValue]
+    debug: Mapping[str, ParameterValue] = field(default_factory=dict)
     random: Sampling | None = None
 
     @property

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuwork.grid.draft import Draw, Grid, Sampling
-    from gpuwork.grid.values import Value
+    from gpuwork.grid.values import ParameterValue
 
-Values = dict[str, "Value"]
+RunValues = dict[str, "ParameterValue"]
 
 
-def expand(grid: Grid, *, minimal: bool = False, first_only: bool = False) -> list[Values]:
+def expand_grid(grid: Grid, *, minimal: bool = False, first_only: bool = False) -> list[RunValues]:
     """The values of each run, in the order in which they are written: the last name changes first.
 
     Args:
@@ -28,7 +28,7 @@ def expand(grid: Grid, *, minimal: bool = False, first_only: bool = False) -> li
     """
     drawn = draw(grid.random) if grid.random else [{}]
     names = tuple(grid.requests)
-    combinations: Iterator[Values] = (
+    combinations: Iterator[RunValues] = (
         {**grid.defaults, **dict(zip(names, values, strict=True)), **sample}
         for values, sample in itertools.product(itertools.product(*grid.requests.values()), drawn)
     )
@@ -39,7 +39,7 @@ def expand(grid: Grid, *, minimal: bool = False, first_only: bool = False) -> li
     return list({hash_values(values): values for values in combinations}.values())  # values may be drawn twice
 
 
-def draw(sampling: Sampling) -> list[Values]:
+def draw(sampling: Sampling) -> list[RunValues]:
     """What a seed draws; another name beside it, or more samples, leave the values of a name as they are."""
     columns = {}
     for name, kind in sampling.draws.items():
@@ -48,7 +48,7 @@ def draw(sampling: Sampling) -> list[Values]:
     return [{name: column[number] for name, column in columns.items()} for number in range(sampling.samples)]
 
 
-def _value(draw: Draw, share: float) -> Value:
+def _value(draw: Draw, share: float) -> ParameterValue:
     """The value at a share, from 0 to below 1, of the range.
 
     By `random()` alone, which gives the same on every version of Python; the mathematics of two machines may differ in

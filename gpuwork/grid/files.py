@@ -24,7 +24,7 @@ _FIX = "keep data outside of the project and give its path as a parameter, or na
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ProjectLimits:
     """How large a project may be."""
 
     file_bytes: int = 256 * _MIB
@@ -32,7 +32,7 @@ class Limits:
     files: int = 20_000
 
 
-def list_files(project: Path, *, limits: Limits | None = None) -> tuple[list[str], list[Fault]]:
+def list_files(project: Path, *, limits: ProjectLimits | None = None) -> tuple[list[str], list[Fault]]:
     """The files and links of a project, sorted, and what of it cannot be copied.
 
     What git knows or would add, where the project is in a git work tree; else everything but caches and environments.
@@ -41,7 +41,7 @@ def list_files(project: Path, *, limits: Limits | None = None) -> tuple[list[str
     Raises:
         Refused: The folder cannot be read, or git does not answer.
     """
-    limits = limits or Limits()
+    limits = limits or ProjectLimits()
     if not project.is_dir():
         raise Refused(
             f"{project} is not a folder", evidence=f"a project is a folder: {project}", fix=f"ls -ld {project}"
@@ -73,7 +73,7 @@ def list_files(project: Path, *, limits: Limits | None = None) -> tuple[list[str
     return sorted(names), faults
 
 
-def _file_faults(path: Path, name: str, status: os.stat_result, limits: Limits) -> Iterator[Fault]:
+def _file_faults(path: Path, name: str, status: os.stat_result, limits: ProjectLimits) -> Iterator[Fault]:
     if stat.S_ISLNK(status.st_mode):
         target = str(path.readlink())
         if target.startswith("/") or _resolve(name, target) is None:

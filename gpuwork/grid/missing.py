@@ -11,7 +11,7 @@ from gpuwork.grid.values import hash_values
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from gpuwork.grid.values import Value
+    from gpuwork.grid.values import ParameterValue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Planned:
     """A run that is to be made; its folder may be there, left by one that did not come to an end."""
 
     name: str
-    values: Mapping[str, Value]
+    values: Mapping[str, ParameterValue]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Wish:
         stamp: Date and time, for the names of new runs.
     """
 
-    combinations: Sequence[Mapping[str, Value]]
+    combinations: Sequence[Mapping[str, ParameterValue]]
     reps: int
     code: str
     stamp: str

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Fault
-from gpuwork.grid.draft import Draft, Entry, Headings
+from gpuwork.grid.draft import GridDraft, Headings, WrittenValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,12 +41,12 @@ class _Written:
     """
 
     line: int
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, WrittenValue] = field(default_factory=dict)
     lines: dict[object, int] = field(default_factory=dict)
     computed: bool = False
 
 
-def read_params(text: str, *, file: str, evaluate: Callable[[], Evaluated]) -> tuple[Draft | None, list[Fault]]:
+def read_params(text: str, *, file: str, evaluate: Callable[[], Evaluated]) -> tuple[GridDraft | None, list[Fault]]:
     """What a `params.py` asks for, and what is wrong with how it is written.
 
     Args:
@@ -75,7 +75,9 @@ def read_params(text: str, *, file: str, evaluate: Callable[[], Evaluated]) -> t
             return None, [*faults, Fault(file=file, line=error.line, message=f"cannot be run: {error}")]
     headings = Headings(requests=REQUESTS, defaults=DEFAULTS, debug=DEBUG)
     requests, defaults = parts.get(REQUESTS, {}), parts.get(DEFAULTS, {})
-    return Draft(file=file, headings=headings, requests=requests, defaults=defaults, debug=parts.get(DEBUG, {})), faults
+    return GridDraft(
+        file=file, headings=headings, requests=requests, defaults=defaults, debug=parts.get(DEBUG, {})
+    ), faults
 
 
 def _find(tree: ast.Module, file: str, faults: list[Fault]) -> dict[str, _Written]:
@@ -127,7 +129,7 @@ def _read_dictionary(name: str, node: ast.Assign | ast.AnnAssign, file: str, fau
             faults.append(Fault(file=file, line=key.lineno, where=where, message=message, allowed="a string"))
             continue
         try:
-            about.entries[key.value] = Entry(value=ast.literal_eval(value), line=key.lineno)
+            about.entries[key.value] = WrittenValue(value=ast.literal_eval(value), line=key.lineno)
         except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
             about.computed = True
     return about
@@ -135,9 +137,9 @@ def _read_dictionary(name: str, node: ast.Assign | ast.AnnAssign, file: str, fau
 
 def _computed(
     dictionaries: Evaluated, written: Mapping[str, _Written], file: str, faults: list[Fault]
-) -> dict[str, dict[str, Entry]]:
+) -> dict[str, dict[str, WrittenValue]]:
     """What running the file gave, with the lines that the text tells."""
-    parts: dict[str, dict[str, Entry]] = {}
+    parts: dict[str, dict[str, WrittenValue]] = {}
     for name in NAMES:
         if name not in dictionaries:
             if name != DEBUG:
@@ -148,7 +150,7 @@ def _computed(
         for key, value in dictionaries[name].items():
             line = about.lines.get(key, about.line) if about else None
             if isinstance(key, str):
-                parts[name][key] = Entry(value=value, line=line)
+                parts[name][key] = WrittenValue(value=value, line=line)
             elif about is None or key not in about.lines:
                 message = f"is of type {type(key).__name__}"
                 faults.append(Fault(file=file, line=line, where=f"{name}.{key}", message=message, allowed="a string"))

@@ -13,14 +13,14 @@ if TYPE_CHECKING:
 ALLOWED: Final = "a list of pandas.Series with names, a dictionary of numbers or of lists of numbers, or None"
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_ .=+-]{0,99}")
 
-Series = dict[str, list[tuple[str, str]]]
+ResultSeries = dict[str, list[tuple[str, str]]]
 
 
 class WrongResult(TypeError):
     """`main` returned something that is no result."""
 
 
-def as_series(returned: object) -> Series:
+def as_series(returned: object) -> ResultSeries:
     """Turn what `main` returned into series; raises WrongResult where it is none.
 
     A pandas.Series is known by its `name` and `items`, so that pandas is not needed here.
@@ -33,7 +33,7 @@ def as_series(returned: object) -> Series:
         pairs = [(getattr(one, "name", None), _rows(getattr(one, "name", None), one)) for one in returned]
     else:
         raise WrongResult(f"main returned an object of type {type(returned).__name__}; allowed: {ALLOWED}")
-    found: Series = {}
+    found: ResultSeries = {}
     for name, rows in pairs:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise WrongResult(f"main returned a series with the name {name!r}; allowed: letters, digits, _ . = + -")
@@ -43,7 +43,7 @@ def as_series(returned: object) -> Series:
     return found
 
 
-def write_series(series: Series, folder: Path) -> None:
+def write_series(series: ResultSeries, folder: Path) -> None:
     """Write each as `NAME.csv`."""
     for name, rows in series.items():
         with (folder / f"{name}.csv").open("w", encoding="utf-8", newline="") as file:

@@ -29,7 +29,7 @@ from gpuwork.grid.values import as_plain, as_value, hash_values
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from gpuwork.grid.values import Value
+    from gpuwork.grid.values import ParameterValue
 
 CODE: Final = ".code"
 SUBMISSIONS: Final = ".submissions"
@@ -117,7 +117,7 @@ def read_done(run: Path) -> dict[str, Any] | None:
     return document if well_formed else None
 
 
-def render_values(values: Mapping[str, Value], *, param_name: str) -> str:
+def render_values(values: Mapping[str, ParameterValue], *, param_name: str) -> str:
     """The text of a `param2val.yaml`."""
     plain = {"param_name": param_name, **{name: as_plain(value) for name, value in values.items()}}
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -125,7 +125,7 @@ def render_values(values: Mapping[str, Value], *, param_name: str) -> str:
     return f"# values {hash_values(values)}\n{text}"
 
 
-def read_values(param: Path) -> dict[str, Value]:
+def read_values(param: Path) -> dict[str, ParameterValue]:
     """The values of a combination.
 
     Raises:

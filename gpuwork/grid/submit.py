@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, StoreError, refusal
-from gpuwork.grid.expand import expand
+from gpuwork.grid.expand import expand_grid
 from gpuwork.grid.files import RUNS, list_files
 from gpuwork.grid.freeze import freeze, hash_files
 from gpuwork.grid.missing import Missing, Planned, Wish, plan_missing
@@ -105,7 +105,7 @@ def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission
     if order.share is not None and not order.share.is_dir():
         raise Refused("there is no such share", evidence=f"{order.share} is not a folder", fix=f"ls -ld {order.share}")
     names, code, source = _read(order.project)
-    combinations = expand(source.grid, minimal=order.minimal, first_only=order.first_only)
+    combinations = expand_grid(source.grid, minimal=order.minimal, first_only=order.first_only)
     store = order.store
     with _told(store), locked(store), ExitStack() as undo:
         stamp = time.strftime("%Y-%m-%d-%H-%M-%S", time.gmtime())

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Value: TypeAlias = "bool | int | float | str | tuple[Value, ...] | None"
+ParameterValue: TypeAlias = "bool | int | float | str | tuple[ParameterValue, ...] | None"
 ALLOWED: Final = "a number, a string, True, False, None, or a tuple of these"
 RESERVED: Final = ("param_name", "job_name", "project_path", "save_path")
 _NAME: Final = re.compile(r"(?!run\.|last\.)[A-Za-z_][A-Za-z0-9_.-]{0,99}")
@@ -58,7 +58,7 @@ def _scalar_fault(value: object) -> str:
     return "" if known else f"is an object of type {type(value).__name__}"
 
 
-def as_value(plain: object) -> Value:
+def as_value(plain: object) -> ParameterValue:
     """A value read from a file, where a tuple is written as a list."""
     if isinstance(plain, (list, tuple)):
         return tuple(as_value(item) for item in plain)
@@ -67,17 +67,17 @@ def as_value(plain: object) -> Value:
     raise TypeError(f"no value of a parameter: a {type(plain).__name__}")
 
 
-def as_plain(value: Value) -> object:
+def as_plain(value: ParameterValue) -> object:
     """A value as files have it: tuples as lists."""
     return [as_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def hash_values(values: Mapping[str, Value]) -> str:
+def hash_values(values: Mapping[str, ParameterValue]) -> str:
     """Names the values, in whatever order they are written; 1, 1.0 and True are three values."""
     text = json.dumps({name: as_plain(value) for name, value in values.items()}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def label(values: Mapping[str, Value], names: tuple[str, ...]) -> str:
+def label(values: Mapping[str, ParameterValue], names: tuple[str, ...]) -> str:
     """Some of the values for a person, `lr=0.1 units=128`."""
     return " ".join(f"{name}={''.join(filter(str.isprintable, str(values[name])))[:60]}" for name in names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast, get_args
 import yaml
 
 from gpuwork.errors import Fault
-from gpuwork.grid.draft import Draft, Draw, DrawKind, Entry, Headings, Sampling
+from gpuwork.grid.draft import Draw, DrawKind, GridDraft, Headings, Sampling, WrittenValue
 from gpuwork.grid.values import ALLOWED, Foreign, as_value, name_fault, value_fault
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _INTEGER: Final = re.compile(r"[-+]?[0-9]{1,80}")
 _NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
 
 
-def read_yaml(text: str, *, file: str) -> tuple[Draft | None, list[Fault]]:
+def read_yaml(text: str, *, file: str) -> tuple[GridDraft | None, list[Fault]]:
     """What a `grid.yaml` asks for, and what is wrong with how it is written."""
     try:
         aliases = [event for event in yaml.parse(text, Loader=yaml.SafeLoader) if isinstance(event, yaml.AliasEvent)]
@@ -49,7 +49,7 @@ def read_yaml(text: str, *, file: str) -> tuple[Draft | None, list[Fault]]:
         reader.faults.append(Fault(file=file, message="has neither grid nor random", allowed=", ".join(SECTIONS)))
     fixed, debug = (reader.entries(sections, name) for name in ("fixed", "debug"))
     grid = {
-        name: Entry(value=[_tuples(item) for item in entry.value], line=entry.line)
+        name: WrittenValue(value=[_tuples(item) for item in entry.value], line=entry.line)
         if isinstance(entry.value, list)
         else entry
         for name, entry in reader.entries(sections, "grid").items()
@@ -59,10 +59,10 @@ def read_yaml(text: str, *, file: str) -> tuple[Draft | None, list[Fault]]:
     for section, names in (("fixed", fixed), ("grid", grid), ("random", lines)):
         for name in names:
             if name in homes:
-                line = lines[name] if section == "random" else cast("dict[str, Entry]", names)[name].line
+                line = lines[name] if section == "random" else cast("dict[str, WrittenValue]", names)[name].line
                 reader.fault(line, f"{section}.{name}", f"is also in {homes[name]}", "one section for each name")
             homes[name] = section
-    draft = Draft(
+    draft = GridDraft(
         file=file,
         headings=_HEADINGS,
         requests=grid,
@@ -106,12 +106,12 @@ class _Reader:
             found[name] = (value, line)
         return found
 
-    def entries(self, sections: dict[str, tuple[Node, int]], section: str) -> dict[str, Entry]:
+    def entries(self, sections: dict[str, tuple[Node, int]], section: str) -> dict[str, WrittenValue]:
         """The names of a section with their values."""
         if section not in sections:
             return {}
         pairs = self.mapping(sections[section][0], section)
-        return {name: Entry(value=_plain(node), line=line) for name, (node, line) in pairs.items()}
+        return {name: WrittenValue(value=_plain(node), line=line) for name, (node, line) in pairs.items()}
 
     def sampling(self, sections: dict[str, tuple[Node, int]]) -> tuple[Sampling | None, dict[str, int]]:
         """The section `random`, and the line of each name in it."""

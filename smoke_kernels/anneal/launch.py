@@ -19,7 +19,7 @@ from smoke_kernels.timing import Stopwatch, repetitions
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from smoke_kernels.anneal.problem import Problem
+    from smoke_kernels.anneal.problem import AnnealProblem
     from smoke_kernels.backend import DeviceArray, Kernel
     from smoke_kernels.multiprocessors import Census
 
@@ -53,13 +53,13 @@ class Runs:
     stopwatch: Stopwatch
 
 
-def default_copies(problem: Problem) -> int:
+def default_copies(problem: AnnealProblem) -> int:
     """Return how many copies give every multiprocessor one: where a block holds a lattice, enough to fill the GPU."""
     present = count_multiprocessors()
     return 1 if present is None or not problem.key.in_one_block else present * _BLOCKS_ON_ONE
 
 
-def run_problem(problem: Problem, *, repeats: int, seconds: float, census: Census, copies: int = 1) -> Runs:
+def run_problem(problem: AnnealProblem, *, repeats: int, seconds: float, census: Census, copies: int = 1) -> Runs:
     """Anneal from one start at least `repeats` times and for `seconds`; each time once to look, and then to time it."""
     size = problem.key.size
     single = problem.key.one_replica
@@ -111,7 +111,9 @@ class _Launches:
     a launch for each half-sweep of a larger one.
     """
 
-    def __init__(self, problem: Problem, lattice: tuple[DeviceArray, DeviceArray], *, places: int, copies: int) -> None:
+    def __init__(
+        self, problem: AnnealProblem, lattice: tuple[DeviceArray, DeviceArray], *, places: int, copies: int
+    ) -> None:
         self._copies = copies if problem.key.in_one_block else 0
         self._grid_wide = not problem.key.in_one_block and can_sync_grids()
         self._kernel = _kernel(problem, grid_wide=self._grid_wide)
@@ -147,7 +149,7 @@ class _Launches:
         return [int(total) & _WORD for total in threads.sum(axis=1, dtype=np.uint64)] if self._copies else []
 
 
-def _kernel(problem: Problem, *, grid_wide: bool) -> Kernel:
+def _kernel(problem: AnnealProblem, *, grid_wide: bool) -> Kernel:
     if problem.key.one_replica:
         return single_kernel(grid_wide=grid_wide)
     return anneal_kernel(independent=problem.key.independent, grid_wide=grid_wide)

@@ -51,7 +51,7 @@ class ProblemKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class AnnealProblem:
     """A problem, ready to run. `spins` are (size, size) words, `parameters` (sweeps, 3)."""
 
     key: ProblemKey
@@ -66,7 +66,7 @@ class Problem:
 
 
 @lru_cache(maxsize=2)
-def build_problem(key: ProblemKey) -> Problem:
+def build_problem(key: ProblemKey) -> AnnealProblem:
     """Make a problem and what must come out: from the shipped table, else by the numpy reference.
 
     Kept for the next GPU, which gets the same one.
@@ -90,7 +90,7 @@ def build_problem(key: ProblemKey) -> Problem:
     if entry is None:
         source = "computed"
         entry = golden_values(key, lattice, spins, parameters)
-    return Problem(
+    return AnnealProblem(
         key=key,
         lattice=lattice,
         spins=spins,

@@ -18,7 +18,7 @@ from smoke_kernels.result import KernelResult, Proof
 
 if TYPE_CHECKING:
     from smoke_kernels.anneal.launch import Runs
-    from smoke_kernels.anneal.problem import Problem
+    from smoke_kernels.anneal.problem import AnnealProblem
     from smoke_kernels.options import Options
     from smoke_kernels.result import Check
 
@@ -112,5 +112,5 @@ def run_anneal(options: Options) -> KernelResult:
     )
 
 
-def _check_runs(runs: Runs, problem: Problem) -> tuple[Check, ...]:
+def _check_runs(runs: Runs, problem: AnnealProblem) -> tuple[Check, ...]:
     return (*check_digests(runs.digests, problem.golden), *check_traces(runs.traces, problem.golden_trace))

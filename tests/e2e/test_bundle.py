@@ -85,7 +85,7 @@ def test_a_bundle_has_no_secret_variable_and_nothing_of_a_foreign_instance(
         lxc("config", "unset", "e001", "environment.MYSQL_PWD")
         lxc("delete", FOREIGN)
     parts = unpack(path)
-    nodes = {node["name"]: node for node in json.loads(parts["lxd/nodes.json"])}
+    nodes = {node["name"]: node for node in json.loads(parts["lxd/nodes.json"])["nodes"]}
     assert nodes[FOREIGN] == {"name": FOREIGN, "status": "stopped", "addresses": {}}
     assert nodes["e001"]["environment"]["MYSQL_PWD"] == "(hidden)"
     assert b"environment.MYSQL_PWD (hidden) instead of unset" in parts["lxd/clusters/gpte2e/plan.txt"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.provision.recipe import PYTHONS
+from gpuprov.spec.suites import SUITES
 
 if TYPE_CHECKING:
     from tests.e2e.conftest import Gpuprov
@@ -29,7 +29,7 @@ def test_a_cluster_of_another_suite(
     names = [place.node(number) for number in range(2)]
     said = gpuprov.in_node(names[0], "sh", "-c", "sinfo --version; python3 --version; . /etc/os-release; echo $ID")
     assert said.splitlines()[0].startswith(SLURM[suite])
-    assert said.splitlines()[1].startswith(f"Python {PYTHONS[suite]}.")
+    assert said.splitlines()[1].startswith(f"Python {SUITES[suite].python}.")
     assert said.splitlines()[2] == "debian"
     assert sorted(gpuprov.in_node(names[0], "srun", "-N2", "hostname").split()) == names
     assert gpuprov.json("cluster", "up", "-f", str(spec), "--no-verify")["unchanged"] is True

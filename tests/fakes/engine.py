@@ -14,7 +14,7 @@ from tests.fakes.faults import Faults
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.drivers.base import File, Settings, Status
+    from gpuprov.drivers.base import File, NodeStatus, Settings
     from gpuprov.drivers.networks import Attachment, Exposure
     from gpuprov.spec.devices import CharDevice, Mount
 
@@ -30,7 +30,7 @@ class FakeNode:
     """
 
     name: str
-    status: Status = "stopped"
+    status: NodeStatus = "stopped"
     labels: dict[str, str] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
     devices: tuple[CharDevice, ...] = ()
@@ -168,7 +168,7 @@ class FakeEngine:
         with self.lock:
             self.nodes = {name: node for name, node in self.nodes.items() if not node.job}
 
-    def copy(self, name: str, copy: str, *, status: Status = "stopped") -> None:
+    def copy(self, name: str, copy: str, *, status: NodeStatus = "stopped") -> None:
         """What `lxc copy` does: everything but the name is the same."""
         node = self.nodes[name]
         self.nodes[copy] = replace(
@@ -180,7 +180,7 @@ class FakeEngine:
         self.copy(name, other, status=self.nodes[name].status)
         del self.nodes[name]
 
-    def add_foreign_node(self, name: str, *, status: Status = "stopped") -> None:
+    def add_foreign_node(self, name: str, *, status: NodeStatus = "stopped") -> None:
         """An instance that gpuprov did not create."""
         self.nodes[name] = FakeNode(name=name, status=status)
 

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import UsageError
-from gpuprov.gpu.host_device_nodes import NodeStat
+from gpuprov.gpu.device_nodes import NodeStat
 from gpuprov.gpu.nvml import LIBRARY_NOT_FOUND, NvmlFailed, read_nvml
 from gpuprov.gpu.simulate import SimulatedNvml
 from gpuprov.host.record import MODESET, SCHEMA

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.core.names import expand
+from gpuprov.core.names import expand_names
 from gpuprov.drivers.base import ExecResult
 from gpuprov.planes.slurm.words import FORMAT, HELD
 
@@ -118,7 +118,7 @@ class SlurmInNodes:
         if "sinfo" in argv[2]:
             return said("", exit_code=1) if self.broken else self._sinfo(command)
         if "slurmstepd" in argv[2]:
-            here = [job.id for job in self._all() if job.nodes and command.node.name in expand(job.nodes)]
+            here = [job.id for job in self._all() if job.nodes and command.node.name in expand_names(job.nodes)]
             return said("\n".join(f"slurmstepd: [{number}.batch] " for number in here))
         return said("")
 
@@ -181,7 +181,7 @@ class SlurmInNodes:
 
     def _end_on(self, names: tuple[str, ...]) -> None:
         """As Slurm does it: batch jobs are queued again, the others end."""
-        ended = [job for job in self._all() if job.nodes and set(expand(job.nodes)) & set(names)]
+        ended = [job for job in self._all() if job.nodes and set(expand_names(job.nodes)) & set(names)]
         self.jobs = {name: number for name, number in self.jobs.items() if number not in [job.id for job in ended]}
         self.queue = [job for job in self.queue if job not in ended]
         again = [FakeJob(id=job.id, user=job.user, name=job.name, state="PD") for job in ended if not job.client]

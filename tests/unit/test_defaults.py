@@ -12,6 +12,8 @@ import yaml
 
 from gpuprov.core.names import BRIDGES, DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
 from gpuprov.core.units import GIB, MIB
+from gpuprov.spec.models import ImageSpec, NodesSpec
+from gpuprov.spec.suites import SUITES
 from gpuprov.workflows.prepare_host import HostOrder
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +32,27 @@ def test_the_documented_default_of_the_module_cluster_is_the_same() -> None:
     module = import_module(f"{MODULES.replace('/', '.')}.cluster")
     text = yaml.safe_load(module.DOCUMENTATION)["options"]["name"]["description"]
     assert re.findall(r"V\((\w+)\)", text) == [DEFAULT_CLUSTER]
+
+
+def test_the_module_image_builds_what_a_spec_that_says_nothing_has() -> None:
+    module = import_module(f"{MODULES.replace('/', '.')}.image")
+    documented = yaml.safe_load(module.DOCUMENTATION)["options"]
+    for option, default in (("role", NodesSpec().role), ("base", ImageSpec().base)):
+        assert module.ARGUMENTS[option]["default"] == documented[option]["default"] == default
+
+
+def test_no_suite_and_no_role_is_named_twice() -> None:
+    homes: dict[str, set[str]] = {name: set() for name in (*SUITES, NodesSpec().role)}
+    for path in sorted((ROOT / "gpuprov").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and node.value in homes:
+                homes[node.value].add(str(path.relative_to(ROOT / "gpuprov")))
+    usual = {"spec/models.py"}  # what a spec that says nothing has
+    assert homes.pop(ImageSpec().base) == {"spec/suites.py", *usual}
+    # The role has the name of its key in documents, of its checks' layer and fact, and of a folder.
+    words = {f"planes/slurm/{name}.py" for name in ("facts", "checks", "questions", "words")} | {"documents/nodes.py"}
+    assert homes.pop(NodesSpec().role) <= usual | words
+    assert set(map(frozenset, homes.values())) == {frozenset({"spec/suites.py"})}
 
 
 def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:

@@ -17,18 +17,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "gpuprov"
-SOURCES = {
+NEIGHBOURS = ("gpuwork", "smoke_kernels")  # import nothing from gpuprov
+ALL_SOURCES = {
     str(path.relative_to(ROOT)): ast.parse(path.read_text())
-    for path in sorted(chain(PACKAGE.rglob("*.py"), (ROOT / "ansible_collections").rglob("*.py")))
+    for folder in ("gpuprov", "ansible_collections", *NEIGHBOURS)
+    for path in sorted((ROOT / folder).rglob("*.py"))
 }
+SOURCES = {path: tree for path, tree in ALL_SOURCES.items() if not path.startswith(NEIGHBOURS)}
 
 # Each means the same wherever it stands.
 SHARED_NAMES = {
+    "act": "what each of Ansible's modules does, as serve.py calls it",
     "command": "click's command of each verb",
     "main": "what runs when the module is started as a program",
     "check_spec": "the one of the registry hands the roles to the one of spec",
     "load_draft": "the one of the registry hands the roles to the one of spec",
+    "hash_folder": "a folder's contents as one hash, in packages that do not import each other",
+    "Check": "one question, its answer and the evidence, in packages that do not import each other",
+    "Document": "a JSON object, as modules that import nothing in common call it",
+    "Facts": "a JSON object of what was seen; most of these modules are sent into a node and import nothing",
+    "Lowering": "what Numba hands to an intrinsic",
+    "UsageError": "what was asked for cannot be, in packages that do not import each other",
 }
 
 # May look at the machine that they run on, besides hosts.
@@ -51,24 +60,53 @@ LOOKING_BELOW = {
     "gpuprov/gpu/": "GPUs are read below a host's root",
     "gpuprov/documents/bundle_host.py": "a bundle describes a host, by its root",
 }
+# What a module that is called pure may import though it acts.
+SHIPPED = "reads what is shipped with gpuprov, which never changes"
+ACTING = {
+    "gpuprov/assets.py": SHIPPED,
+    "gpuprov/core/catalogue.py": SHIPPED,
+    "gpuprov/core/requirements.py": SHIPPED,
+    "gpuprov/gpu/xids.py": SHIPPED,
+    "gpuprov/planes/slurm/facts.py": SHIPPED,
+    "gpuprov/verify/program.py": SHIPPED,
+    "gpuprov/verify/request.py": SHIPPED,
+    "gpuprov/core/process.py": "planes/slurm/words.py asks whether a process still lives, and says so",
+    "gpuprov/planes/base.py": "for its types; what acts are methods that planes override",
+    "gpuprov/planes/slurm/words.py": "asks whether a process still lives, and says so",
+}
+ACTS = {
+    *("read_text", "read_bytes", "write_text", "write_bytes", "exists", "is_file", "is_dir", "iterdir", "glob"),
+    *("stat", "mkdir", "unlink", "execute"),
+}
+ACTORS = {"driver", "_driver", "host", "_host", "os", "subprocess", "socket"}
+VALUES = {"host.current"}  # of the GPUs of a host, which are a value
 FOLDERS = r"(proc|sys|dev|etc)(/|$)"
 OPENERS = ("Path", "open", "os.open", "os.stat", "os.listdir")
 COMMANDS = ("ip", "bridge", "iptables", "nft")
 
 
 def public_names(tree: ast.Module) -> Iterator[str]:
-    """Names of the classes and functions of a module that others may use."""
-    for node in tree.body:
+    """Names of the classes, functions and types of a module that others may use."""
+    guarded = [part for node in tree.body if isinstance(node, ast.If) for part in node.body]
+    for node in (*tree.body, *guarded):
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and not node.name.startswith("_"):
             yield node.name
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and not is_type_variable(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [target.id for target in targets if isinstance(target, ast.Name)]
+            yield from (name for name in names if re.fullmatch("[A-Z][a-z0-9]+([A-Z][a-z0-9]*)*", name))
 
 
-def test_no_two_public_classes_or_functions_share_a_name() -> None:
+def is_type_variable(value: ast.expr | None) -> bool:
+    """Whether it stands for whatever type its user has, and so means nothing of its own."""
+    return isinstance(value, ast.Call) and ast.unparse(value.func) == "TypeVar"
+
+
+def test_no_two_public_classes_functions_or_types_share_a_name() -> None:
     homes = defaultdict(list)
-    for path, tree in SOURCES.items():
-        if path.startswith("gpuprov/"):
-            for name in public_names(tree):
-                homes[name].append(path)
+    for path, tree in ALL_SOURCES.items():
+        for name in public_names(tree):
+            homes[name].append(path)
     shared = {name: paths for name, paths in homes.items() if len(paths) > 1 and not are_siblings(paths)}
     assert shared.keys() == SHARED_NAMES.keys(), {
         name: shared.get(name) for name in shared.keys() ^ SHARED_NAMES.keys()
@@ -76,9 +114,25 @@ def test_no_two_public_classes_or_functions_share_a_name() -> None:
 
 
 def are_siblings(paths: list[str]) -> bool:
-    """Whether each is of another engine's driver: they do the same thing, each with its engine."""
-    drivers = [re.match(r"gpuprov/drivers/(\w+)/", path) for path in paths]
-    return len({found[1] for found in drivers if found}) == len(paths)
+    """Whether each is of another engine's driver, or of another kernel: they do the same thing, each with its own."""
+    folders = [re.match(r"(gpuprov/drivers|smoke_kernels)/(\w+)/", path) for path in paths]
+    found = [match for match in folders if match]
+    return len({match[2] for match in found}) == len(paths) and len({match[1] for match in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("class Status:\n    pass", ["Status"]),
+        ('Status = Literal["pass"]', ["Status"]),
+        ('Status: TypeAlias = "str | None"', ["Status"]),
+        ("if TYPE_CHECKING:\n    Status = str", ["Status"]),
+        ("def status() -> str:\n    pass", ["status"]),
+        ('Status = TypeVar("Status")\n_Status = str\nSTATUS = 1\nstatus = 1', []),
+    ],
+)
+def test_the_public_names_of_a_module_are_seen(text: str, names: list[str]) -> None:
+    assert list(public_names(ast.parse(text))) == names
 
 
 def compared_roles(tree: ast.Module) -> Iterator[str]:
@@ -121,6 +175,62 @@ def looks_below(tree: ast.Module) -> Iterator[str]:
                 yield ast.unparse(node)
 
 
+# Tell one thing that falls apart if it is cut.
+LONG = {
+    "benchmarks/gpu_proof/parts.py: plan_parts": "a table of parts",
+    "smoke_kernels/anneal/kernel.py: anneal": "a CUDA kernel",
+    "smoke_kernels/anneal/kernel.py: anneal_source": "a CUDA kernel, and the constants that it closes over",
+    "smoke_kernels/anneal/single.py: single": "a CUDA kernel",
+    "smoke_kernels/anneal/single.py: single_source": "a CUDA kernel, and the constants that it closes over",
+    "smoke_kernels/matmul/kernel.py: matmul_source": "a CUDA kernel, and the constants that it closes over",
+}
+MOST_LINES = 60
+
+
+def test_functions_are_short() -> None:
+    benchmarks = {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in (ROOT / "benchmarks").rglob("*.py")
+    }
+    found = {
+        f"{path}: {node.name}"
+        for path, tree in {**ALL_SOURCES, **benchmarks}.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= MOST_LINES
+    }
+    assert found == LONG.keys()
+
+
+def acts(tree: ast.Module) -> Iterator[str]:
+    """Calls that read or change something outside: files, an engine, a host, the operating system."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            whose, _, what = called.rpartition(".")
+            if called not in VALUES and (what in ACTS or whose.rpartition(".")[2] in ACTORS or called == "open"):
+                yield called
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    """The files of gpuprov that a module imports when it runs."""
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    for_types = {id(node) for test in tests for node in ast.walk(test)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            paths = [f"{name.replace('.', '/')}.py" for name in (node.module, *names)]
+            yield from (path for path in paths if path in SOURCES)
+
+
+def test_what_is_called_pure_does_not_act_nor_import_what_acts() -> None:
+    pure = {path for path, tree in SOURCES.items() if re.search(r"\b[Pp]ure\b", ast.get_docstring(tree) or "")}
+    assert {"gpuprov/cluster/plan.py", "gpuprov/cluster/ordered_design.py"} <= pure
+    acting = {path for path, tree in SOURCES.items() if any(acts(tree))}
+    assert {"gpuprov/cluster/nodes.py", "gpuprov/cluster/networks.py", "gpuprov/drivers/forward_rules.py"} <= acting
+    used = {path: acting & {path, *imports(SOURCES[path])} for path in pure}
+    assert {path: found - ACTING.keys() for path, found in used.items() if found - ACTING.keys()} == {}
+    assert ACTING.keys() == set(chain.from_iterable(used.values())), "no exception outlives its reason"
+
+
 RULES = {
     "roles are compared by planes alone": (compared_roles, {"gpuprov/planes/": "planes are what roles are"}),
     "this machine is read by hosts alone": (absolute_looks, LOOKING),
@@ -152,6 +262,9 @@ def test_no_exception_outlives_its_reason(place: str) -> None:
         (absolute_looks, 'open("/dev/kmsg")'),
         (absolute_looks, 'NET = "/sys/class/net"'),
         (absolute_looks, 'execute(["ip", "-j", "address"])'),
+        (acts, 'Path("x").read_text()'),
+        (acts, 'self._driver.push("c000", files)'),
+        (acts, "os.getpid()"),
         (looks_below, 'root / "proc/devices"'),
         (looks_below, 'root / f"dev/char/{major}"'),
     ],

@@ -27,7 +27,7 @@ from gpuprov.drivers.foreign import name_taken, not_ours
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.drivers.base import File, NodeState, Status
+    from gpuprov.drivers.base import File, NodeState, NodeStatus
     from gpuprov.drivers.docker.api import DockerApi
     from gpuprov.drivers.docker.blueprint import Blueprint
 
@@ -52,7 +52,7 @@ class Container:
     document: Mapping[str, Any]
 
     @property
-    def status(self) -> Status:
+    def status(self) -> NodeStatus:
         """Whether its node runs."""
         return documents.parse_container(self.document, labels={}).status
 

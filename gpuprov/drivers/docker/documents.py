@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.fingerprint import short
+from gpuprov.core.units import GIB
 from gpuprov.drivers.base import (
     LABEL_CLUSTER,
     LABEL_FINGERPRINT,
@@ -15,13 +16,13 @@ from gpuprov.drivers.base import (
     EngineFacts,
     ImageState,
     NodeState,
-    Status,
+    NodeStatus,
 )
 from gpuprov.drivers.docker.blueprint import NODE_LABEL, Blueprint, describe_settings, dump_blueprint, parse_blueprint
 from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
 from gpuprov.drivers.networks import NetworkRequest, NetworkState
-from gpuprov.gpu.cdi_files import CDI_KIND
+from gpuprov.gpu.access import CDI_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,10 +46,10 @@ MAC_EACH_API = (1, 44)  # from here on every interface can have the MAC address 
 
 _PREFIX = "gpuprov."
 _SERIAL = re.compile(r"[0-9]{1,9}", re.ASCII)
-_STATUSES: dict[str, Status] = {"running": "running", "created": "stopped", "exited": "stopped", "paused": "frozen"}
+_STATUSES: dict[str, NodeStatus] = {"running": "running", "created": "stopped", "exited": "stopped", "paused": "frozen"}
 _NO_NODE_NETWORKS = ("default", "bridge", "host", "none")
 _COPY_ON_WRITE = ("overlay2", "btrfs", "zfs", "overlayfs", "fuse-overlayfs", "stargz")
-_SHARED_MEMORY_BYTES = 8 << 30  # data loaders need more than Docker's 64 MiB; it is a limit and nothing is reserved
+_SHARED_MEMORY_BYTES = 8 * GIB  # data loaders need more than Docker's 64 MiB; it is a limit and nothing is reserved
 _ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
@@ -212,7 +213,7 @@ def parse_container(
     )
 
 
-def _foreign_state(document: Mapping[str, Any], status: Status) -> NodeState:
+def _foreign_state(document: Mapping[str, Any], status: NodeStatus) -> NodeState:
     """A container of others; of its devices the list says nothing."""
     addresses, origin = _foreign_addresses(document), origin_of(document)
     return NodeState(name=container_name(document), status=status, addresses=addresses, copy_of=origin)

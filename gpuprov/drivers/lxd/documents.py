@@ -16,7 +16,7 @@ from gpuprov.drivers.base import (
     ImageState,
     NodeRequest,
     NodeState,
-    Status,
+    NodeStatus,
 )
 from gpuprov.drivers.foreign import Origin
 from gpuprov.drivers.label_text import read_texts
@@ -40,7 +40,7 @@ UUID = "volatile.uuid"  # LXD gives each instance its own, and a copy another on
 _NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
 _NAME_STEM = _NAME_LENGTH - SHORT_LENGTH - 1  # of one that ends with a hash
 _LISTEN = re.compile(r"tcp:([^:]+):([0-9]{1,5})", re.ASCII)
-_STATUSES: dict[str, Status] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
+_STATUSES: dict[str, NodeStatus] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
 
 
 def label_config(labels: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.planes.slurm.facts import NAME, ready_states
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
@@ -15,9 +16,8 @@ if TYPE_CHECKING:
 
     from gpuprov.verify.models import Expectation, Finding, Observation
 
-USABLE = ("IDLE", "MIXED", "ALLOCATED")
-HARMLESS = ("COMPLETING", "PLANNED", "DYNAMIC_NORM", "CLOUD")
-_NO_SLURM = "the node's role is not slurm"
+_HARMLESS = ("COMPLETING", "PLANNED", "DYNAMIC_NORM", "CLOUD")  # flags behind a state, as in IDLE+PLANNED
+_NO_SLURM = f"the node's role is not {NAME}"
 _BUSY = ("busy", "Unable to allocate resources", "Immediate execution impossible")
 
 
@@ -33,9 +33,14 @@ def parse_gpus(gres: str) -> int:
     return sum(int(number) for number in re.findall(r"(?:^|,)gpu:(?:[^:,()]+:)?(\d+)", gres))
 
 
+def usable_states() -> frozenset[str]:
+    """The words of `ready_states` as scontrol writes them, without those that are flags there."""
+    return frozenset(state.upper() for state in ready_states()) - frozenset(_HARMLESS)
+
+
 def judge_state(expected: Expectation, seen: Observation) -> Finding:
     """The controller has the node, and jobs may run on it."""
-    if expected.role != "slurm":
+    if expected.role != NAME:
         return not_asked(_NO_SLURM)
     show = facts_of(seen, "slurm")["show"]
     if show["timed_out"]:
@@ -45,7 +50,7 @@ def judge_state(expected: Expectation, seen: Observation) -> Finding:
     values = parse_node(show["stdout"])
     state = values.get("State", "")
     base, *flags = state.split("+")
-    if base not in USABLE or any(flag not in HARMLESS for flag in flags):
+    if base not in usable_states() or any(flag not in _HARMLESS for flag in flags):
         reason = f", reason: {values['Reason']}" if "Reason" in values else ""
         return failed(f"Slurm reports {state or 'no state'}{reason}")
     return passed(state.lower())
@@ -53,7 +58,7 @@ def judge_state(expected: Expectation, seen: Observation) -> Finding:
 
 def judge_gres(expected: Expectation, seen: Observation) -> Finding:
     """The controller counts as many GPUs as the node holds."""
-    if expected.role != "slurm":
+    if expected.role != NAME:
         return not_asked(_NO_SLURM)
     counted = parse_gpus(parse_node(facts_of(seen, "slurm")["show"]["stdout"]).get("Gres", ""))
     if counted != len(expected.gpu_paths):
@@ -63,8 +68,8 @@ def judge_gres(expected: Expectation, seen: Observation) -> Finding:
 
 def judge_job(expected: Expectation, seen: Observation) -> Finding:
     """A job that asks for the node's GPUs runs on it and sees those of the lease, by UUID."""
-    if expected.role != "slurm" or not expected.gpu_paths:
-        return not_asked(NO_GPU if expected.role == "slurm" else _NO_SLURM)
+    if expected.role != NAME or not expected.gpu_paths:
+        return not_asked(NO_GPU if expected.role == NAME else _NO_SLURM)
     job = facts_of(seen, "slurm")["job"]
     if job["timed_out"]:
         return unknown(f"the job did not finish within {job['seconds']:.0f} s")

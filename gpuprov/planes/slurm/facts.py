@@ -8,6 +8,8 @@ from typing import Any
 
 from gpuprov.assets import find_asset
 
+NAME = "slurm"  # of the role and its plane
+
 
 @cache
 def slurm_facts() -> dict[str, Any]:

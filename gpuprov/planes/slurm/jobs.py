@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import expand
+from gpuprov.core.names import expand_names
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.planes.slurm.daemons import ANSWER_BUDGET_S, resume, run_slurm
 from gpuprov.planes.slurm.words import (
@@ -81,7 +81,7 @@ def ends_with(entry: QueuedJob, names: Collection[str]) -> bool:
     if entry.client in names:
         return True
     try:
-        return bool(set(expand(entry.job.place)) & set(names))
+        return bool(set(expand_names(entry.job.place)) & set(names))
     except UsageError:  # a list of nodes that is too long to be shown, or is none
         return True
 

@@ -12,7 +12,7 @@ from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import File
 from gpuprov.planes.base import RELEASED, Diagnostics, Plane, Ready, spec_of
 from gpuprov.planes.slurm import checks, daemons, jobs, munge
-from gpuprov.planes.slurm.facts import ready_states, slurm_path
+from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
 from gpuprov.provision.recipe import PlaneRecipe
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
 
-NAME = "slurm"
-
 
 class SlurmPlane(Plane):
     """Slurm: its configuration on every node, the controller on one, a munge key that they share."""
@@ -41,8 +39,8 @@ class SlurmPlane(Plane):
     has_services = True
     first_network = True
     recipe = PlaneRecipe(
-        roles=("slurm",),
-        variables=lambda init: {"slurm": {"slurm_init": init}},
+        roles=(NAME,),
+        variables=lambda init: {NAME: {"slurm_init": init}},
         labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge"},
     )
     checks = checks.RULES

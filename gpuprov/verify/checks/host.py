@@ -5,18 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.core.requirements import load_requirements, older
+from gpuprov.core.requirements import least_kernel, older
 from gpuprov.verify.checks.driver import facts_of, no_driver
 from gpuprov.verify.finding import failed, not_asked, passed, unknown, warned
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from gpuprov.verify.models import Expectation, Finding, Observation
-
-    Judge = Callable[[Expectation, Observation], Finding]
 
 HOST = "host"
 _MOST_NAMED = 4
@@ -25,7 +22,7 @@ _MOST_NAMED = 4
 def judge_linux_version(_expected: Expectation, seen: Observation) -> Finding:
     """Linux is new enough for nodes."""
     release = str((seen.facts or {})["kernel"])
-    least = load_requirements()["plain"].kernel or "0"
+    least = least_kernel()
     return failed(f"Linux {release}, older than {least}") if older(release, least) else passed(f"Linux {release}")
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpuprov.verify.checks.readings import Values
     from gpuprov.verify.models import Expectation, Finding, Observation, Severity
 
-    Look = Callable[[Mapping[str, Any], Values], Finding]
+    JudgeLoad = Callable[[Mapping[str, Any], Values], Finding]
 
 _LOST = ("GpuIsLost", "ResetRequired", "NVMLError_Unknown")
 _UNTOLD = "not reported by this GPU"
@@ -95,7 +95,7 @@ def look_at_replay(total: Mapping[str, Any], _readings: Values) -> Finding:
     return failed(f"{rise} PCIe replays during the run") if rise else passed(f"no PCIe replays, {last} before the run")
 
 
-def judge_gpus_under_load(look: Look, expected: Expectation, seen: Observation) -> Finding:
+def judge_gpus_under_load(look: JudgeLoad, expected: Expectation, seen: Observation) -> Finding:
     """Look at what was seen of every GPU."""
     if not expected.gpus:
         return not_asked(NO_GPU)
@@ -105,7 +105,7 @@ def judge_gpus_under_load(look: Look, expected: Expectation, seen: Observation) 
     return combine(expected, gpus, found)
 
 
-def _load_rule(check_id: str, look: Look, severity: Severity = "critical") -> Rule:
+def _load_rule(check_id: str, look: JudgeLoad, severity: Severity = "critical") -> Rule:
     return Rule(
         id=check_id,
         layer="kernels",

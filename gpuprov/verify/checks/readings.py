@@ -13,17 +13,17 @@ from gpuprov.verify.models import Finding, Rule
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.verify.models import Expectation, Observation, Severity, Status
+    from gpuprov.verify.models import CheckStatus, Expectation, Observation, Severity
 
 Values = Mapping[str, Any]
-Look = Callable[[Values], Finding]
+JudgeReadings = Callable[[Values], Finding]
 
 NO_ANSWER = (3, 13, 25, 26)  # not supported, function not found, struct version not known, deprecated
 LOST = (15, 16, 999)  # GPU is lost, reset required, unknown error
 CORRUPTED_INFOROM = 14
 RESET = "nvml-responds/"
 LOOK = "nvml-responds/look"
-_WORST: tuple[Status, ...] = ("fail", "unknown", "warn", "pass", "skip")
+_WORST: tuple[CheckStatus, ...] = ("fail", "unknown", "warn", "pass", "skip")
 
 
 def explain_code(name: str, reading: Mapping[str, Any]) -> Finding:
@@ -42,7 +42,7 @@ def values_of(readings: Mapping[str, Any]) -> Values:
     return {name: reading["value"] for name, reading in readings.items() if "value" in reading}
 
 
-def look_at_readings(names: Sequence[str], look: Look, readings: Mapping[str, Any]) -> Finding:
+def look_at_readings(names: Sequence[str], look: JudgeReadings, readings: Mapping[str, Any]) -> Finding:
     """What `look` says of one GPU, or why it cannot be asked: every one of `names` must have a value."""
     for name in names:
         if "value" not in readings[name]:
@@ -73,7 +73,7 @@ def gpus_of(seen: Observation) -> list[Mapping[str, Any]]:
     return cast("list[Mapping[str, Any]]", facts_of(seen, "nvml")["gpus"])
 
 
-def judge_each_gpu(names: Sequence[str], look: Look, expected: Expectation, seen: Observation) -> Finding:
+def judge_each_gpu(names: Sequence[str], look: JudgeReadings, expected: Expectation, seen: Observation) -> Finding:
     """Look at every GPU of the node."""
     if not expected.gpus:
         return not_asked(NO_GPU)
@@ -82,7 +82,7 @@ def judge_each_gpu(names: Sequence[str], look: Look, expected: Expectation, seen
     return combine(expected, gpus, found)
 
 
-def gpu_rule(check_id: str, names: Sequence[str], look: Look, *, severity: Severity = "critical") -> Rule:
+def gpu_rule(check_id: str, names: Sequence[str], look: JudgeReadings, *, severity: Severity = "critical") -> Rule:
     """A check of each GPU by itself, from readings of NVML."""
     return Rule(
         id=check_id,

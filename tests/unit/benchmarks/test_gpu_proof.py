@@ -38,6 +38,7 @@ from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 from tests.fakes.host import FakeHost
+from tests.schemas import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -249,7 +250,11 @@ CHECKS: dict[str, Any] = {
     "counts": {"fail": 1},
     "checks": [{"id": "nvml-remap-pending", "status": "fail", "evidence": "GPU 0: a row", "fix": "reset it"}],
 }
-OTHER: dict[str, Any] = {"passed": True, "deep": {"list": [{"x": 7.25}, {"x": 8}], "flat": [1, 2], "none": {}}}
+OTHER: dict[str, Any] = {
+    "schema": "gpuprov.other/v1",
+    "passed": True,
+    "deep": {"list": [{"x": 7.25}, {"x": 8}], "flat": [1, 2], "none": {}},
+}
 
 
 def results_of(**documents: dict[str, Any] | None) -> list[Result]:
@@ -284,6 +289,7 @@ def test_the_page_has_every_number_and_what_was_not_run() -> None:
     assert "| nvml-remap-pending | fail | GPU 0: a row | reset it |" in page
     assert "| deep.list[0].x | 7.25 |" in page
     assert "| deep.flat | 1, 2 |" in page
+    assert "gpuprov.other/v1" not in page
 
 
 def test_a_proof_of_nothing_has_not_passed_and_the_simulator_is_named_first() -> None:
@@ -598,6 +604,7 @@ def test_a_machine_without_control_groups_runs_no_container(monkeypatch: pytest.
 def test_the_whole_proof_on_the_simulator(tmp_path: Path) -> None:
     assert program.main([str(tmp_path), "--simulate", "--watch", "1"]) == 0
     proof = json.loads((tmp_path / "gpu-proof.json").read_text())
+    assert validate(proof) == "gpuprov.gpu-proof/v1"
     assert proof["simulated"]
     assert list(proof["not_run"]) == ["loaded", "cublas", "node", "tests"]
     parts = {part["name"]: part["document"] for part in proof["parts"]}

@@ -163,12 +163,15 @@ def test_documents_about_nodes_and_gpus_name_their_host(
 ) -> None:
     (document,) = printed(verb, TWICE[verb].argv)
     assert document["host"] == "here"
+    if verb == "gpus":
+        holders = [holder for gpu in document["gpus"] for holder in gpu["holders"]]
+        assert {holder["host"] for holder in holders} == {"here"}
     if verb in ("list", "cluster status", "cluster up"):
         assert {row["host"] for row in document["nodes"]} == {"here"}
 
 
 @pytest.mark.slow
-def test_the_parts_of_a_bundle_that_are_documents_are_as_their_schemas_say(
+def test_every_json_part_of_a_bundle_is_as_its_schema_says(
     world: World, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:
     world.host.root = Path("/")
@@ -178,10 +181,14 @@ def test_the_parts_of_a_bundle_that_are_documents_are_as_their_schemas_say(
         for member in archive.getmembers():
             content = archive.extractfile(member)
             assert content is not None
-            part = json.loads(content.read()) if member.name.endswith(".json") else None
-            if isinstance(part, dict) and "schema" in part:
-                found.add((Path(member.name).name, validate(part)))
+            if member.name.endswith(".json"):
+                found.add((Path(member.name).name, validate(json.loads(content.read()))))
     assert found == {
+        ("facts.json", "gpuprov.engine-facts/v1"),
+        ("images.json", "gpuprov.engine-images/v1"),
+        ("networks.json", "gpuprov.engine-networks/v1"),
+        ("nodes.json", "gpuprov.engine-nodes/v1"),
+        ("spec.json", "gpuprov.cluster-spec/v1"),
         ("doctor-lxd.json", "gpuprov.doctor/v1"),
         ("record.json", "gpuprov.record/v1"),
         ("status.json", "gpuprov.cluster-status/v1"),

@@ -16,10 +16,10 @@ from tests.schemas import validate
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.verify.models import Status
+    from gpuprov.verify.models import CheckStatus
 
 
-def report(*statuses: Status, level: str = "quick") -> Report:
+def report(*statuses: CheckStatus, level: str = "quick") -> Report:
     nodes = tuple(
         NodeReport(
             node=f"c{number:03d}",

@@ -8,7 +8,7 @@ import pytest
 
 from gpuprov.cluster import choice
 from gpuprov.cluster.choice import Holder, Taken, choose, describe_choice, refuse_taken_networks
-from gpuprov.cluster.networks import network_requests
+from gpuprov.cluster.network_plan import network_requests
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.host.links import Link
 from gpuprov.spec.draft import CHOOSABLE, NETWORK_VALUES, Draft

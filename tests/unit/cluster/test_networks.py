@@ -8,7 +8,8 @@ from unittest.mock import patch
 
 import pytest
 
-from gpuprov.cluster.networks import attach, create_networks, plan_networks, record_spec
+from gpuprov.cluster.network_plan import attach, plan_networks
+from gpuprov.cluster.networks import create_networks, record_spec
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError
 from gpuprov.core.rollback import AGAIN, Rollback

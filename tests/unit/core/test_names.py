@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import check_cluster_name, check_node_name, expand, fold, name_cluster, node_name
+from gpuprov.core.names import check_cluster_name, check_node_name, expand_names, fold, name_cluster, node_name
 
 
 def test_a_node_is_numbered_with_three_digits_at_least() -> None:
@@ -84,12 +84,12 @@ def test_fold(names: list[str], written: str) -> None:
     ],
 )
 def test_expand(text: str, names: tuple[str, ...]) -> None:
-    assert expand(text) == names
+    assert expand_names(text) == names
 
 
 def test_fold_and_expand_are_each_others_inverse() -> None:
     names = [node_name("c", number) for number in (0, 1, 2, 7, 9, 10, 40)]
-    assert sorted(expand(fold(names))) == names
+    assert sorted(expand_names(fold(names))) == names
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_fold_and_expand_are_each_others_inverse() -> None:
 )
 def test_bad_sets_are_refused(text: str) -> None:
     with pytest.raises(UsageError):
-        expand(text)
+        expand_names(text)
 
 
 def test_a_set_of_many_ranges_is_bounded_too() -> None:
     with pytest.raises(UsageError, match="not a valid set"):
-        expand("a[0-999],b[0-999]")
+        expand_names("a[0-999],b[0-999]")
 
 
 @pytest.mark.parametrize(

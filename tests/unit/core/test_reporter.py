@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.outcome import Outcome, PhaseTiming
-from gpuprov.core.reporter import Silent, Stopwatch
+from gpuprov.core.reporter import Silent, TimingReporter
 
 if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
@@ -20,7 +20,7 @@ def tell(reporter: Reporter) -> None:
 
 
 def test_a_stopwatch_passes_on_and_takes_the_time(recording: Recording) -> None:
-    stopwatch = Stopwatch(recording)
+    stopwatch = TimingReporter(recording)
     tell(stopwatch)
     assert recording.lines == ["begin nodes", "node c000 starting", "note as before", "end nodes", "warn look here"]
     (phase,) = stopwatch.phases
@@ -29,14 +29,14 @@ def test_a_stopwatch_passes_on_and_takes_the_time(recording: Recording) -> None:
 
 
 def test_a_warning_is_passed_on_once(recording: Recording) -> None:
-    stopwatch = Stopwatch(recording)
+    stopwatch = TimingReporter(recording)
     for text in ("docker is omitted", "docker is omitted", "lxd is omitted"):
         stopwatch.warn(text)
     assert recording.lines == ["warn docker is omitted", "warn lxd is omitted"]
 
 
 def test_a_phase_that_does_not_end_normally_has_failed() -> None:
-    stopwatch = Stopwatch(Silent())
+    stopwatch = TimingReporter(Silent())
     with pytest.raises(ValueError, match="x"), stopwatch.phase("nodes"):
         raise ValueError("x")
     assert [phase.ok for phase in stopwatch.phases] == [False]

@@ -8,7 +8,8 @@ import pytest
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import Completed
 from gpuprov.drivers import forward_rules
-from gpuprov.drivers.forward_rules import end_passage, is_dropped, let_through
+from gpuprov.drivers.forward_rules import end_passage, let_through
+from gpuprov.drivers.forward_words import is_dropped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuprov.gpu.host_device_nodes import NodeStat
+from gpuprov.gpu.device_nodes import NodeStat
 from gpuprov.gpu.nvml import read_nvml
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml

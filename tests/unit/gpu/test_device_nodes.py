@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.gpu.device_nodes import plan_device_nodes, plan_simulated_nodes
-from gpuprov.gpu.host_device_nodes import NodeStat, find_missing_links, find_wrong_nodes, stat_nodes
+from gpuprov.gpu.device_nodes import NodeStat, find_wrong_nodes, plan_device_nodes, plan_simulated_nodes
+from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
 from gpuprov.spec.devices import CharDevice
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from gpuwork.errors import Elsewhere, Refused, StoreError
 from gpuwork.grid import cli
 from gpuwork.grid.arguments import build_parser
 from gpuwork.grid.check import MOST_COMBINATIONS, MOST_NAMES
-from gpuwork.grid.files import Limits
+from gpuwork.grid.files import ProjectLimits
 from tests.unit.gpuwork.conftest import PANDAS
 
 PAGE = (Path(__file__).parents[3] / "docs/grids.md").read_text()
@@ -71,7 +71,7 @@ def test_the_exit_codes_and_limits_are_those_of_the_program() -> None:
     codes = re.findall(r"(?:Exit codes: |· )(\d+) ", PAGE.replace("\n", " "))
     program = (0, cli.EXIT_FAILED, Refused.exit_code, StoreError.exit_code, Elsewhere.exit_code, cli.EXIT_INTERRUPTED)
     assert [*map(int, codes)] == [*program]
-    limits = Limits()
+    limits = ProjectLimits()
     text = PAGE.replace("\n", " ")
     assert f"larger than {limits.file_bytes // 1024**2} MiB" in text
     assert f"more than {limits.all_bytes // 1024**3} GiB or {limits.files:,} files" in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuwork.grid.draft import Grid
-from gpuwork.grid.expand import expand
+from gpuwork.grid.expand import expand_grid
 from gpuwork.grid.values import hash_values
 
 GRID = Grid(
@@ -14,7 +14,7 @@ GRID = Grid(
 
 
 def test_three_by_two_values_are_six_combinations_in_written_order() -> None:
-    assert [(values["units"], values["lr"], values["epochs"]) for values in expand(GRID)] == [
+    assert [(values["units"], values["lr"], values["epochs"]) for values in expand_grid(GRID)] == [
         (64, 0.1, 3),
         (64, 0.01, 3),
         (128, 0.1, 3),
@@ -25,15 +25,15 @@ def test_three_by_two_values_are_six_combinations_in_written_order() -> None:
 
 
 def test_a_minimal_run_has_defaults_and_what_is_for_debugging() -> None:
-    assert expand(GRID, minimal=True) == [{"lr": 0.5, "units": 32, "epochs": 1}]
+    assert expand_grid(GRID, minimal=True) == [{"lr": 0.5, "units": 32, "epochs": 1}]
 
 
 def test_first_only_is_the_first_combination() -> None:
-    assert expand(GRID, first_only=True) == [{"lr": 0.1, "units": 64, "epochs": 3}]
+    assert expand_grid(GRID, first_only=True) == [{"lr": 0.1, "units": 64, "epochs": 3}]
 
 
 def test_nothing_asked_for_is_one_run_of_the_defaults() -> None:
-    assert expand(Grid(requests={}, defaults={"lr": 1})) == [{"lr": 1}]
+    assert expand_grid(Grid(requests={}, defaults={"lr": 1})) == [{"lr": 1}]
 
 
 def test_the_order_of_names_does_not_name_other_values_and_their_types_do() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuwork.errors import Refused, StoreError
-from gpuwork.grid.files import Limits, list_files
+from gpuwork.grid.files import ProjectLimits, list_files
 from gpuwork.grid.freeze import check_copy, freeze, hash_files, remove_copy
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def frozen(tmp_path: Path) -> Iterator[Path]:
         remove_copy(copy)
 
 
-def faults_of(project: Path, limits: Limits | None = None) -> list[str]:
+def faults_of(project: Path, limits: ProjectLimits | None = None) -> list[str]:
     return [str(fault) for fault in list_files(project, limits=limits)[1]]
 
 
@@ -110,8 +110,10 @@ def test_what_is_too_large_or_no_file_is_refused(project: Path) -> None:
 
 
 def test_too_much_in_all_is_refused(project: Path) -> None:
-    assert faults_of(project, Limits(all_bytes=0))[0].startswith("Project: has 0 MiB, more than 0 MiB: keep data")
-    assert faults_of(project, Limits(files=2))[0].startswith("Project: has more than 2 files: keep data")
+    assert faults_of(project, ProjectLimits(all_bytes=0))[0].startswith(
+        "Project: has 0 MiB, more than 0 MiB: keep data"
+    )
+    assert faults_of(project, ProjectLimits(files=2))[0].startswith("Project: has more than 2 files: keep data")
 
 
 def test_the_hash_is_of_names_contents_links_and_what_can_be_executed(project: Path) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.errors import Fault
-    from gpuwork.grid.draft import Draft
+    from gpuwork.grid.draft import GridDraft
     from gpuwork.grid.params_file import Evaluated
 
 
@@ -24,7 +24,7 @@ def never() -> Evaluated:
     raise AssertionError("this file need not be run")
 
 
-def read(text: str) -> tuple[Draft | None, list[Fault]]:
+def read(text: str) -> tuple[GridDraft | None, list[Fault]]:
     draft, faults = read_params(dedent(text), file="params.py", evaluate=never)
     return draft, [*faults, *(find_faults(draft) if draft else [])]
 

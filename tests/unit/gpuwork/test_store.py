@@ -14,9 +14,9 @@ from gpuwork.grid.store import list_params, read_done, read_limited, read_values
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuwork.grid.values import Value
+    from gpuwork.grid.values import ParameterValue
 
-VALUES: dict[str, Value] = {
+VALUES: dict[str, ParameterValue] = {
     "layers": (64, (1.5, "a")),
     "lr": 1e-05,
     "name": "\u00e9: - x\n",

@@ -8,7 +8,7 @@ import pytest
 
 from gpuwork.grid.check import as_grid, find_faults
 from gpuwork.grid.draft import Draw
-from gpuwork.grid.expand import expand
+from gpuwork.grid.expand import expand_grid
 from gpuwork.grid.values import ALLOWED
 from gpuwork.grid.yaml_file import read_yaml
 
@@ -24,7 +24,7 @@ def expanded(text: str) -> list[dict[str, object]]:
     draft, faults = read_yaml(dedent(text), file="grid.yaml")
     assert draft
     assert [*faults, *find_faults(draft)] == []
-    return [dict(values) for values in expand(as_grid(draft))]
+    return [dict(values) for values in expand_grid(as_grid(draft))]
 
 
 def test_numbers_and_words_are_what_they_look_like() -> None:

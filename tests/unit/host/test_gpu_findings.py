@@ -8,8 +8,8 @@ import pytest
 
 from gpuprov.core.errors import GpuprovError
 from gpuprov.drivers.base import EngineFacts
+from gpuprov.gpu.device_nodes import NodeStat
 from gpuprov.gpu.driver_files import find_nvidia_cards
-from gpuprov.gpu.host_device_nodes import NodeStat
 from gpuprov.gpu.nvml import read_nvml
 from gpuprov.gpu.observe import observe
 from gpuprov.gpu.simulate import SimulatedNvml

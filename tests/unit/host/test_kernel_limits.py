@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster.room import refuse_few
 from gpuprov.core.errors import HostNotReady
-from gpuprov.host.kernel_limits import INOTIFY, KEYS, LIMITS, KernelLimit, refuse_few
+from gpuprov.host.kernel_limits import INOTIFY, KEYS, LIMITS, KernelLimit
 from gpuprov.host.local import LocalHost
 from tests.fakes.driver import FakeDriver
 
@@ -24,8 +25,8 @@ def set_limit(root: Path, limit: KernelLimit, text: str) -> None:
 @pytest.mark.parametrize(("text", "value"), [("128\n", 128), ("", None), ("many\n", None)])
 def test_a_limit_is_read(tmp_path: Path, text: str, value: int | None) -> None:
     set_limit(tmp_path, KEYS, text)
-    assert KEYS.read(tmp_path) == value
-    assert INOTIFY.read(tmp_path) is None
+    limits = LocalHost(root=tmp_path).limits()
+    assert limits == {"inotify": None, "keys": value, "neighbours": None}
 
 
 @pytest.mark.parametrize(

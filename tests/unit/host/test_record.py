@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from gpuprov.core.errors import HostNotReady, UsageError
-from gpuprov.gpu.host_device_nodes import NodeStat
+from gpuprov.gpu.device_nodes import NodeStat
 from gpuprov.gpu.models import Gpu
 from gpuprov.gpu.nvml import NvmlFailed, NvmlReading, read_nvml
 from gpuprov.gpu.observe import observe

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from smoke_kernels.anneal.launch import Runs
-    from smoke_kernels.anneal.problem import Problem
+    from smoke_kernels.anneal.problem import AnnealProblem
 
 
 class _Counted:
@@ -56,12 +56,12 @@ class _Counted:
         self.after(*arguments)
 
 
-def run_once(problem: Problem) -> Runs:
+def run_once(problem: AnnealProblem) -> Runs:
     return run_problem(problem, repeats=1, seconds=0, census=Census())
 
 
 @pytest.fixture(scope="module")
-def problem() -> Problem:
+def problem() -> AnnealProblem:
     return build_problem(ProblemKey(size=16, sweeps=16, seed=2))
 
 
@@ -263,14 +263,14 @@ def test_the_multiprocessor_of_a_wrong_copy_is_named(monkeypatch: pytest.MonkeyP
     assert check.evidence == f"3 of 4 traces are {problem.golden_trace:08x}"
 
 
-def test_a_skipped_sweep_is_caught(problem: Problem) -> None:
+def test_a_skipped_sweep_is_caught(problem: AnnealProblem) -> None:
     for skipped in (0, 7, 15):
         parameters = np.delete(problem.parameters, skipped, axis=0)
         final = anneal_reference(problem.lattice, problem.spins, parameters)
         assert digest(split_colours(final)) != problem.golden
 
 
-def test_a_wrong_coupling_is_caught(problem: Problem) -> None:
+def test_a_wrong_coupling_is_caught(problem: AnnealProblem) -> None:
     for y, x in ((0, 0), (5, 8), (15, 15)):
         right = problem.lattice.right.copy()
         right[y, x] ^= True
@@ -287,7 +287,7 @@ def test_a_wrong_coupling_on_the_device_is_caught() -> None:
 
 
 @pytest.mark.parametrize("place", [(0, 0), (9, 4)])
-def test_a_flipped_spin_is_caught(problem: Problem, place: tuple[int, int]) -> None:
+def test_a_flipped_spin_is_caught(problem: AnnealProblem, place: tuple[int, int]) -> None:
     final = anneal_reference(problem.lattice, problem.spins, problem.parameters)
     final[place] ^= np.uint32(1 << 13)
     assert digest(split_colours(final)) != problem.golden

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from smoke_kernels import known_good
-from smoke_kernels.document import document, render_text
+from smoke_kernels.document import render_text, smoke_document
 from smoke_kernels.known_good import judge_rate, with_judgement
 from smoke_kernels.result import Check, KernelResult, Proof, Rate
 
@@ -100,4 +100,4 @@ def test_the_text_says_what_a_rate_is_worth_or_that_nobody_knows(known: dict[str
         known |= {"fraction": 0.5, "verdict": "bad", "source": "a test"}
         result = replace(result, rate=replace(result.rate, known_good=known))
     device = {"name": "a GPU", "uuid": None, "compute_capability": None}
-    assert says in render_text(document(devices=[device], results=[result.to_json()], seconds={"total": 1.0}))
+    assert says in render_text(smoke_document(devices=[device], results=[result.to_json()], seconds={"total": 1.0}))

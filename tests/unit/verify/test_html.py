@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gpuprov.verify.html import render_html
-from gpuprov.verify.measured import GpuSamples, KnownGood, Measured, Rate, Sample
+from gpuprov.verify.measured import GpuRate, GpuSamples, KnownGood, Measured, Sample
 from gpuprov.verify.models import Report
 from tests.fakes.chain import judge_node
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=timezone.utc)
 SVG = "{http://www.w3.org/2000/svg}"
 KNOWN = KnownGood(good=39000.0, fraction=0.5, verdict="bad", source="measured by somebody")
-RATE = Rate(kernel="matmul", gpu="GPU-1", model="NVIDIA H100", unit="GFLOP/s", median=19500.0, known_good=KNOWN)
+RATE = GpuRate(kernel="matmul", gpu="GPU-1", model="NVIDIA H100", unit="GFLOP/s", median=19500.0, known_good=KNOWN)
 SAMPLES = tuple(
     Sample(at_s=second / 2, temperature_c=40.0 + second, sm_clock_mhz=1980.0, throttle=0x41 if second > 5 else 1)
     for second in range(10)

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprov.verify.models import Check, NodeReport, Report, Status, Verdict
+from gpuprov.verify.models import Check, CheckStatus, NodeReport, Report, Verdict
 
 
-def node(*statuses: Status, access: str = "raw") -> NodeReport:
+def node(*statuses: CheckStatus, access: str = "raw") -> NodeReport:
     checks = tuple(
         Check(id=f"check-{n}", layer="node", status=status, severity="critical", evidence="e", fix="f")
         for n, status in enumerate(statuses)
@@ -29,7 +29,7 @@ def node(*statuses: Status, access: str = "raw") -> NodeReport:
     ],
 )
 def test_a_node_passes_only_where_something_passed_and_nothing_is_open(
-    statuses: tuple[Status, ...], verdict: Verdict
+    statuses: tuple[CheckStatus, ...], verdict: Verdict
 ) -> None:
     assert node(*statuses).verdict == verdict
 

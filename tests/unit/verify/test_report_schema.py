@@ -12,7 +12,7 @@ import pytest
 from gpuprov.documents.verify import verify_document
 from gpuprov.planes.registry import CHECKS
 from gpuprov.verify import models
-from gpuprov.verify.measured import GpuSamples, KnownGood, Measured, Rate, Sample
+from gpuprov.verify.measured import GpuRate, GpuSamples, KnownGood, Measured, Sample
 from gpuprov.verify.models import NodeReport, Report
 from tests.fakes.chain import judge_node
 
@@ -27,7 +27,9 @@ DESCRIPTION: dict[str, Any] = json.loads((DOCS / "verify.schema.json").read_text
 VALIDATOR = jsonschema.Draft202012Validator(DESCRIPTION)
 KNOWN = KnownGood(good=39000.0, fraction=1.1, verdict="ok", source="measured")
 MEASURED = Measured(
-    rates=(Rate(kernel="matmul", gpu="GPU-1", model="NVIDIA H100", unit="GFLOP/s", median=43000.0, known_good=KNOWN),),
+    rates=(
+        GpuRate(kernel="matmul", gpu="GPU-1", model="NVIDIA H100", unit="GFLOP/s", median=43000.0, known_good=KNOWN),
+    ),
     gpus=(GpuSamples(uuid="GPU-1", samples=(Sample(at_s=0.0, temperature_c=61.0, throttle=4), Sample(at_s=0.25))),),
     problem="GPU is lost",
 )
@@ -140,6 +142,6 @@ def test_a_simulated_gpu_with_a_rate_is_refused(real: dict[str, Any]) -> None:
 def test_the_schema_knows_the_words_of_the_models() -> None:
     check = DESCRIPTION["$defs"]["check"]["properties"]
     assert tuple(check["layer"]["enum"]) == (*models.LAYERS, *dict.fromkeys(check.layer for check in CHECKS))
-    assert set(check["status"]["enum"]) == set(get_args(models.Status))
+    assert set(check["status"]["enum"]) == set(get_args(models.CheckStatus))
     assert set(check["severity"]["enum"]) == set(get_args(models.Severity))
     assert set(DESCRIPTION["$defs"]["verdict"]["enum"]) == set(get_args(models.Verdict))

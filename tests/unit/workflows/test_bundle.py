@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.bundle_parts import MOST_BYTES
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.report_file import ReportFile
 from gpuprov.documents.bundle_host import pick_kernel_lines
@@ -75,7 +76,7 @@ def test_everything_of_a_cluster_is_in_it(world: World, sources: Sources, tmp_pa
     expected |= {f"fake/nodes/{name}/{part}" for name in ("c000", "c001") for part in ("journal.txt", "slurm-logs.txt")}
     assert expected <= set(parts)
     assert parts["fake/clusters/lab/plan.txt"].startswith("nothing to do")
-    assert json.loads(parts["fake/clusters/lab/spec.json"])["nodes"]["count"] == 2
+    assert json.loads(parts["fake/clusters/lab/spec.json"])["spec"]["nodes"]["count"] == 2
     assert json.loads(parts["versions.json"])["system"] == "Debian 12"
 
 
@@ -133,12 +134,12 @@ def test_no_variable_of_a_node_or_spec_is_in_it(world: World, sources: Sources, 
     world.engine.answer = leak
     make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
     parts = unpack(tmp_path / "b.tar.gz")
-    shown = {node["name"]: node for node in json.loads(parts["fake/nodes.json"])}
+    shown = {node["name"]: node for node in json.loads(parts["fake/nodes.json"])["nodes"]}
     assert shown["c001"]["environment"]["A"] == "kept"
     assert shown["c001"]["environment"]["DB_PASSWORD"] == "(hidden)"
     order = json.loads(shown["c001"]["labels"]["gpuprov.order"])
     assert set(order["environment"]) == {"DB_PASSWORD=(hidden)", "API_TOKEN=(hidden)", "MYSQL_PWD=(hidden)", "A=kept"}
-    spec = json.loads(parts["fake/clusters/lab/spec.json"])
+    spec = json.loads(parts["fake/clusters/lab/spec.json"])["spec"]
     assert spec["nodes"]["environment"] == ["DB_PASSWORD=(hidden)", "PGPASS=(hidden)"]
     assert "create-node c009" in parts["runs/two.log"]
     for secret in ("it's", "two ", "cluster words", "node words", "zp", "zq", "zr", "zab", "zd", "by hand"):
@@ -157,7 +158,7 @@ def test_of_foreign_nodes_only_where_they_are_is_in_it(world: World, sources: So
     (sources.run_logs / "two.log").write_text("evidence: their own secret\n")
     make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
     parts = unpack(tmp_path / "b.tar.gz")
-    (foreign,) = json.loads(parts["fake/nodes.json"])
+    (foreign,) = json.loads(parts["fake/nodes.json"])["nodes"]
     assert foreign == {"name": "theirs", "status": "running", "addresses": {"eth0": "10.0.9.9/24"}}
     whole = "".join(parts.values())
     for text in ("their business", "their own secret", "/home/them"):
@@ -211,6 +212,13 @@ def test_a_fault_of_ours_is_named_and_stops_nothing() -> None:
     collected.take({"bad": lambda: str(1 // 0), "good": lambda: "text"})
     assert collected.parts == {"good": "text"}
     assert collected.missing == {"bad": "unexpected ZeroDivisionError: integer division or modulo by zero"}
+
+
+def test_a_long_log_is_cut_and_a_long_document_is_whole() -> None:
+    collected = Collected()
+    collected.take({"log.txt": lambda: "x" * (MOST_BYTES + 9), "nodes.json": lambda: json.dumps(["x"] * MOST_BYTES)})
+    assert len(collected.parts["log.txt"]) == MOST_BYTES
+    assert len(json.loads(collected.parts["nodes.json"])) == MOST_BYTES
 
 
 def test_it_is_for_its_owner_only_and_overwrites_nothing(tmp_path: Path) -> None:

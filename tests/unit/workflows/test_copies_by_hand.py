@@ -151,7 +151,9 @@ def test_a_copy_that_runs_is_told_as_one_that_can_open_the_node_s_gpu(world: Wor
     assert words in render_board(board, colour=False)
     document = board_document(board, host="here")
     validate({"version": 1, **document})
-    assert document["foreign"] == [{"node": "backup", "engine": "lxd", "copy_of": "c001", "devices": [device]}]
+    (foreign,) = document["foreign"]
+    where = {"node": "backup", "host": world.driver.host, "engine": "lxd"}
+    assert foreign == {**where, "copy_of": "c001", "devices": [device]}
     assert {lease.node for row in board.rows for lease in row.holders} == {"c000", "c001"}
     verify_cluster(driver, "lab", host=world.host, nodes=["c001"], reporter=world.reporter)
     assert f"warn {words}" in world.reporter.lines

@@ -11,7 +11,7 @@ import pytest
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, UsageError
 from gpuprov.drivers.base import ExecResult, NodeState
 from gpuprov.gpu.observe import observe
-from gpuprov.verify.smoke_result import Kernel, SmokeOrder
+from gpuprov.verify.smoke_result import KernelName, SmokeOrder
 from gpuprov.workflows import smoke
 from gpuprov.workflows.smoke import smoke_local, smoke_nodes
 from tests.fakes.places import NOWHERE
@@ -81,7 +81,7 @@ class Engine:
 
 
 def run(
-    engine: Engine, recording: Recording, *nodes: str, kernel: Kernel = "matmul", size: str | None = None
+    engine: Engine, recording: Recording, *nodes: str, kernel: KernelName = "matmul", size: str | None = None
 ) -> dict[str, SmokeResult]:
     order = SmokeOrder(kernel=kernel, size=size)
     found = smoke_nodes(cast("Driver", engine), "lab", order, nodes=nodes or None, reporter=recording)
@@ -89,7 +89,7 @@ def run(
 
 
 @pytest.mark.parametrize("kernel", ["matmul", "anneal", "membw"])
-def test_it_runs_in_every_running_node_that_holds_a_gpu(recording: Recording, kernel: Kernel) -> None:
+def test_it_runs_in_every_running_node_that_holds_a_gpu(recording: Recording, kernel: KernelName) -> None:
     others = [node("c002", "stopped"), node("c003", **{"gpuprov.gpus": ""}), node("x", **{"gpuprov.cluster": "other"})]
     engine = Engine([node("c000"), node("c001"), *others])
     found = run(engine, recording, kernel=kernel)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,11 +12,13 @@ from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
 from tests.fakes.doors import door_of, door_without
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
+from tests.fakes.host import FakeHost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpuprov.core.outcome import Outcome
+    from gpuprov.core.reporter import Reporter
     from tests.fakes.world import World
 
 REFUSED: dict[str, Callable[[World], object]] = {
@@ -111,6 +114,26 @@ def test_snapshot_and_restore(world: World) -> None:
     del world.engine.nodes["c000"].files["/etc/hosts"]
     snapshots.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert "c000" in world.file("c000", "/etc/hosts")
+
+
+@pytest.mark.parametrize("pauses", [False, True])
+def test_under_the_lock_a_node_is_read_once(world: World, pauses: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.up(1)
+    world.engine.snapshot_pauses = pauses
+    found: list[int] = []
+    lock = FakeHost.lock
+
+    @contextmanager
+    def counting(host: FakeHost, reporter: Reporter) -> Iterator[None]:
+        with lock(host, reporter):
+            world.engine.faults.clear()
+            yield
+            found.append(world.engine.faults.passed.count(("find_node", "c000")))
+
+    monkeypatch.setattr(FakeHost, "lock", counting)
+    snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    snapshots.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    assert found == [1, 2], "the second of restore is to learn whether the node is still of the cluster that was read"
 
 
 def test_a_restored_node_gets_the_files_of_today(world: World) -> None:

@@ -27,7 +27,7 @@ fix: set ansible_python_interpreter to a Python that has it; on the controller: 
 Wanted = TypeVar("Wanted", bound=str)
 
 
-class Listener:
+class ModuleReporter:
     """A gpuprov Reporter that hands warnings to Ansible; what a module does is in its result."""
 
     def __init__(self, module: Module) -> None:

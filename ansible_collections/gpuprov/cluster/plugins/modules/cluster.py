@@ -108,8 +108,8 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     FORCE,
     GPU_MODE,
     ROLE,
-    Listener,
     Module,
+    ModuleReporter,
     failed_verification,
     present,
     serve,
@@ -149,7 +149,7 @@ def act(module: Module) -> dict[str, Any]:
         **{key: wanted[key] for key in ("verify", "prune", "bridge", "subnet")},
     )
     host = LocalHost()
-    listener = Listener(module)
+    listener = ModuleReporter(module)
     creates = wanted["state"] != "absent"
     ensured = ensure_cluster(
         lambda: resolve_engine(host, wanted["engine"], order, creates=creates, reporter=listener),

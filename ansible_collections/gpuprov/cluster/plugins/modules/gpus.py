@@ -81,7 +81,13 @@ host:
 
 from typing import Any
 
-from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import ENGINE, GPU_MODE, Listener, Module, serve
+from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
+    ENGINE,
+    GPU_MODE,
+    Module,
+    ModuleReporter,
+    serve,
+)
 
 ARGUMENTS: dict[str, Any] = {"engine": ENGINE, "gpu_mode": GPU_MODE}
 
@@ -95,7 +101,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.host.local import LocalHost
 
     here = LocalHost()
-    host = find_gpus(here, module.params["gpu_mode"] or "auto", reporter=Listener(module))
+    host = find_gpus(here, module.params["gpu_mode"] or "auto", reporter=ModuleReporter(module))
     engine = module.params["engine"]
     if engine is not None:
         here.open(engine)  # who names an engine is told why it does not answer

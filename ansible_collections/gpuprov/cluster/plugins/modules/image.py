@@ -70,8 +70,8 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     GPU_MODE,
     ROLE,
-    Listener,
     Module,
+    ModuleReporter,
     diff_of,
     serve,
 )
@@ -99,7 +99,7 @@ def act(module: Module) -> dict[str, Any]:
 
     wanted = module.params
     host = LocalHost()
-    listener, check, engine, name = Listener(module), module.check_mode, wanted["engine"], wanted["name"]
+    listener, check, engine, name = ModuleReporter(module), module.check_mode, wanted["engine"], wanted["name"]
     image: str | None = None
     if wanted["state"] == "absent":
         changed = act_on_engine(

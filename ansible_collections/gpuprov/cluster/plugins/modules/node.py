@@ -125,8 +125,8 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     FORCE,
     GPU_MODE,
     ROLE,
-    Listener,
     Module,
+    ModuleReporter,
     present,
     serve,
 )
@@ -177,7 +177,7 @@ def act(module: Module) -> dict[str, Any]:
         privileged=wanted["privileged"],
         gpu_mode=wanted["gpu_mode"] or "auto",
     )
-    listener = Listener(module)
+    listener = ModuleReporter(module)
     creates = wanted["state"] != "absent"
     ensured = act_on_engine(
         host,

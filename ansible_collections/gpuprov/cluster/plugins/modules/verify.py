@@ -65,8 +65,8 @@ from typing import Any
 
 from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
-    Listener,
     Module,
+    ModuleReporter,
     failed_verification,
     serve,
 )
@@ -83,7 +83,7 @@ ARGUMENTS: dict[str, Any] = {
 def act(module: Module) -> dict[str, Any]:
     """Verify the nodes."""
     from gpuprov.cluster.find_engine import engine_of_cluster
-    from gpuprov.core.names import check_cluster_name, expand
+    from gpuprov.core.names import check_cluster_name, expand_names
     from gpuprov.documents.verify import verify_document
     from gpuprov.host.local import LocalHost
     from gpuprov.verify.report import summary
@@ -93,14 +93,14 @@ def act(module: Module) -> dict[str, Any]:
     wanted = module.params
     check_cluster_name(wanted["cluster"])
     host = LocalHost()
-    listener = Listener(module)
+    listener = ModuleReporter(module)
     report = verify_cluster(
         host.open(wanted["engine"])
         if wanted["engine"]
         else engine_of_cluster(wanted["cluster"], host.engines, reporter=listener),
         wanted["cluster"],
         host=host,
-        nodes=None if wanted["nodes"] == ["all"] else expand(",".join(wanted["nodes"])),
+        nodes=None if wanted["nodes"] == ["all"] else expand_names(",".join(wanted["nodes"])),
         reporter=listener,
         work=Work(level=wanted["level"], seconds=wanted["seconds"]),
     )

@@ -1,0 +1,46 @@
+"""Whether a new node may have the name that was ordered: who has it, and whether the same order made that. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import NotOurs, UsageError
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
+from gpuprov.drivers.foreign import describe_foreign
+
+if TYPE_CHECKING:
+    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import NodeState
+
+
+def made_by(order: NodeOrder, state: ClusterState) -> NodeState | None:
+    """The finished node that the same order made, if there is one."""
+    node = state.node(order.name)
+    return node if node and node.complete and node.labels.get(LABEL_ORDER) == order.label() else None
+
+
+def refuse_taken_name(order: NodeOrder, state: ClusterState, *, engine: str) -> None:
+    """Refuse a name that is taken; an unfinished node of the cluster does not take it, nor one of the same order.
+
+    Raises:
+        NotOurs: Something foreign has it.
+        UsageError: A node has it that was ordered otherwise.
+    """
+    name = order.name
+    for node in (*state.nodes, *state.others):
+        if node.name != name:
+            continue
+        if not node.ours:
+            raise NotOurs(
+                f"the name {name} is taken by {describe_foreign(node)}",
+                evidence=f"{engine} has {name}, {node.status}, without a gpuprov label of its own",
+                fix=f"choose another name; about that instance: gpuprov show {name}",
+            )
+        if node.complete and made_by(order, state) is None:
+            raise UsageError(
+                f"the name {name} is taken",
+                evidence=f"cluster {node.labels[LABEL_CLUSTER]} has a node {name} ({node.status}), "
+                "which was created by a different command",
+                fix=f"choose another name, or remove it: gpuprov rm {name}",
+            )

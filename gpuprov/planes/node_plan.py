@@ -1,0 +1,128 @@
+"""What `create-node` would make: its cluster is observed, the node is designed or refused, and nothing is changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpuprov import __version__
+from gpuprov.cluster.find_node import get_source
+from gpuprov.cluster.images import get_named_image
+from gpuprov.cluster.leases import read_leases
+from gpuprov.cluster.network_plan import plan_networks
+from gpuprov.cluster.ordered_design import design_ordered
+from gpuprov.cluster.ordered_spec import first_draft, with_order
+from gpuprov.cluster.placement import Place
+from gpuprov.cluster.room import refuse_without_room
+from gpuprov.cluster.state import observe_cluster, with_current_gpus
+from gpuprov.cluster.surroundings import Surroundings
+from gpuprov.cluster.taken_name import refuse_taken_name
+from gpuprov.core.errors import UsageError
+from gpuprov.planes.base import Departure
+from gpuprov.planes.hold import Leave
+from gpuprov.planes.ordered_role import decide_role, refuse_unreachable
+from gpuprov.planes.registry import check_spec, plane_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.drivers.base import Driver, ImageState
+    from gpuprov.drivers.networks import NetworkRequest
+    from gpuprov.gpu.allocate import Claims
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.base import Host
+    from gpuprov.spec.models import ClusterSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePlan:
+    """A node that was ordered, and its prerequisites.
+
+    Attributes:
+        state: The cluster without an unfinished node of that name, which would hold its address and its GPUs.
+        leaves: That node, if there is one.
+        image: None if the role's own image is used.
+        silent: Why engines do not respond whose networks this one has to keep clear of.
+    """
+
+    state: ClusterState
+    leaves: list[Leave]
+    spec: ClusterSpec
+    networks: tuple[NetworkRequest, ...]
+    design: NodeDesign
+    image: ImageState | None
+    silent: Mapping[str, GpuprovError]
+
+
+def observe_cluster_of(driver: Driver, order: NodeOrder, gpus: HostGpus) -> ClusterState:
+    """The node's cluster as it is; refuses a name that is taken."""
+    state = with_current_gpus(observe_cluster(driver, order.cluster), gpus)
+    refuse_taken_name(order, state, engine=driver.name)
+    return state
+
+
+def find_unfinished(order: NodeOrder, state: ClusterState) -> list[Leave]:
+    """The node of that name, if it is unfinished; it may be in service all the same."""
+    node = state.node(order.name)
+    departure = Departure(nodes=(order.name,), lost=(order.name,))
+    return [Leave(state=state, departure=departure)] if node and not node.complete else []
+
+
+def plan_node(
+    driver: Driver, order: NodeOrder, found: ClusterState, host: Host, gpus: HostGpus, claims: Claims
+) -> NodePlan:
+    """Choose what the order leaves open, design the node, and refuse what the host cannot carry.
+
+    Args:
+        driver: The engine.
+        order: The node.
+        found: Its cluster as it is.
+        host: The machine.
+        gpus: Its GPUs.
+        claims: What its other engines hold, and who waits.
+
+    Raises:
+        GpuprovError: It cannot be made as it was ordered.
+    """
+    if order.source is not None:
+        get_source(driver, order.source, copy=order.name)
+    leaves = find_unfinished(order, found)
+    state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))
+    around = Surroundings(driver, host, state)
+    settled = state.spec or around.settle(first_draft(order))
+    spec = with_order(settled, decide_role(order, settled, state), order)
+    check_spec(spec)
+    around.refuse_taken_by_others(spec)
+    refuse_unreachable(order, spec)
+    plane_of(spec.nodes.role).refuse_joining(order.name, spec, state)
+    networks = plan_networks(spec, state, version=__version__)
+    leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims)
+    design = design_ordered(order, spec, state, place)
+    image = None if order.image is None else get_named_image(driver, order.image)
+    refuse_without_room(driver, host, nodes=1)
+    own = found.taken_addresses().keys() - state.taken_addresses().keys()  # that node may run, and answer
+    if not networks and design.address and design.address not in own:
+        _refuse_answering(host, design.address, spec, engine=driver.name)
+    return NodePlan(
+        state=state,
+        leaves=leaves,
+        spec=spec,
+        networks=networks,
+        design=design,
+        image=image,
+        silent=around.silent,
+    )
+
+
+def _refuse_answering(host: Host, address: str, spec: ClusterSpec, *, engine: str) -> None:
+    if host.answers(address, spec.network.bridge):
+        raise UsageError(
+            f"the address {address} is in use",
+            evidence=f"something on {spec.network.bridge} that {engine} does not know responds at this address",
+            fix="choose another address; those of the nodes: gpuprov list",
+        )
