@@ -38,6 +38,18 @@ class StoreError(WorkError):
     exit_code = 3
 
 
+class SlurmError(WorkError):
+    """Slurm does not answer, or refused."""
+
+    exit_code = 4
+
+
+class TimedOut(WorkError):
+    """What was waited for did not happen in time."""
+
+    exit_code = 6
+
+
 class Elsewhere(WorkError):
     """Another process is at this run; whoever started this one may try again later (EX_TEMPFAIL)."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
+
+from gpuwork.shared_folder import read_part
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -20,9 +21,13 @@ def moment(at: datetime) -> str:
 
 def why_failed(log: Path, status: int) -> str:
     """The exit status, and the last line of the log."""
-    with log.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-        lines = file.read().decode(errors="replace").split("\n")
-    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    shown = "".join(letter for letter in words if letter.isprintable())
+    shown = last_line(log)
     return f"exit status {status}{': ' if shown else ''}{shown}"[:_REASON]
+
+
+def last_line(log: Path) -> str:
+    """The last line that is not empty, without what cannot be printed; "" if there is none."""
+    content, _ = read_part(log, start=-_TAIL_BYTES, most_bytes=_TAIL_BYTES) or (b"", 0)
+    lines = content.decode(errors="replace").split("\n")
+    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return "".join(letter for letter in words if letter.isprintable())

@@ -65,18 +65,25 @@ def write_file(path: Path, content: str, *, durable: bool = True) -> None:
 
 def read_limited(path: Path, *, limit: int = _MOST_BYTES) -> bytes | None:
     """A regular file's content; None for anything else, a link or one that is larger than the limit among them."""
+    found = read_part(path, start=0, most_bytes=limit + 1)
+    return found[0] if found is not None and len(found[0]) <= limit else None
+
+
+def read_part(path: Path, *, start: int, most_bytes: int) -> tuple[bytes, int] | None:
+    """What a regular file has from `start` on (below 0: from its end), and its size; None for anything else."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return None
     try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             return None
         with os.fdopen(handle, "rb", closefd=False) as file:
-            content = file.read(limit + 1)
+            file.seek(start if start >= 0 else max(0, status.st_size + start))
+            return file.read(most_bytes), status.st_size
     finally:
         os.close(handle)
-    return content if len(content) <= limit else None
 
 
 def make_folder(path: Path) -> None:
