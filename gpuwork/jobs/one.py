@@ -199,7 +199,7 @@ def _fill(work: Path, copy: Path | None) -> None:
     for path in () if copy is None else copy.iterdir():
         link = work / path.name
         if not link.is_symlink() and not link.exists():
-            link.symlink_to(path)
+            link.symlink_to(os.path.relpath(path, work))  # the shared folder has another path on the host
 
 
 def _now() -> str:

@@ -160,7 +160,8 @@ class SlurmCommands:
             for index in left:
                 path = self.tasks / f"{array}_{index}"
                 if index in running and running[index].poll() is not None:
-                    del running[index]
+                    with suppress(ProcessLookupError):  # as Slurm does once the script has ended
+                        os.killpg(running.pop(index).pid, signal.SIGKILL)
                     requeue = self.folder / f"requeue-{array}_{index}"
                     if requeue.exists():
                         requeue.unlink()

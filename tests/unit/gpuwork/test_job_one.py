@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +16,6 @@ import pytest
 from gpuwork import child
 from gpuwork.errors import Elsewhere, StoreError
 from gpuwork.jobs import one
-from gpuwork.jobs.leftovers import end_leftovers
 from gpuwork.jobs.one import run_one
 from gpuwork.jobs.run_record import LOST_TRIES, RunRecord
 from gpuwork.jobs.store import mark_cancelled, read_run, read_submission, write_run
@@ -208,18 +206,20 @@ def test_one_process_at_a_time_works_on_a_run(held: Jobs) -> None:
     thread.join()
 
 
-def test_what_a_killed_try_left_running_is_ended_before_the_next(held: Jobs) -> None:
-    folder = held.submitted("true")
-    env = {**os.environ, "GPUWORK_RUN": str(folder / "runs/0")}
-    left = subprocess.Popen(["sleep", "600"], env=env, start_new_session=True)
-    other = subprocess.Popen(["sleep", "600"], env={**env, "GPUWORK_RUN": str(folder / "runs/00")})
-    with suppress(subprocess.TimeoutExpired):
-        other.wait(0.2)
+def test_what_a_killed_try_left_running_is_ended_before_the_next_begins(held: Jobs) -> None:
+    mine = held.folder / "1/runs/0"
+    left, other = (
+        subprocess.Popen(
+            ["sleep", "600"], env={"PATH": os.environ["PATH"], "GPUWORK_RUN": str(run)}, start_new_session=True
+        )
+        for run in (mine, f"{mine}0")
+    )
+    folder = held.submitted("sh", "-c", f"test -z \"$(tr -d '\\0' </proc/{left.pid}/environ)\"")
     assert run(folder).state == "done"
     assert left.wait(10) == -signal.SIGKILL
     assert lives(other.pid), "another run's"
-    end_leftovers(folder / "runs/00")
-    assert other.wait(10) == -signal.SIGKILL
+    other.kill()
+    other.wait(10)
 
 
 @pytest.mark.parametrize(("gpus", "visible", "seen"), [(1, "0", (UUID,)), (0, None, ())])
@@ -249,6 +249,9 @@ def test_a_command_finds_the_frozen_files_and_writes_beside_them(held: Jobs, mak
     assert log_of(folder) == "42 data\n"
     assert (folder / "runs/0/work/out").exists()
     assert not (project / "out").exists()
+    elsewhere = held.folder.rename(held.folder.with_name("elsewhere"))
+    assert (elsewhere / "1/runs/0/work/model.py").read_text() == "ANSWER = 42\n"
+    elsewhere.rename(held.folder)
 
 
 def test_a_frozen_copy_that_was_changed_is_not_run(held: Jobs, make: Callable[..., Path]) -> None:

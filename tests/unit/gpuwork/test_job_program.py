@@ -155,6 +155,7 @@ def test_cancel_returns_when_all_has_ended(jobs: Jobs) -> None:
     rows = jobs("cancel", "1")["jobs"]
     assert [row["state"] for row in rows] == ["cancelled"] * 3
     assert not lives(commands[0])
+    assert all(row["ended"] for row in rows[:2]), "told by the program around the run, which lived to do so"
     assert [row["reason"] for row in rows] == [None] * 3
     assert [row["state"] for row in jobs("cancel", "1")["jobs"]] == ["cancelled"] * 3, "once more changes nothing"
 
