@@ -38,6 +38,18 @@ class StoreError(WorkError):
     exit_code = 3
 
 
+class SlurmError(WorkError):
+    """Slurm does not answer, or refused."""
+
+    exit_code = 4
+
+
+class TimedOut(WorkError):
+    """What was waited for did not happen in time."""
+
+    exit_code = 6
+
+
 class Elsewhere(WorkError):
     """Another process is at this run; whoever started this one may try again later (EX_TEMPFAIL)."""
 
@@ -69,12 +81,12 @@ class Fault:
         return f"{place}:{name} {self.message}{tail}"
 
 
-def refusal(faults: Sequence[Fault], *, of: str) -> Refused:
-    """All faults of a project as one error."""
+def refusal(faults: Sequence[Fault], *, of: str, page: str) -> Refused:
+    """All faults of what was handed in as one error; `page` of the docs says what would be right."""
     many = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
     files = list(dict.fromkeys(fault.file for fault in faults))
     return Refused(
         f"{many} in {of}; nothing was written",
         evidence="\n".join(map(str, faults)),
-        fix=f"correct {files[0] if len(files) == 1 else 'these'}; docs/grids.md describes what a project consists of",
+        fix=f"correct {files[0] if len(files) == 1 else 'these'}; {page}",
     )

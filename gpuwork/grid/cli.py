@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +15,11 @@ from gpuwork.grid.one import Stopped, run_one
 from gpuwork.grid.progress import Progress
 from gpuwork.grid.results import read_results, write_results
 from gpuwork.grid.submit import Order, submit
+from gpuwork.signals import on_signals
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from gpuwork.grid.missing import Missing
 
@@ -51,7 +50,7 @@ def _run(asked: argparse.Namespace) -> int:
             evidence="--local is missing",
             fix=f"python3 -m gpuwork.grid run {asked.project} --local",
         )
-    with _signals(_interrupt_once()):
+    with on_signals(_interrupt_once()):
         submission, missing = submit(_order(asked))
         _tell_missing(missing)
         progress = Progress(submission, say=_tell)
@@ -88,7 +87,7 @@ def _read_names(file: str | None) -> frozenset[str]:
 
 def _one(asked: argparse.Namespace) -> int:
     stop = threading.Event()
-    with _signals(stop.set):
+    with on_signals(stop.set):
         ended = run_one(asked.folder, asked.number, stop=stop)
     before = "already " if ended.before else ""
     end = f"{before}failed: {ended.reason}" if ended.exit_status else f"{before}done in {ended.seconds:.1f} s"
@@ -137,17 +136,3 @@ def _interrupt_once() -> Callable[[], None]:
             raise KeyboardInterrupt
 
     return interrupt
-
-
-@contextmanager
-def _signals(act: Callable[[], None]) -> Iterator[None]:
-    """Let signals that end a program do this in the block; those that are ignored stay so."""
-    before = {}
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
-            before[number] = signal.signal(number, lambda *_: act())
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

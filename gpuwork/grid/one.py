@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Elsewhere, StoreError
-from gpuwork.grid.child import run_group
-from gpuwork.grid.freeze import check_copy
-from gpuwork.grid.program import program_argv
-from gpuwork.grid.store import CODE, DONE, DONE_SCHEMA, read_done, read_limited, read_values, write_file
+from gpuwork.child import run_group
+from gpuwork.errors import StoreError
+from gpuwork.freeze import check_copy
+from gpuwork.grid.store import CODE, DONE, DONE_SCHEMA, read_done, read_values
 from gpuwork.grid.submit import read_submission
 from gpuwork.grid.values import hash_values
-from gpuwork.grid.where import find_where
+from gpuwork.program import program_argv
+from gpuwork.record import utc_moment, why_failed
+from gpuwork.shared_folder import only_one, read_limited, write_file
+from gpuwork.where import find_where
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
     from threading import Event
 
     from gpuwork.grid.submit import Submission
-    from gpuwork.grid.where import Where
+    from gpuwork.where import Where
 
 LOG: Final = "log.txt"
 SAVES: Final = "saves"
 _TRIES: Final = ".tries"
-_TAIL_BYTES: Final = 4096
-_REASON: Final = 300
 
 
 class Stopped(Exception):
@@ -85,7 +82,7 @@ def run_one(folder: Path, number: int, *, stop: Event) -> Ended:
         )
     run = submission.store / submission.runs[number]
     try:
-        with _alone(run):
+        with only_one(run, name=submission.runs[number], log=run / LOG):
             before = read_done(run)
             if before is not None:
                 return _ended(submission.runs[number], before, before=True)
@@ -132,12 +129,12 @@ def _run(submission: Submission, run: Path, stop: Event) -> dict[str, Any]:
         "run": f"{run.parent.name}/{run.name}",
         "state": "done" if status == 0 else "failed",
         "exit_status": status,
-        "reason": None if status == 0 else _reason(run / LOG, status),
+        "reason": None if status == 0 else why_failed(run / LOG, status),
         "node": where.node,
         "gpus": list(where.gpus),
         "simulated": where.simulated,
-        "started": _moment(started),
-        "ended": _moment(datetime.now(timezone.utc)),
+        "started": utc_moment(started),
+        "ended": utc_moment(datetime.now(timezone.utc)),
         "seconds": round(time.monotonic() - began, 3),
         "tries": tries,
         "code": submission.code,
@@ -148,36 +145,7 @@ def _run(submission: Submission, run: Path, stop: Event) -> dict[str, Any]:
     return document
 
 
-@contextmanager
-def _alone(run: Path) -> Iterator[None]:
-    """Hold the run for the block; the kernel frees a killed process's."""
-    with (run / ".lock").open("a", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Elsewhere(
-                f"the run {run.parent.name}/{run.name} is running elsewhere",
-                evidence=f"{run / '.lock'} is locked",
-                fix=f"tail {run / LOG}",
-            ) from error
-        yield
-
-
 def _count_try(run: Path, where: Where) -> int:
     with (run / _TRIES).open("a+", encoding="utf-8") as file:
-        file.write(f"{_moment(datetime.now(timezone.utc))} {where.node}\n")
+        file.write(f"{utc_moment(datetime.now(timezone.utc))} {where.node}\n")
     return len((read_limited(run / _TRIES) or b"").splitlines())
-
-
-def _moment(at: datetime) -> str:
-    return at.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def _reason(log: Path, status: int) -> str:
-    """The exit status, and the last line of the log."""
-    with log.open("rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL_BYTES))
-        lines = file.read().decode(errors="replace").split("\n")
-    words = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    shown = "".join(letter for letter in words if letter.isprintable())
-    return f"exit status {status}{': ' if shown else ''}{shown}"[:_REASON]

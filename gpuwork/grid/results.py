@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from gpuwork.errors import StoreError
 from gpuwork.grid.series import read_series
-from gpuwork.grid.store import list_params, read_done, read_limited, read_values
+from gpuwork.grid.store import list_params, read_done, read_values
+from gpuwork.shared_folder import read_limited
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

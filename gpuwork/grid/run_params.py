@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpuwork.grid.params_file import NAMES, Evaluated, NotEvaluated
-from gpuwork.grid.program import program_argv
 from gpuwork.grid.values import Foreign
+from gpuwork.program import program_argv
 
 _LIMIT_S: Final = 60
 _LIMIT_BYTES: Final = 32 * 1024 * 1024

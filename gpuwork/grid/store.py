@@ -10,13 +10,9 @@ What is here was written by jobs too, so it is read with a limit and no link is 
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import re
-import stat
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -25,9 +21,10 @@ import yaml
 
 from gpuwork.errors import StoreError
 from gpuwork.grid.values import as_plain, as_value, hash_values
+from gpuwork.shared_folder import read_limited
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from gpuwork.grid.values import ParameterValue
 
@@ -40,7 +37,6 @@ DONE_SCHEMA: Final = "gpuprov.grid-done/v1"
 RUN_NAME: Final = re.compile(r"(param_[0-9]{3,6})/([0-9]{4}(?:-[0-9]{2}){5}_num([1-9][0-9]{0,5}))")
 _PARAM_NAME: Final = re.compile(r"param_([0-9]{3,6})")
 _HASH_LINE: Final = re.compile(rb"# values ([0-9a-f]{64})\n")
-_MOST_BYTES: Final = 4 * 1024 * 1024
 
 State = Literal["done", "failed", "open"]
 
@@ -66,18 +62,6 @@ class Param:
     name: str
     values_hash: str
     runs: tuple[Run, ...] = ()
-
-
-@contextmanager
-def locked(store: Path) -> Iterator[None]:
-    """Hold the lock of everyone who hands in runs; the kernel frees a killed process's."""
-    store.mkdir(parents=True, exist_ok=True)
-    handle = os.open(store / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def list_params(store: Path) -> list[Param]:
@@ -146,40 +130,6 @@ def read_values(param: Path) -> dict[str, ParameterValue]:
             fix=f"rm -r {param}; then run the grid again",
         )
     return values
-
-
-def write_file(path: Path, content: str, *, durable: bool = True) -> None:
-    """Write a file whole or not at all; what is durable is on the disk before it has its name."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(content)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    part.replace(path)
-
-
-def read_limited(path: Path, *, limit: int = _MOST_BYTES) -> bytes | None:
-    """A regular file's content; None for anything else, a link or one that is larger than the limit among them."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            return None
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            content = file.read(limit + 1)
-    finally:
-        os.close(handle)
-    return content if len(content) <= limit else None
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder that may be there; what a job put into its place is not written to."""
-    if path.is_symlink():
-        raise FileExistsError(errno.EEXIST, "is a link, not a folder", str(path))
-    path.mkdir(exist_ok=True)
 
 
 def _entries(folder: Path) -> list[Path]:

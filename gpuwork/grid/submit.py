@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, StoreError, refusal
+from gpuwork.freeze import freeze, hash_files
 from gpuwork.grid.expand import expand_grid
-from gpuwork.grid.files import RUNS, list_files
-from gpuwork.grid.freeze import freeze, hash_files
 from gpuwork.grid.missing import Missing, Planned, Wish, plan_missing
 from gpuwork.grid.project import read_project
 from gpuwork.grid.store import (
@@ -24,12 +23,10 @@ from gpuwork.grid.store import (
     VALUES,
     highest_number,
     list_params,
-    locked,
-    make_folder,
-    read_limited,
     render_values,
-    write_file,
 )
+from gpuwork.project_files import RUNS, list_files
+from gpuwork.shared_folder import locked, make_folder, read_limited, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -176,7 +173,8 @@ def _read(project: Path) -> tuple[list[str], str, Source]:
         raise Refused("the project cannot be read", evidence=str(error), fix="run the same command again") from error
     source, found = read_project(project, names)
     if faults or source is None:
-        raise refusal([*found, *faults], of=str(project))
+        page = "docs/grids.md describes what a project consists of"
+        raise refusal([*found, *faults], of=str(project), page=page)
     return names, code, source
 
 

@@ -36,7 +36,9 @@ SHARED_NAMES = {
     "Check": "one question, its answer and the evidence, in packages that do not import each other",
     "Document": "a JSON object, as modules that import nothing in common call it",
     "Facts": "a JSON object of what was seen; most of these modules are sent into a node and import nothing",
+    "Job": "somebody's work, in packages that do not import each other",
     "Lowering": "what Numba hands to an intrinsic",
+    "TimedOut": "something took too long, in packages that do not import each other",
     "UsageError": "what was asked for cannot be, in packages that do not import each other",
 }
 
@@ -114,8 +116,8 @@ def test_no_two_public_classes_functions_or_types_share_a_name() -> None:
 
 
 def are_siblings(paths: list[str]) -> bool:
-    """Whether each is of another engine's driver, or of another kernel: they do the same thing, each with its own."""
-    folders = [re.match(r"(gpuprov/drivers|smoke_kernels)/(\w+)/", path) for path in paths]
+    """Whether each is of another engine's driver, kernel or kind of work: each does the same its own way."""
+    folders = [re.match(r"(gpuprov/drivers|smoke_kernels|gpuwork)/(\w+)/", path) for path in paths]
     found = [match for match in folders if match]
     return len({match[2] for match in found}) == len(paths) and len({match[1] for match in found}) == 1
 

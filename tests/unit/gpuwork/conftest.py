@@ -1,12 +1,22 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import io
+import json
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuwork.freeze import remove_copy
+from gpuwork.jobs.cli import main
+from tests.fakes.slurm_commands import SlurmCommands
+from tests.schemas import validate
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 PARAMS = """
 param2requests = {
@@ -51,3 +61,88 @@ def make(tmp_path: Path) -> Callable[..., Path]:
         return tmp_path / name
 
     return project
+
+
+class Jobs:
+    """Types `python3 -m gpuwork.jobs` in this process; each answer is held to its schema."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self._capsys = capsys
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, *arguments: str, code: int = 0, stdin: bytes = b"") -> dict[str, Any]:
+        self._monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        status = main(["--folder", str(self.folder), *arguments])
+        out = self._capsys.readouterr().out
+        assert status == code, out
+        document: dict[str, Any] = json.loads(out)
+        validate(document)
+        return document
+
+    def submit(self, *command: str, code: int = 0, **order: object) -> dict[str, Any]:
+        """Hand an order in; the answer."""
+        return self("submit", code=code, stdin=render_order(*command, **order))
+
+    def submitted(self, *command: str, **order: object) -> Path:
+        """Hand an order in; the folder of the submission."""
+        return self.folder / str(self("submit", stdin=render_order(*command, **order))["id"])
+
+    def wait(self, *ids: str, code: int = 0) -> list[dict[str, Any]]:
+        """The rows of jobs that have ended."""
+        rows: list[dict[str, Any]] = self("wait", *ids, "--limit", "60", code=code)["jobs"]
+        return rows
+
+    def rows(self, *ids: str) -> list[dict[str, Any]]:
+        """The rows of jobs as they are now."""
+        rows: list[dict[str, Any]] = self(*(["show", *ids] if ids else ["list"]))["jobs"]
+        return rows
+
+
+def render_order(*command: str, **order: object) -> bytes:
+    """An order for one run without GPUs, unless it says otherwise."""
+    told = {"schema": "gpuprov.job-order/v1", "version": 1, "gpus": 0, **order}
+    return json.dumps({**told, "command": list(command)} if command else told).encode()
+
+
+@pytest.fixture
+def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCommands]:
+    """sbatch, squeue and scancel on PATH."""
+    commands = SlurmCommands(tmp_path / "slurm")
+    monkeypatch.setenv("PATH", f"{commands.bin}:{os.environ['PATH']}")
+    yield commands
+    commands.finish()
+
+
+@pytest.fixture
+def jobs(
+    slurm: SlurmCommands, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Jobs]:
+    """The program, with a shared folder of its own."""
+    assert slurm.bin.is_dir()
+    (tmp_path / "shared").mkdir()
+    yield Jobs(tmp_path / "shared/jobs", capsys, monkeypatch)
+    for copy in (tmp_path / "shared/jobs/.code").glob("*"):
+        remove_copy(copy)
+
+
+@pytest.fixture
+def held(jobs: Jobs, slurm: SlurmCommands) -> Jobs:
+    """The program, with a Slurm that starts nothing."""
+    slurm.hold()
+    return jobs
+
+
+def wait_until(true: Callable[[], object], what: str) -> None:
+    """Until something holds that is bound to."""
+    until = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < until, what
+        time.sleep(0.02)
+
+
+def lives(pid: str | int) -> bool:
+    """Whether a process does something still."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False

@@ -12,7 +12,7 @@ from gpuwork.errors import Elsewhere, Refused, StoreError
 from gpuwork.grid import cli
 from gpuwork.grid.arguments import build_parser
 from gpuwork.grid.check import MOST_COMBINATIONS, MOST_NAMES
-from gpuwork.grid.files import ProjectLimits
+from gpuwork.project_files import ProjectLimits
 from tests.unit.gpuwork.conftest import PANDAS
 
 PAGE = (Path(__file__).parents[3] / "docs/grids.md").read_text()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuwork.errors import Refused, StoreError
-from gpuwork.grid.files import ProjectLimits, list_files
-from gpuwork.grid.freeze import check_copy, freeze, hash_files, remove_copy
+from gpuwork.freeze import check_copy, freeze, hash_files, remove_copy
+from gpuwork.project_files import ProjectLimits, list_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ import pytest
 
 from gpuwork.grid.cli import main
 from tests.schemas import validate
+from tests.unit.gpuwork.conftest import lives, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,19 +53,6 @@ def table(text: str) -> list[dict[str, str]]:
 def start(*arguments: str | Path) -> subprocess.Popen[str]:
     argv = [sys.executable, "-m", "gpuwork.grid", *map(str, arguments)]
     return subprocess.Popen(argv, env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-
-def wait_until(true: Callable[[], object], what: str) -> None:
-    until = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < until, what
-        time.sleep(0.02)
-
-
-def lives(pid: str) -> bool:
-    with suppress(OSError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return False
 
 
 def test_the_known_answers_of_the_lab(make: Callable[..., Path], typed: Typed, tmp_path: Path) -> None:

@@ -24,6 +24,11 @@ def test_a_module_imports_the_standard_library_and_yaml_alone(path: Path) -> Non
         assert {name.split(".")[0] for name in names} <= ALLOWED
 
 
+def test_jobs_need_no_yaml() -> None:
+    code = "import sys, gpuwork.jobs.cli, gpuwork.jobs.one, gpuwork.jobs.call; sys.exit('yaml' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=PACKAGE.parent, check=True)
+
+
 def test_a_copy_of_it_runs_a_grid(tmp_path: Path) -> None:
     shutil.copytree(PACKAGE, tmp_path / "here/gpuwork", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "project").mkdir()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuwork.errors import StoreError
-from gpuwork.grid.store import list_params, read_done, read_limited, read_values, render_values
+from gpuwork.grid.store import list_params, read_done, read_values, render_values
+from gpuwork.shared_folder import read_limited
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuwork.grid.where import parse_list
+from gpuwork.where import parse_list
 
 ONE, TWO = "GPU-5fd4f087-86f3-0b8f-8f46-1234567890ab", "GPU-aaaaaaaa-86f3-0b8f-8f46-1234567890ab"
 REAL = f"GPU 0: NVIDIA GeForce GTX 1080 (UUID: {ONE})\nGPU 1: NVIDIA GeForce GTX 1080 Ti (UUID: {TWO})\n"

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-_HOME: Final = Path(__file__).resolve().parents[2]
+_HOME: Final = Path(__file__).resolve().parents[1]
 
 
 def program_argv(module: str, *arguments: str) -> list[str]:

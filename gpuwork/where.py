@@ -7,7 +7,10 @@ import platform
 import re
 import subprocess
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 IMAGE_VARIABLE: Final = "GPUWORK_IMAGE"
 _LINE: Final = re.compile(r"GPU \d+: (?P<name>.{1,200}) \(UUID: (?P<uuid>GPU-[0-9a-fA-F-]{4,64})\)")
@@ -33,15 +36,15 @@ class Where:
     image: str | None
 
 
-def find_where() -> Where:
-    """This machine, as the run sees it: `CUDA_VISIBLE_DEVICES` limits the GPUs."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+def find_where(environment: Mapping[str, str] = os.environ) -> Where:
+    """This machine, as a run with this environment sees it: `CUDA_VISIBLE_DEVICES` limits the GPUs."""
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
     gpus, simulated = parse_list(_list_gpus(), visible)
     return Where(
         node=platform.node(),
         gpus=gpus,
-        simulated=simulated or os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"),
-        image=os.environ.get(IMAGE_VARIABLE) or None,
+        simulated=simulated or environment.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"),
+        image=environment.get(IMAGE_VARIABLE) or None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -20,7 +21,15 @@ _ENDED: Final = ("Z", "X")  # such a process only waits until its parent looks
 _LONGEST_LOOK_S: Final = 0.25
 
 
-def run_group(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, stop: Event) -> int | None:
+def run_group(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    log: Path,
+    stop: Event,
+    limit_s: float = math.inf,
+) -> int | None:
     """Run a command in a process group of its own; what it prints is added to `log`.
 
     Whatever is left of the group when the command has ended is ended too.
@@ -31,6 +40,7 @@ def run_group(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Pa
         env: All of its environment.
         log: The file for stdout and stderr.
         stop: When set, the group gets SIGTERM, and after five seconds SIGKILL.
+        limit_s: After so long it is stopped as well.
 
     Returns:
         The exit status, 128 + N for signal N; None if it was stopped.
@@ -46,10 +56,11 @@ def run_group(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Pa
             start_new_session=True,
         )
     stopped = False
+    until = time.monotonic() + limit_s
     try:
         look_s = _FIRST_LOOK_S
         while not _has_ended(process.pid):
-            if stop.wait(look_s):
+            if stop.wait(look_s) or time.monotonic() >= until:
                 stopped = not _has_ended(process.pid)
                 _signal_group(process.pid, signal.SIGTERM)
                 _wait_until_gone(process.pid, _GRACE_S)

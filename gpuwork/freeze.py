@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
-from gpuwork.grid.store import make_folder
+from gpuwork.shared_folder import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,7 +93,7 @@ def check_copy(copy: Path) -> None:
         raise StoreError(
             "the frozen copy of the project was changed or removed",
             evidence=f"{copy} is {found[:12]}",
-            fix=f"chmod -R u+w {copy}; rm -r {copy}; then run the grid again",
+            fix=f"chmod -R u+w {copy}; rm -r {copy}; then submit the project again",
         )
 
 

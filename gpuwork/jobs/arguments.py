@@ -1,0 +1,55 @@
+"""The command line of `python3 -m gpuwork.jobs`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+FOLDER: Final = Path("/shared/jobs")
+_LONGEST_S: Final = 24 * 3600
+
+
+def parse_arguments(arguments: list[str]) -> argparse.Namespace:
+    """Parse; argparse ends the program with status 2 where that is impossible."""
+    return build_parser()[0].parse_args(arguments)
+
+
+def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[argparse.ArgumentParser]]:
+    """The parser, and its verbs."""
+    parser = argparse.ArgumentParser(
+        prog="python3 -m gpuwork.jobs", description="Jobs of this node's Slurm cluster, as JSON documents on stdout."
+    )
+    parser.add_argument(
+        "--folder", type=Path, default=FOLDER, metavar="FOLDER", help=f"that holds the jobs; default {FOLDER}"
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs.add_parser("submit", help="hand in what the order on stdin asks for")
+    verbs.add_parser("list", help="all jobs")
+    _with_ids(verbs.add_parser("show", help="some jobs, and the orders that they belong to"))
+    logs = verbs.add_parser("logs", help="what a job printed, a piece at a time")
+    logs.add_argument("id", metavar="ID", help="of the job")
+    logs.add_argument("--from", dest="start", type=_position, default=0, metavar="BYTE", help="begin here; default 0")
+    _with_ids(verbs.add_parser("cancel", help="end jobs, and wait until they have ended"))
+    wait = verbs.add_parser("wait", help="wait until jobs have ended")
+    _with_ids(wait)
+    wait.add_argument("--limit", type=_seconds, required=True, metavar="SECONDS", help="wait no longer than this")
+    return parser, verbs
+
+
+def _with_ids(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("ids", nargs="+", metavar="ID", help="7 is all that was submitted as 7, 7.3 is its run 3")
+
+
+def _position(text: str) -> int:
+    return _whole(text, 2**62)
+
+
+def _seconds(text: str) -> int:
+    return _whole(text, _LONGEST_S)
+
+
+def _whole(text: str, most: int) -> int:
+    if not text.isascii() or not text.isdecimal() or int(text) > most:
+        raise argparse.ArgumentTypeError(f"{text} is no whole number up to {most}")
+    return int(text)

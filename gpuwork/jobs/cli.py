@@ -1,0 +1,112 @@
+"""The program: an order on stdin, one JSON document on stdout, also for an error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import Refused, WorkError
+from gpuwork.jobs.arguments import parse_arguments
+from gpuwork.jobs.job import ENDED, as_row
+from gpuwork.jobs.log import read_piece
+from gpuwork.jobs.order import MOST_BYTES, as_document
+from gpuwork.jobs.overview import find_submission, list_jobs, pick_jobs
+from gpuwork.jobs.store import parse_id, writing
+from gpuwork.jobs.submit import submit
+from gpuwork.jobs.waiting import cancel, wait_for
+
+if TYPE_CHECKING:
+    import argparse
+
+    from gpuwork.jobs.job import Job
+    from gpuwork.jobs.store import Submission
+
+EXIT_DONE: Final = 0
+EXIT_NOT_DONE: Final = 1
+EXIT_INTERRUPTED: Final = 130
+JOBS: Final = "gpuprov.jobs/v1"
+SUBMITTED: Final = "gpuprov.job-submitted/v1"
+SHOWN: Final = "gpuprov.jobs-shown/v1"
+LOG: Final = "gpuprov.job-log/v1"
+ERROR: Final = "gpuprov.error/v1"
+
+Reply = tuple[dict[str, Any], int]
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program on `arguments` (without its name) and return its exit code."""
+    asked = parse_arguments(arguments)
+    verbs = {"submit": _submit, "list": _list, "show": _show, "logs": _logs, "cancel": _cancel, "wait": _wait}
+    try:
+        with writing(_store(asked), failed="the folder of jobs cannot be read or written"):
+            document, code = verbs[asked.verb](asked)
+    except WorkError as error:
+        told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
+        document, code = {"schema": ERROR, "version": 1, "error": told}, error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    sys.stdout.write(json.dumps(document) + "\n")
+    return code
+
+
+def _submit(asked: argparse.Namespace) -> Reply:
+    submission = submit(sys.stdin.buffer.read(MOST_BYTES + 1), store=_store(asked))
+    jobs = [submission.run_id(number) for number in range(submission.order.runs)]
+    return {"schema": SUBMITTED, "version": 1, "id": submission.id, "jobs": jobs}, EXIT_DONE
+
+
+def _list(asked: argparse.Namespace) -> Reply:
+    jobs, older = list_jobs(_store(asked))
+    return {**_document(jobs), "older": older}, EXIT_DONE
+
+
+def _show(asked: argparse.Namespace) -> Reply:
+    found = {submission.id: submission for submission in (find_submission(_store(asked), text) for text in asked.ids)}
+    jobs = pick_jobs(_store(asked), asked.ids)
+    submissions = [_describe(submission) for submission in found.values()]
+    return {**_document(jobs), "schema": SHOWN, "submissions": submissions}, EXIT_DONE
+
+
+def _describe(submission: Submission) -> dict[str, Any]:
+    return {
+        "id": submission.id,
+        "submitted": submission.submitted,
+        "code": submission.code,
+        "folder": str(submission.folder),
+        "slurm": [chunk.slurm for chunk in submission.chunks],
+        "order": as_document(submission.order),
+    }
+
+
+def _logs(asked: argparse.Namespace) -> Reply:
+    jobs = pick_jobs(_store(asked), [asked.id])
+    if len(jobs) > 1 or (parse_id(asked.id)[1] is None and jobs[0].id != asked.id):
+        raise Refused(
+            "a log is of one job",
+            evidence=f"{asked.id} has runs {jobs[0].id} to {jobs[-1].id}",
+            fix=f"python3 -m gpuwork.jobs logs {jobs[0].id}",
+        )
+    has_ended = jobs[0].state in ENDED  # before the log is read: after that nothing is added
+    piece = read_piece(Path(jobs[0].log), asked.start, is_whole=has_ended)
+    document = {"schema": LOG, "version": 1, "id": jobs[0].id, "state": jobs[0].state, **asdict(piece)}
+    return {**document, "whole": has_ended and piece.next >= piece.size}, EXIT_DONE
+
+
+def _cancel(asked: argparse.Namespace) -> Reply:
+    return _document(cancel(_store(asked), asked.ids)), EXIT_DONE
+
+
+def _wait(asked: argparse.Namespace) -> Reply:
+    jobs = wait_for(_store(asked), asked.ids, limit_s=asked.limit)
+    return _document(jobs), EXIT_DONE if all(job.state == "done" for job in jobs) else EXIT_NOT_DONE
+
+
+def _document(jobs: list[Job]) -> dict[str, Any]:
+    return {"schema": JOBS, "version": 1, "jobs": [*map(as_row, jobs)]}
+
+
+def _store(asked: argparse.Namespace) -> Path:
+    return Path(asked.folder).absolute()

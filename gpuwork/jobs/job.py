@@ -1,0 +1,49 @@
+"""The model of a job: one run of what was handed in, as people and programs see it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+State = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
+ENDED: Final[frozenset[State]] = frozenset({"done", "failed", "cancelled", "lost"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One run.
+
+    Attributes:
+        id: Of the submission, such as `7`; run 3 of a submission with a count is `7.3`.
+        name: As the user called it.
+        state: `lost` if the queue no longer has it and it left no end.
+        tries: How often it was begun.
+        node: Where it runs, or ran last.
+        gpus: UUIDs of the GPUs that it sees.
+        simulated: Whether these are simulated.
+        exit_status: Of the command, 128 + N for signal N; None if it has not ended, or was ended from outside.
+        submitted: When it was handed in; as all times in UTC, such as `2026-11-22T16:40:12Z`.
+        started: When its last try began.
+        ended: When its last try ended.
+        log: What it printed.
+        reason: Why it waits, failed or is lost.
+    """
+
+    id: str
+    name: str
+    state: State
+    tries: int = 0
+    node: str | None = None
+    gpus: tuple[str, ...] = ()
+    simulated: bool = False
+    exit_status: int | None = None
+    submitted: str
+    started: str | None = None
+    ended: str | None = None
+    log: str
+    reason: str | None = None
+
+
+def as_row(job: Job) -> dict[str, Any]:
+    """A job in a document."""
+    return {**asdict(job), "gpus": list(job.gpus)}

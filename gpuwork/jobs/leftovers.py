@@ -1,0 +1,34 @@
+"""Processes of a run that outlived it: of a try whose program was killed, or with a session of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+VARIABLE: Final = "GPUWORK_RUN"
+_LIMIT_S: Final = 5.0
+_LOOK_S: Final = 0.02
+
+
+def end_leftovers(run: Path) -> None:
+    """Kill every process on this node whose environment names the run, and wait until they are gone."""
+    until = time.monotonic() + _LIMIT_S
+    while (left := _find(run)) and time.monotonic() < until:  # one that hangs in the kernel is not waited for
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(_LOOK_S)
+
+
+def _find(run: Path) -> list[int]:
+    mark = f"{VARIABLE}={run}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it ended, or is another account's
+            if mark in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return [pid for pid in found if pid != os.getpid()]

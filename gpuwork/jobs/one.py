@@ -1,0 +1,206 @@
+"""One run on a node, from its first try to its end; Slurm starts this for each run, and again after a requeue."""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+import sys
+import threading
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gpuwork.child import run_group
+from gpuwork.errors import Elsewhere, StoreError, WorkError
+from gpuwork.freeze import check_copy
+from gpuwork.jobs.job import ENDED
+from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
+from gpuwork.jobs.run_record import RunRecord, TryEnd, begin_try, end_try
+from gpuwork.jobs.store import (
+    LOCK,
+    LOG,
+    SUBMITTED,
+    WORK,
+    Submission,
+    is_cancelled,
+    read_run,
+    read_submission,
+    write_run,
+    writing,
+)
+from gpuwork.program import program_argv
+from gpuwork.record import utc_moment, why_failed
+from gpuwork.shared_folder import make_folder, only_one
+from gpuwork.signals import on_signals
+from gpuwork.where import find_where
+
+if TYPE_CHECKING:
+    from threading import Event
+
+EXIT_STOPPED: Final = 143
+_SUBMIT_S: Final = 300.0
+_LOOK_S: Final = 0.1
+_KILLED: Final = 137
+_NOT_FOUND: Final = 127
+# Slurm signals a run's processes in any order: the command may end of a signal that this program has not had yet.
+_TOGETHER_S: Final = 0.1
+
+
+def main(folder: str, number: str) -> None:
+    """The program: make the run and exit with its outcome."""
+    stop = threading.Event()
+    try:
+        with on_signals(stop.set):
+            record = run_one(Path(folder), int(number), stop=stop)
+    except WorkError as error:
+        sys.stderr.write(f"{error}\n")
+        sys.exit(error.exit_code)
+    sys.exit({"done": 0, "waiting": EXIT_STOPPED}.get(record.state, 1))
+
+
+def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
+    """Make a run of a submission, unless it has ended before.
+
+    It may be called again for the same run at any time and on any node: a run has one end, which is never written
+    again, and one process at a time works on it. A try that was killed is noticed by the next call.
+
+    Args:
+        folder: Of the submission.
+        number: Which of its runs, from 0.
+        stop: Ends the run with all its processes when it is set; it has no end then, unless it was cancelled.
+
+    Raises:
+        StoreError: There is no such run, it was never submitted, or nothing can be written.
+        Elsewhere: Another process works on it.
+    """
+    _wait_until_submitted(folder)
+    submission = read_submission(folder)
+    if not 0 <= number < submission.order.runs:
+        raise StoreError(
+            f"job {submission.id} has no run {number}",
+            evidence=f"it has runs 0 to {submission.order.runs - 1}",
+            fix=f"python3 -m gpuwork.jobs show {submission.id}",
+        )
+    run = submission.run_folder(number)
+    with writing(run, failed=f"the run {submission.run_id(number)} cannot be written"):
+        make_folder(run)
+        with only_one(run, name=submission.run_id(number), log=run / LOG):
+            record = read_run(run)
+            if record.state not in ENDED:
+                end_leftovers(run)
+                record = _Run(submission, number, record).until_ended(stop)
+    return record
+
+
+class _Run:
+    """A run that has not ended; its folder is this process's alone."""
+
+    def __init__(self, submission: Submission, number: int, record: RunRecord) -> None:
+        self._submission = submission
+        self._order = submission.order
+        self._number = number
+        self._folder = submission.run_folder(number)
+        self._record = record
+
+    def until_ended(self, stop: Event) -> RunRecord:
+        """Try until it is done, its tries are used up, it is cancelled, or `stop` is set."""
+        if self._record.state == "running":  # whoever began this try was killed
+            self._end(TryEnd(kind="lost", reason="its node went away, or its program was killed"))
+        while self._record.state == "waiting":
+            if is_cancelled(self._submission, self._number):
+                self._end(TryEnd(kind="cancelled"))
+            elif stop.is_set():
+                break
+            else:
+                self._record = begin_try(self._record, find_where(self._environment()), at=_now())
+                write_run(self._folder, self._record)
+                self._end(self._try(stop))
+        return self._record
+
+    def _end(self, end: TryEnd) -> None:
+        self._record = end_try(self._record, end, retries=self._order.retries, at=_now())
+        write_run(self._folder, self._record)
+
+    def _try(self, stop: Event) -> TryEnd:
+        copy = self._submission.copy
+        if copy is not None:
+            check_copy(copy)
+        work = self._folder / WORK
+        _fill(work, copy)
+        log = self._folder / LOG
+        if self._record.tries > 1:
+            with log.open("a", encoding="utf-8") as file:
+                file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n")
+        status = self._run_command(work, log, stop)
+        end_leftovers(self._folder)
+        if stop.wait(_TOGETHER_S):  # also with status 0: programs that save what they have end so
+            was_cancelled = is_cancelled(self._submission, self._number)
+            return TryEnd(kind="cancelled" if was_cancelled else "waiting")
+        if status == 0:
+            return TryEnd(kind="done", exit_status=0)
+        if status is None:
+            return TryEnd(kind="failed", reason=f"ended after its time limit of {self._order.time_limit_s} s")
+        reason = why_failed(log, status)
+        return TryEnd(kind="lost" if status == _KILLED else "failed", exit_status=status, reason=reason)
+
+    def _run_command(self, work: Path, log: Path, stop: Event) -> int | None:
+        """The exit status; None if the command was ended, because it was told to, or for its time limit."""
+        if self._order.function is None:
+            argv = self._order.command_of(self._number)
+        else:
+            argv = program_argv("gpuwork.jobs.call", str(self._submission.folder), str(self._number))
+        limit_s = self._order.time_limit_s or math.inf
+        try:
+            return run_group(argv, cwd=work, env=self._environment(), log=log, stop=stop, limit_s=limit_s)
+        except OSError as error:
+            if error.filename != argv[0]:
+                raise
+            with log.open("a", encoding="utf-8") as file:
+                file.write(f"{argv[0]}: {error.strerror}\n")
+            return _NOT_FOUND
+
+    def _environment(self) -> dict[str, str]:
+        none = {} if self._order.gpus else {"CUDA_VISIBLE_DEVICES": ""}
+        quiet = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
+        return {**os.environ, **quiet, **none, VARIABLE: str(self._folder)}
+
+
+def _wait_until_submitted(folder: Path) -> None:
+    """Wait for whoever is handing this in; raises StoreError if that was never finished."""
+    until = time.monotonic() + _SUBMIT_S
+    while not (folder / SUBMITTED).exists():
+        if _is_free(folder / LOCK) and not (folder / SUBMITTED).exists():
+            raise StoreError(
+                "this was never submitted: handing it in failed, or was cut off",
+                evidence=f"{folder / SUBMITTED} is not there",
+                fix="python3 -m gpuwork.jobs list",
+            )
+        if time.monotonic() > until:
+            raise Elsewhere(f"{folder} is still being submitted", evidence=f"{folder / LOCK} is locked", fix="squeue")
+        time.sleep(_LOOK_S)
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        with lock.open(encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _fill(work: Path, copy: Path | None) -> None:
+    """Make the folder in which a run begins: its own, with links to what the frozen copy has at its top."""
+    make_folder(work)
+    for path in () if copy is None else copy.iterdir():
+        link = work / path.name
+        if not link.is_symlink() and not link.exists():
+            link.symlink_to(os.path.relpath(path, work))  # the shared folder has another path on the host
+
+
+def _now() -> str:
+    return utc_moment(datetime.now(timezone.utc))

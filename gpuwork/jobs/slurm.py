@@ -1,0 +1,179 @@
+"""How Slurm is told of runs, and asked for them.
+
+All runs are array tasks, also a single one. An array has at most `CHUNK` of them: with Slurm's default MaxArraySize of
+1001 their numbers are 0 to 1000.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from gpuwork.errors import SlurmError
+from gpuwork.jobs.command import ask
+from gpuwork.jobs.store import SCRIPT, SLURM, Chunk
+from gpuwork.program import program_argv
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from gpuwork.jobs.order import Order
+
+CHUNK: Final = 1000
+SUBMIT_S: Final = 60.0
+ANSWER_S: Final = 30.0
+_MIB: Final = 1024 * 1024
+_MINUTE_S: Final = 60
+_FORMAT: Final = "%F|%K|%T|%N|%r"
+_LINE: Final = re.compile(r"([0-9]{1,10})\|([0-9]{1,7}|N/A)\|([A-Z_]{1,30})\|([^|]{0,200})\|([^|]{0,500})")
+_SUBMITTED: Final = re.compile(r"([1-9][0-9]{0,9})(;[^\s;]{1,100})?\n?")
+_WAITING: Final = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"})
+_ENDED: Final = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED"}
+    | {"TIMEOUT"}
+)
+
+Task = tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Queued:
+    """What Slurm says of a task that it has."""
+
+    state: Literal["waiting", "running"]
+    node: str | None
+    reason: str | None
+
+
+def chunks_of(runs: int) -> list[tuple[int, int]]:
+    """The arrays that hold so many runs: the number of the first run of each, and how many it has."""
+    return [(first, min(CHUNK, runs - first)) for first in range(0, runs, CHUNK)]
+
+
+def render_run_script(folder: Path) -> str:
+    """What Slurm runs for a task; its argument is the number of the array's first run.
+
+    It begins a run again whose `one` was killed, alone or by a lack of memory; `one` counts, and gives up.
+    """
+    one = " ".join(_quoted(word) for word in program_argv("gpuwork.jobs.one", str(folder)))
+    return (
+        "#!/bin/sh\n"
+        "trap : TERM INT HUP  # `one` gets the signal too, and ends the run\n"
+        "for begin in $(seq 200); do\n"
+        f'    {one} "$(($1 + SLURM_ARRAY_TASK_ID))"\n'
+        "    status=$?\n"
+        '    [ "$status" -eq 137 ] || exit "$status"\n'
+        "done\n"
+        'exit "$status"\n'
+    )
+
+
+def sbatch_argv(order: Order, folder: Path, chunk: tuple[int, int], *, after: int | None) -> list[str]:
+    """The command that hands an array in.
+
+    Args:
+        order: What is to be run.
+        folder: Of the submission.
+        chunk: The number of the first run, and how many.
+        after: The array that has to end before this one begins, so that no more runs than wished are under way.
+    """
+    first, size = chunk
+    at_most = f"%{order.at_most}" if order.at_most else ""
+    argv = ["sbatch", "--parsable", "--requeue", "--export=NONE", "--nodes=1", "--ntasks=1", "--open-mode=append"]
+    argv += [f"--job-name={order.title}", f"--chdir={folder}", f"--output={folder / SLURM}/%A_%a.txt"]
+    argv += [f"--array=0-{size - 1}{at_most}"]
+    if order.gpus:
+        argv += [f"--gres=gpu:{order.gpus}"]
+    if order.time_limit_s is not None:  # `one` ends each try; Slurm, what does not obey it
+        argv += [f"--time={-(-order.time_limit_s * (order.retries + 1) // _MINUTE_S) + 1}"]
+    if order.memory_bytes is not None:
+        argv += [f"--mem={-(-order.memory_bytes // _MIB)}M"]
+    if after is not None:
+        argv += [f"--dependency=afterany:{after}"]
+    return [*argv, str(folder / SCRIPT), str(first)]
+
+
+def hand_in(order: Order, folder: Path, *, tell: Callable[[Chunk], None]) -> None:
+    """Hand all runs in, as few arrays; `tell` is told of each that Slurm has.
+
+    Raises:
+        SlurmError: Slurm does not answer, or refused; it has the arrays that were told of, and perhaps one more.
+    """
+    after = None
+    for first, size in chunks_of(order.runs):
+        argv = sbatch_argv(order, folder, (first, size), after=after)
+        chunk = Chunk(slurm=_parse_submitted(ask(argv, limit_s=SUBMIT_S)), first=first, size=size)
+        tell(chunk)
+        after = chunk.slurm if order.at_most else None
+
+
+def read_queue(user: int) -> dict[Task, Queued]:
+    """What waits or runs for an account, by array and number within it.
+
+    Raises:
+        SlurmError: Slurm does not answer, or says what cannot be read.
+    """
+    return parse_queue(ask(["squeue", "-h", "-r", "-u", str(user), "-o", _FORMAT], limit_s=ANSWER_S))
+
+
+def parse_queue(said: str) -> dict[Task, Queued]:
+    """The tasks among what squeue lists; a job that is no array is none of ours.
+
+    Raises:
+        SlurmError: A line is not as it was asked for.
+    """
+    tasks: dict[Task, Queued] = {}
+    for line in said.split("\n"):
+        match = _LINE.fullmatch(line)
+        if line and (match is None or not line.isprintable()):
+            raise SlurmError(
+                "squeue said what cannot be read",
+                evidence=ascii(line)[:200],
+                fix=f'squeue -h -r -o "{_FORMAT}"',
+            )
+        if match and match[2] != "N/A" and match[3] not in _ENDED:
+            state: Literal["waiting", "running"] = "waiting" if match[3] in _WAITING else "running"
+            reason = None if match[5] in ("", "None") else match[5]
+            tasks[int(match[1]), int(match[2])] = Queued(state=state, node=match[4] or None, reason=reason)
+    return tasks
+
+
+def place_of(chunks: Sequence[Chunk], number: int) -> Task:
+    """The array that has a run, and the run's number within it."""
+    chunk = chunks[number // CHUNK]
+    return chunk.slurm, number - chunk.first
+
+
+def find_run(queue: Mapping[Task, Queued], chunks: Sequence[Chunk], number: int) -> Queued | None:
+    """What Slurm says of a run."""
+    return queue.get(place_of(chunks, number))
+
+
+def find_tasks(queue: Mapping[Task, Queued], chunks: Sequence[Chunk], number: int | None) -> list[str]:
+    """What Slurm has of a run, or of all runs, as `cancel_tasks` takes it."""
+    if number is None:
+        there = {array for array, _ in queue}
+        return [str(chunk.slurm) for chunk in chunks if chunk.slurm in there]
+    return [] if find_run(queue, chunks, number) is None else ["{}_{}".format(*place_of(chunks, number))]
+
+
+def cancel_tasks(ids: Iterable[str]) -> None:
+    """End tasks (`17_3`) and whole arrays (`17`).
+
+    Raises:
+        SlurmError: Slurm does not answer, or refused.
+    """
+    ask(["scancel", *ids], limit_s=ANSWER_S)
+
+
+def _parse_submitted(said: str) -> int:
+    match = _SUBMITTED.fullmatch(said)
+    if match is None:
+        raise SlurmError("sbatch said no id", evidence=ascii(said)[:200], fix="squeue")
+    return int(match[1])
+
+
+def _quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\\''") + "'"

@@ -1,0 +1,232 @@
+"""The folder of jobs on the folder that all nodes share.
+
+jobs/.code/SHA256/            frozen copies of projects
+jobs/7/order.json             what was handed in
+jobs/7/run.sh                 what Slurm starts for each run
+jobs/7/submitted.json         written when Slurm has all of it; until then nothing was submitted
+jobs/7/cancelled              if the submission was cancelled
+jobs/7/slurm/                 what the programs around the runs said
+jobs/7/runs/3/                one run: log.txt, work/, state.json, cancelled, done.json written last
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import Refused, StoreError
+from gpuwork.jobs.order import MOST_RUNS, parse_order
+from gpuwork.jobs.run_record import RunRecord, parse_record, record_document
+from gpuwork.jobs.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
+from gpuwork.shared_folder import make_folder, read_limited, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpuwork.jobs.order import Order
+
+CODE: Final = ".code"
+LOCK: Final = ".lock"
+ORDER: Final = "order.json"
+SCRIPT: Final = "run.sh"
+SUBMITTED: Final = "submitted.json"
+SUBMITTED_SCHEMA: Final = "gpuprov.job-submission/v1"
+CANCELLED: Final = "cancelled"
+SLURM: Final = "slurm"
+RUNS: Final = "runs"
+LOG: Final = "log.txt"
+WORK: Final = "work"
+_STATE: Final = "state.json"
+_DONE: Final = "done.json"
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,8}")
+_ID: Final = re.compile(r"([1-9][0-9]{0,8})(?:\.(0|[1-9][0-9]{0,5}))?")
+_MOST_ID: Final = 10**9
+_CHUNK: Final = {"slurm": whole(1, 2**32), "first": whole(0, MOST_RUNS), "size": whole(1, MOST_RUNS)}
+_FIELDS: Final = {
+    "schema": exactly(SUBMITTED_SCHEMA),
+    "version": exactly(1),
+    "submitted": is_moment,
+    "code": optional(matching(r"[0-9a-f]{64}")),
+    "chunks": listing(lambda value: isinstance(value, dict)),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Runs that are one array of Slurm's: its id, the number of the first run, and how many."""
+
+    slurm: int
+    first: int
+    size: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Submission:
+    """What was handed in at once.
+
+    Attributes:
+        folder: Its own.
+        order: What is to be run.
+        submitted: When it was handed in.
+        code: The hash of the project's files, and the name of their frozen copy.
+        chunks: What Slurm has of it, in the order of the runs.
+    """
+
+    folder: Path
+    order: Order
+    submitted: str
+    code: str | None
+    chunks: tuple[Chunk, ...]
+
+    @property
+    def id(self) -> str:
+        """As people type it."""
+        return self.folder.name
+
+    @property
+    def copy(self) -> Path | None:
+        """The frozen copy of the project."""
+        return self.folder.parent / CODE / self.code if self.code else None
+
+    def run_folder(self, number: int) -> Path:
+        """Where a run keeps what it has."""
+        return self.folder / RUNS / str(number)
+
+    def run_id(self, number: int) -> str:
+        """The id of the job that this run is."""
+        return self.id if self.order.count is None else f"{self.id}.{number}"
+
+
+def parse_id(text: str) -> tuple[str, int | None]:
+    """The submission and the number of the run that an id names; raises Refused where it is none."""
+    match = _ID.fullmatch(text)
+    if match is None:
+        raise Refused(
+            "that is not the id of a job",
+            evidence=f"{ascii(text)[:100]} (allowed: 7, or 7.3 for run 3 of it)",
+            fix="python3 -m gpuwork.jobs list",
+        )
+    return match[1], int(match[2]) if match[2] else None
+
+
+def list_ids(store: Path) -> list[str]:
+    """The ids of all that was submitted, in their order; what Slurm never had in full is none of it."""
+    return [number for number in list_numbers(store) if (store / number / SUBMITTED).exists()]
+
+
+def list_numbers(store: Path) -> list[str]:
+    """The numbers that are taken, in their order."""
+    try:
+        return sorted((path.name for path in store.iterdir() if _NUMBER.fullmatch(path.name)), key=int)
+    except FileNotFoundError:
+        return []
+
+
+def next_number(store: Path) -> str:
+    """For a new submission; whoever asks holds the lock of the store."""
+    taken = list_numbers(store)
+    return str(int(taken[-1]) + 1 if taken else 1)
+
+
+def read_submission(folder: Path) -> Submission:
+    """What was handed in; raises StoreError where it was changed or removed."""
+    content = read_limited(folder / ORDER)
+    order, faults = parse_order(content or b"")
+    try:
+        told = read_fields(parse_strict_json(read_limited(folder / SUBMITTED) or b""), _FIELDS)
+        chunks = tuple(Chunk(**read_fields(chunk, _CHUNK)) for chunk in told["chunks"])
+    except ValueError as error:
+        raise _changed(folder, f"{SUBMITTED} {error}") from error
+    if order is None or faults:
+        raise _changed(folder, "; ".join(map(str, faults[:3])))
+    if sum(chunk.size for chunk in chunks) != order.runs:
+        raise _changed(folder, f"{SUBMITTED} has other runs than {ORDER}")
+    return Submission(folder=folder, order=order, submitted=told["submitted"], code=told["code"], chunks=chunks)
+
+
+def write_submitted(submission: Submission) -> None:
+    """Tell that Slurm has all of it."""
+    document = {
+        "schema": SUBMITTED_SCHEMA,
+        "version": 1,
+        "submitted": submission.submitted,
+        "code": submission.code,
+        "chunks": [asdict(chunk) for chunk in submission.chunks],
+    }
+    write_file(submission.folder / SUBMITTED, _render(document))
+
+
+def read_run(run: Path) -> RunRecord:
+    """What a run left of itself; a file that is no record counts as none."""
+    for name in (_DONE, _STATE):
+        content = read_limited(run / name)
+        if content is not None:
+            try:
+                return parse_record(content)
+            except ValueError:
+                continue
+    return RunRecord()
+
+
+def write_run(run: Path, record: RunRecord) -> None:
+    """Keep a record; an end is kept in a file of its own, which is never written again."""
+    name = _STATE if record.state in ("waiting", "running") else _DONE
+    write_file(run / name, _render(record_document(record)))
+
+
+def mark_cancelled(submission: Submission, number: int | None) -> None:
+    """Tell a run, or all of them, that they are not to begin, and why they are ended."""
+    folder = submission.folder
+    if number is not None:
+        folder = submission.run_folder(number)
+        make_folder(folder)
+    write_file(folder / CANCELLED, "")
+
+
+def is_cancelled(submission: Submission, number: int) -> bool:
+    """Whether a run is not to begin, or was told to end."""
+    return (submission.folder / CANCELLED).exists() or (submission.run_folder(number) / CANCELLED).exists()
+
+
+@contextmanager
+def writing(store: Path, *, failed: str) -> Iterator[None]:
+    """Raise a StoreError for what the disk refuses in the block."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(failed, evidence=str(error), fix=f"df -h {store}; ls -ld {store}") from error
+
+
+def check_store(store: Path) -> None:
+    """Raise a StoreError if the folder of jobs cannot be this account's."""
+    place = store if store.exists() else store.parent
+    if not place.is_dir():
+        raise StoreError(
+            "the shared folder is not there; nothing was submitted",
+            evidence=f"{place} is not a folder",
+            fix=f"ls -ld {place}; mount",
+        )
+    owner = place.stat().st_uid
+    if place == store and owner != os.geteuid():
+        raise StoreError(
+            "the folder of jobs belongs to another account; nothing was submitted",
+            evidence=f"{store} belongs to uid {owner}, and this is uid {os.geteuid()}",
+            fix=f"ls -ldn {store}; if the jobs in it are this account's: chown -R {os.geteuid()} {store}",
+        )
+
+
+def _changed(folder: Path, evidence: str) -> StoreError:
+    return StoreError(
+        f"{folder} is not a submission as it was written",
+        evidence=evidence[:1000],
+        fix=f"ls -l {folder}; if nothing of it is needed: rm -r {folder}",
+    )
+
+
+def _render(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=1) + "\n"
