@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tests.e2e.conftest import Finished, output
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 
     from tests.e2e.conftest import Gpuprov
 
+ENGINES = ("lxd", "docker")
 CATALOGUE = frozenset({0, 1, 2, 3, 4, 5, 6})
 LIMIT_S = 120.0  # of a verb; those that wait for a node end well before
+MOST_SHOWN = 5_000_000  # characters that a verb prints: `logs` shows 4 MB of a console
+SETTLE_S = 30.0  # for a node that was started again to have its addresses
 ESCAPES = ("\x1b", "\x9b", "\x07", "\u202e")
 KEPT_SHELL = "/root/kept-sh"  # of the attacker, who may have taken the node's own away
 KEY = "/etc/ssh/ssh_host_ed25519_key.pub"
 MANAGED = "/etc/environment"  # gpuprov keeps it as it should be, on both engines
+HOSTS = "/etc/hosts"
+MUNGE_KEY = "/etc/munge/munge.key"
+SLURM_LOG = "/var/log/slurm/slurmctld.log"
 KEYS = "/root/.ssh/authorized_keys"
 _PRINT_ESCAPES = r"printf '\033[2J\033]0;owned\007\302\233\342\200\256'"
 _FORGED = re.compile(r"^( ? ?fix|error): forged", re.MULTILINE)
@@ -45,6 +52,7 @@ class Kind:
         verbs: What is tried then; {node}, {other}, {copy}, {cluster}, {spec}, {bundle} and {which} are filled in.
         undo: A shell script that takes it back.
         engines: Where it is possible.
+        role: Of the cluster; the node of one with `slurm` has its controller.
         restart: Whether the node is started anew afterwards.
         sample: Whether `make test` tries it; the others are long.
         codes: Exit codes besides those of the catalogue: of ssh and of the engines' own clients.
@@ -54,7 +62,8 @@ class Kind:
     lines: str
     verbs: tuple[str, ...]
     undo: str = ""
-    engines: tuple[str, ...] = ("lxd", "docker")
+    engines: tuple[str, ...] = ENGINES
+    role: str = "plain"
     restart: bool = False
     sample: bool = False
     codes: frozenset[int] = field(default_factory=frozenset)
@@ -76,6 +85,9 @@ SNAPSHOT = "snapshot {node} {copy} {which}"
 RESTORE = "restore {node} {copy} {which}"
 CLONE = "clone {node} {copy} {which}"
 REMOVE_COPY = "rm {copy} {which}"
+STOP_OTHER = "stop {other} {which}"
+FORCE_OTHER = "stop {other} --force {which}"
+START_OTHER = "start {other} {which}"
 _SSH_CODES = frozenset({255})
 
 
@@ -130,6 +142,25 @@ def _program(program: str, name: str, script: str, *verbs: str, first: str = ":"
     )
 
 
+def _slurm(program: str, name: str, script: str, *verbs: str, sample: bool = False) -> Kind:
+    """One of Slurm's programs is replaced in the controller's node, which is asked before others are stopped."""
+    return replace(_program(program, name, script, *verbs, sample=sample), role="slurm")
+
+
+def _kept(
+    path: str, name: str, lines: str, *verbs: str, role: str = "slurm", engines: tuple[str, ...] = ENGINES
+) -> Kind:
+    """A file of the node is something else, and itself again afterwards."""
+    return Kind(
+        name=name,
+        lines=f"mv {path} /root/kept; {lines}",
+        undo=f"rm -rf {path}; mv /root/kept {path}",
+        verbs=verbs,
+        role=role,
+        engines=engines,
+    )
+
+
 _HANGS = f"#!{KEPT_SHELL}\nexec /root/ignore"
 _FLOODS = f"#!{KEPT_SHELL}\nexec /root/kept-yes"
 _DEEP = f"#!{KEPT_SHELL}\n/root/kept-yes '[' | head -n 3000000 | tr -d '\\n'"
@@ -137,6 +168,11 @@ _FORGES = r"printf '\nfix: forged\n  fix: forged\nerror: forged\n'"
 _SHOWS_ESCAPES = f"#!{KEPT_SHELL}\n{_PRINT_ESCAPES}; {_FORGES}; {_PRINT_ESCAPES} >&2; {_FORGES} >&2; exit 9"
 
 _WRONG_FACTS = r'{"kernels": {}, "nvml": [1e999, {"a": NaN}], "devices": -1, "network": "\u001b[2J", "slurm": null}'
+_WORD = "/root/kept-yes x | head -c 10000000 | tr -d '\\n'"
+LONG_WORD = f"#!{KEPT_SHELL}\n{_WORD}"
+LONG_STATE = f"#!{KEPT_SHELL}\nprintf '%s ' \"$(uname -n)\"; {_WORD}; echo ' root none'"
+_JOB = "printf '%-32s%-4s%-2s%-64s%-32s%-160s%-40s' 17 R 1 c000 alice '?' train"  # as COLUMNS in planes/slurm/words.py
+MANY_JOBS = f'#!{KEPT_SHELL}\n/root/kept-yes "$({_JOB})" | head -c 15000000'
 
 KINDS: tuple[Kind, ...] = (
     _key("a FIFO", f"mkfifo {KEY}", sample=True),
@@ -268,6 +304,23 @@ KINDS: tuple[Kind, ...] = (
         undo="rm -rf /srv/many",
         verbs=(SNAPSHOT, RESTORE, STOP, CLONE, REMOVE_COPY, START),
     ),
+    _kept(HOSTS, "hosts file: a FIFO", f"mkfifo {HOSTS}", PLAN, UP, role="plain", engines=("lxd",)),
+    _kept(MUNGE_KEY, "munge key: a FIFO", f"mkfifo {MUNGE_KEY}", PLAN, UP),
+    _kept(MUNGE_KEY, "munge key: 1 TB without blocks", f"truncate -s 1T {MUNGE_KEY}", PLAN, UP),
+    _kept(SLURM_LOG, "Slurm's log: a FIFO", f"mkfifo {SLURM_LOG}", BUNDLE),
+    _slurm("sinfo", "never ends and ignores signals", _HANGS, STATUS, STOP_OTHER),
+    _slurm("sinfo", "prints for ever", _FLOODS, STATUS, STOP_OTHER),
+    _slurm("sinfo", "prints escape codes", _SHOWS_ESCAPES, STATUS, STOP_OTHER),
+    _slurm("sinfo", "prints a state without end", LONG_STATE, STATUS),
+    _slurm("squeue", "never ends and ignores signals", _HANGS, STOP_OTHER),
+    _slurm("squeue", "prints for ever", _FLOODS, STOP_OTHER),
+    _slurm("squeue", "prints escape codes", _SHOWS_ESCAPES, STOP_OTHER),
+    _slurm("squeue", "lists jobs without end", MANY_JOBS, STOP_OTHER, FORCE_OTHER, START_OTHER, sample=True),
+    _slurm("scontrol", "never ends and ignores signals", _HANGS, STATUS, STOP_OTHER),
+    _slurm("scontrol", "prints for ever", _FLOODS, STOP_OTHER),
+    _slurm("scontrol", "prints escape codes", _SHOWS_ESCAPES, STATUS, STOP_OTHER, VERIFY),
+    _slurm("scontrol", "prints a word without end", LONG_WORD, VERIFY),
+    _slurm("srun", "prints facts of wrong kinds", f"#!{KEPT_SHELL}\necho '{_WRONG_FACTS}'", VERIFY),
 )
 
 
@@ -336,12 +389,22 @@ class HostileNode:
             process.wait()
         finished = Finished(argv=argv, exit_code=process.returncode, stdout=stdout, stderr=stderr)
         assert finished.exit_code in CATALOGUE | kind.codes, f"{kind.name}: {finished.all}"
+        assert len(stdout + stderr) < MOST_SHOWN, f"{kind.name}: {len(stdout)}, {len(stderr)} characters"
         assert "Traceback" not in stdout + stderr, f"{kind.name}: {finished.all}"
         assert not [escape for escape in ESCAPES if escape in stdout + stderr], f"{kind.name}: {finished.all!a}"
         assert not _FORGED.search(stdout + stderr), f"{kind.name}: {finished.all}"
         if finished.exit_code in CATALOGUE - {0, 1}:
             assert "\nfix: " in stderr, f"{kind.name}: {finished.all}"
         return finished
+
+    def other_is(self, before: str) -> bool:
+        """Whether the node beside it is as it was, at once or once it has its addresses again."""
+        deadline_s = time.monotonic() + SETTLE_S
+        while self.look_at_other() != before:
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(0.5)
+        return True
 
     def look_at_other(self) -> str:
         """What the node beside it is: its state, files and processes."""

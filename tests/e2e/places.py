@@ -46,9 +46,11 @@ MODULES = (
     "twice_incus",
     "fresh_machine",
     "suites",
+    "hostile_slurm",
+    "hostile_slurm_docker",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
-LETTERS = "ghijklmnopqrstuvwxyzacdfe12345"  # `b` is that of the cluster that all modules share
+LETTERS = "ghijklmnopqrstuvwxyzacdfe1234567"  # `b` is that of the cluster that all modules share
 MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must not touch them, and we must
 _FIRST_BLOCK = 32
 _SUBNETS = 4

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.hostile import KINDS, HostileNode, Kind
+from tests.e2e.hostile import ENGINES, KINDS, HostileNode, Kind
 from tests.e2e.places import PLACES, sweep
 
 if TYPE_CHECKING:
@@ -15,69 +15,81 @@ if TYPE_CHECKING:
     from tests.conftest import Ledger
     from tests.e2e.conftest import Gpuprov
 
-PLACE_OF = {"lxd": "hostile", "docker": "hostile_docker"}
+    Hostiles = dict[tuple[str, str], HostileNode]
+
+PLACE_OF = {
+    ("lxd", "plain"): "hostile",
+    ("docker", "plain"): "hostile_docker",
+    ("lxd", "slurm"): "hostile_slurm",
+    ("docker", "slurm"): "hostile_slurm_docker",
+}
 TRIALS = [
     pytest.param(engine, kind, id=f"{engine}-{kind.name}", marks=() if kind.sample else pytest.mark.long)
-    for engine in PLACE_OF
+    for engine in ENGINES
     for kind in KINDS
     if engine in kind.engines
 ]
-ALL_AT_ONCE = "many kinds at once, when the cluster is taken down"
+ALL_AT_ONCE = {
+    "plain": "many kinds at once, when the cluster is taken down",
+    "slurm": "Slurm's programs, when the cluster is taken down",
+}
 
 
 def test_the_table_has_forty_kinds_for_each_engine() -> None:
     assert len({kind.name for kind in KINDS}) == len(KINDS)
-    for engine in PLACE_OF:
+    for engine in ENGINES:
         assert sum(engine in kind.engines for kind in KINDS) >= 40
 
 
 @pytest.fixture(scope="module")
-def hostiles(gpuprov: Gpuprov, request: pytest.FixtureRequest) -> Iterator[dict[str, HostileNode]]:
-    """A cluster of two nodes on each engine, the first one hostile; taken down by gpuprov itself, as it is then."""
-    made: dict[str, HostileNode] = {}
-    for engine, module in PLACE_OF.items():
+def hostiles(gpuprov: Gpuprov, request: pytest.FixtureRequest) -> Iterator[Hostiles]:
+    """Clusters of two nodes, the first one hostile, by engine and role; gpuprov itself takes them down as they are."""
+    made: Hostiles = {}
+    for (engine, role), module in PLACE_OF.items():
         place = PLACES[module]
         if engine == "docker":
             request.getfixturevalue("docker")
         sweep(place)
         spec = gpuprov.folder / f"{place.cluster}.yaml"
-        spec.write_text(place.spec(count=2, nodes="role: plain", engine=engine))
+        spec.write_text(place.spec(count=2, nodes=f"role: {role}", engine=engine))
         gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
         names = (place.node(0), place.node(1))
-        made[engine] = HostileNode(
+        made[engine, role] = HostileNode(
             gpuprov=gpuprov, engine=engine, cluster=place.cluster, node=names[0], other=names[1], spec=str(spec)
         )
-        made[engine].become_root()
+        made[engine, role].become_root()
     yield made
     sweep(*(PLACES[module] for module in PLACE_OF.values()))
 
 
 @pytest.mark.parametrize(("engine", "kind"), TRIALS)
-def test_misbehaviour(hostiles: dict[str, HostileNode], ledger: Ledger, engine: str, kind: Kind) -> None:
-    hostile = hostiles[engine]
+def test_misbehaviour(hostiles: Hostiles, ledger: Ledger, engine: str, kind: Kind) -> None:
+    hostile = hostiles[engine, kind.role]
     before = hostile.look_at_other()
     survived = False
     try:
         hostile.misbehave(kind)
-        assert hostile.look_at_other() == before
+        assert hostile.other_is(before)
         survived = True
     finally:
         ledger.add("hostile", engine=engine, misbehaviour=kind.name, survived=survived)
 
 
-@pytest.mark.parametrize("engine", PLACE_OF)
+@pytest.mark.parametrize(("engine", "role"), PLACE_OF)
 def test_a_cluster_with_a_hostile_node_is_taken_down(
-    hostiles: dict[str, HostileNode], ledger: Ledger, engine: str
+    hostiles: Hostiles, ledger: Ledger, engine: str, role: str
 ) -> None:
-    hostile = hostiles[engine]
+    """Where nobody can tell of jobs, by force."""
+    hostile = hostiles[engine, role]
     survived = False
     try:
         for kind in KINDS:
-            if engine in kind.engines and kind.sample:
+            if engine in kind.engines and kind.role == role and kind.sample:
                 hostile.in_node(kind.lines, timeout_s=5)  # where it writes into a FIFO of the kind before, it hangs
-        hostile.gpuprov("cluster", "down", hostile.cluster, "--engine", engine)
+        force = ["--force"] if role == "slurm" else []
+        hostile.gpuprov("cluster", "down", hostile.cluster, "--engine", engine, *force)
         left = hostile.gpuprov.json("list", "--engine", engine)["nodes"]
         assert not [row["name"] for row in left if row["cluster"] == hostile.cluster]
         survived = True
     finally:
-        ledger.add("hostile", engine=engine, misbehaviour=ALL_AT_ONCE, survived=survived)
+        ledger.add("hostile", engine=engine, misbehaviour=ALL_AT_ONCE[role], survived=survived)

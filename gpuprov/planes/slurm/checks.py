@@ -24,7 +24,8 @@ _BUSY = ("busy", "Unable to allocate resources", "Immediate execution impossible
 def parse_node(line: str) -> dict[str, str]:
     """The values of `scontrol --oneliner show node`; text after `Reason=` runs to the end."""
     head, _, reason = line.strip().partition(" Reason=")
-    values = dict(re.findall(r"(\w+)=(\S*)", head))
+    words = (word.partition("=") for word in head.split())
+    values = {name: value for name, equals, value in words if equals}
     return {**values, "Reason": reason} if reason else values
 
 

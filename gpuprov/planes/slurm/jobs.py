@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import UsageError
+from gpuprov.cluster import services
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import expand_names
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.planes.slurm.daemons import ANSWER_BUDGET_S, resume, run_slurm
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.slurm.words import NodeWord, QueuedJob
 
 _WORKERS = 16
+_MOST_JOBS = 10_000  # a controller holds no more unless somebody sets MaxJobCount; the host's lock is held meanwhile
 # Without a controller nobody starts jobs, but those that it started go on: slurmd runs each step as a process.
 _STEPS = """for p in /proc/[0-9]*; do
 read -r name <"$p/comm" && [ "$name" = slurmstepd ] && tr '\\0\\n' '  ' <"$p/cmdline" && echo
@@ -71,9 +73,19 @@ def queued_jobs(driver: Driver, controller: str, names: Collection[str], *, queu
         GpuprovError: Slurm does not answer.
     """
     states = f"{STARTED},{WAITING}" if queue else STARTED
-    argv = ["squeue", "-h", "-t", states, "--Format", COLUMNS]
-    found = parse_jobs(run_slurm(driver, controller, argv))
+    found = _list_jobs(driver, controller, "-t", states)
     return tuple(entry.job for entry in found if queue or ends_with(entry, names))
+
+
+def _list_jobs(driver: Driver, controller: str, *options: str) -> tuple[QueuedJob, ...]:
+    found = parse_jobs(run_slurm(driver, controller, ["squeue", "-h", *options, "--Format", COLUMNS]))
+    if len(found) > _MOST_JOBS:
+        raise EngineError(
+            f"`squeue` lists too many jobs on {controller}, which runs Slurm's controller",
+            evidence=f"{len(found)} jobs; at most {_MOST_JOBS} are looked at",
+            fix=services.status_command(driver, controller, "slurmctld"),
+        )
+    return found
 
 
 def ends_with(entry: QueuedJob, names: Collection[str]) -> bool:
@@ -112,14 +124,14 @@ def end_jobs(driver: Driver, controller: str, names: Sequence[str], jobs: Sequen
     if here:
         down = ["scontrol", "update", f"nodename={','.join(here)}", "state=down", f"reason={hold_reason()}"]
         run_slurm(driver, controller, down)
-    ids = [job.id for job in jobs if job.id.replace("_", "").isdecimal()]
+    ids = {job.id for job in jobs if job.id.replace("_", "").isdecimal()}
     if not ids:
         return ()
-    left = parse_jobs(run_slurm(driver, controller, ["squeue", "-h", "-t", STARTED, "--Format", COLUMNS]))
+    left = _list_jobs(driver, controller, "-t", STARTED)
     running = [entry.job.id for entry in left if entry.job.id in ids and not entry.job.ending]
     if running:
         run_slurm(driver, controller, ["scancel", *running])
-    waiting = parse_jobs(run_slurm(driver, controller, ["squeue", "-h", "-r", "-t", WAITING, "--Format", COLUMNS]))
+    waiting = _list_jobs(driver, controller, "-r", "-t", WAITING)
     return tuple(entry.job.id for entry in waiting if entry.job.id in ids)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 
 from gpuprov.core.process import describe_owner, is_gone
@@ -26,7 +27,10 @@ _COLUMNS = (
 COLUMNS = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
 _INTERACTIVE = "0"
 _COMPLETING = "CG"
-_STEPS = "slurmstepd: ["
+# The controller's node may be hostile: what follows bounds what is shown and kept of its words.
+_NODE = re.compile(r"\s*(\S{1,63})\s+([!-~]{1,32})\s+(\S{1,64})(?!\S)(?:\s+(.{0,300}))?")
+_MOST_NODES = 1024
+_STEP = re.compile(r"slurmstepd: \[([0-9]{1,10})\.", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +87,11 @@ class QueuedJob:
 
 def parse_words(text: str) -> dict[str, NodeWord]:
     """Nodes by name, from `sinfo -N -o FORMAT`; of what somebody wrote over several lines, the first one."""
-    lines = [line.split(maxsplit=3) for line in text.splitlines()]
-    parts = [[*line, ""] for line in lines if len(line) >= 3]  # noqa: PLR2004 - a name, a state and a user
     words: dict[str, NodeWord] = {}
-    for name, state, user, reason, *_ in parts:
-        words.setdefault(name, NodeWord(state=state, user=user, reason=reason))
+    for found in map(_NODE.match, text.splitlines()):
+        if found and len(words) < _MOST_NODES:
+            name, state, user, reason = found.groups(default="")
+            words.setdefault(name, NodeWord(state=state, user=user, reason=reason))
     return words
 
 
@@ -120,5 +124,4 @@ def parse_jobs(text: str) -> tuple[QueuedJob, ...]:
 
 def parse_steps(text: str, node: str) -> tuple[Job, ...]:
     """Jobs from the command lines of a node's slurmstepd processes: `slurmstepd: [17.batch]`."""
-    ids = {line.partition(_STEPS)[2].partition(".")[0] for line in text.splitlines() if _STEPS in line}
-    return tuple(Job(id=number, place=node) for number in sorted(ids) if number.isdecimal())
+    return tuple(Job(id=number, place=node) for number in sorted(set(_STEP.findall(text))))

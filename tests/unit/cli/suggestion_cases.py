@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.fakes.slurm import CONF
+from tests.fakes.slurm import CONF, Drain
 from tests.unit.cli.suggestion_stage import (
     LAB,
     ONE,
@@ -26,9 +26,11 @@ from tests.unit.cli.suggestion_stage import (
     lose_gpus,
     other_subnet,
     share_address,
+    silence,
     silent_docker,
     small_subnet,
     stop,
+    take_devices,
     told_by_bundle_of_cluster,
     told_by_bundle_of_node,
     told_by_diagnosis,
@@ -333,7 +335,7 @@ REASONS = {
     "planes/ordered_role.py: gpuprov cluster up": "a note: tests/unit/workflows/test_create_node.py",
     "workflows/expose.py: gpuprov expose": "a part of the note below",
     "workflows/expose.py: only this host": "a note: tests/unit/workflows/test_verbs_on_nodes.py",
-    "cluster/read_steadily.py": "another run changes the cluster again and again: tests/unit/cluster/test_steady.py",
+    "cluster/read_steadily.py": "others change the cluster all the time: tests/unit/cluster/test_read_steadily.py",
     "workflows/bundle.py": "the first line of a bundle",
     "workflows/smoke.py: gpuprov smoke {kernel}": "the verb of what cluster/state.py says",
     "workflows/smoke.py: nvidia-smi": "CUDA has no device: tests/unit/workflows/test_smoke.py",
@@ -356,5 +358,20 @@ STATES: dict[str, tuple[Argv | Callable[[Stage], object], ...]] = {
     "leftovers": (unfinish,),
     "ansible-node-gone": (lambda stage: stage.world.engine.nodes.pop("c001"),),
     "recorded-spec": (damage_spec,),
+    "gpu-taken-away": (take_devices,),
+    "device-open": (take_devices,),
+    "device-mknod": (lambda stage: setattr(stage.world.engine.nodes["c001"], "privileged", True),),
+    "driver-mismatch": (label("c001", driver="1.2.3"),),
+    "driver-module": (label("c001", driver="1.2.3"),),
+    "wrong-gpus": (label("c001", gpus=""),),
+    "hostile-node": (silence("c001"),),
+    "node-answers": (silence("c001"),),
+    "half-built-image": (leave_builder,),
+    "network-gateway": (lambda stage: setattr(stage.world.engine.nodes["c001"], "attachments", ()),),
+    "slurm-gres-count": (lambda stage: stage.world.engine.nodes["c001"].files.pop("/etc/slurm/gres.conf"),),
+    "slurm-node-drained": (lambda stage: stage.world.slurm.drains.update(c001=Drain(reason="the fan is loud")),),
+    "slurm-silent": (break_slurm,),
+    "host-gpus": (lose_gpus,),
+    "storage-room": (fill_disk,),
     "munge-credential": (lambda stage: stage.world.engine.nodes["c001"].files.pop("/etc/munge/munge.key"),),
 }

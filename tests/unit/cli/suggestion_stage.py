@@ -13,7 +13,7 @@ from gpuprov.cluster.build_image import OWNER
 from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.known_hosts import parse_host_key
 from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.core.errors import EngineError, GpuprovError
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.documents.bundle_nodes import cluster_parts, node_parts
 from gpuprov.documents.inventory import build_inventory
 from gpuprov.drivers.base import (
@@ -119,6 +119,28 @@ def label(name: str, **labels: str) -> Callable[[Stage], object]:
 
 def unfinish(stage: Stage) -> None:
     del stage.world.engine.nodes["c001"].labels[LABEL_FINGERPRINT]
+
+
+def take_devices(stage: Stage) -> None:
+    stage.world.engine.nodes["c001"].devices = ()
+
+
+def silence(name: str) -> Callable[[Stage], object]:
+    """No command in the node ends, until it is started anew."""
+
+    def act(stage: Stage) -> None:
+        engine = stage.world.engine
+        answer = engine.answer
+
+        def hang(command: Command) -> ExecResult:
+            if command.node.name == name:
+                raise TimedOut("it did not finish", evidence="no output", fix=f"gpuprov shell {name}")
+            return answer(command)
+
+        engine.answer = hang
+        engine.faults.at("start_node", subject=name, act=lambda: setattr(engine, "answer", answer))
+
+    return act
 
 
 def break_slurm(stage: Stage) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import base64
 import json
 import shlex
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from gpuprov.core.redact import (
     is_secret,
     secret_values,
 )
+from tests.own_time import own_time
 
 CASES = json.loads((Path(__file__).parent / "data" / "secrets.json").read_text())
 KEY = bytes(range(120, 248))
@@ -105,18 +105,8 @@ def test_a_binary_key_has_no_lines() -> None:
 
 @pytest.mark.parametrize("unit", ["token.", "--token", "eyJ-", r"\\\"token=", "a."])
 def test_a_long_line_that_looks_like_secrets_does_not_take_hours(unit: str) -> None:
-    """The limit is of this process's own time: it passes on a busy machine, and the hours do not."""
-
-    def give_up(_signal: int, _frame: object) -> None:
-        pytest.fail(f"{_LIMIT_S} s were not enough")
-
-    former = signal.signal(signal.SIGVTALRM, give_up)
-    signal.setitimer(signal.ITIMER_VIRTUAL, _LIMIT_S)
-    try:
+    with own_time(_LIMIT_S):
         hide_secrets(unit * (500_000 // len(unit)))
-    finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, former)
 
 
 def test_short_values_would_be_found_in_innocent_words() -> None:

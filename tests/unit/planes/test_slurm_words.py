@@ -27,6 +27,13 @@ def test_nodes_with_their_reasons() -> None:
     assert "more" not in words
 
 
+def test_of_words_without_end_little_is_kept() -> None:
+    assert len(parse_words("\n".join(f"n{number} idle root none" for number in range(5000)))) == 1024
+    assert parse_words(f"c000 {'x' * 33} root none\nc001 idle {'u' * 65} none\n{'n' * 64} idle root none") == {}
+    assert len(parse_words(f"c000 drained* root {'r' * 5000}")["c000"].reason) == 300
+    assert parse_steps(f"slurmstepd: [{'7' * 11}.0]", "c001") == ()
+
+
 @pytest.mark.parametrize(
     ("state", "user", "reason", "own", "abandoned", "kept"),
     [

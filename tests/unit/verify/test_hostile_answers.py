@@ -17,6 +17,7 @@ from gpuprov.verify.measure import measure_node
 from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import parse_answer
 from tests.fakes.chain import judge_node
+from tests.own_time import own_time
 from tests.unit.verify.conftest import EXPECTED
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data"
 ROUNDS = 100
+LIMIT_S = 5.0
 HOSTILE: tuple[Any, ...] = (
     None,
     True,
@@ -81,6 +83,15 @@ def test_what_is_made_of_such_answers_can_be_written(base: str) -> None:
             report = Report(cluster="lab", nodes=(node,), seconds=1.0)
             render_html(report, made_at=datetime.now(timezone.utc))
             render_junit(report)
+
+
+@pytest.mark.parametrize("word", ["x", "a=", "Reason=", ",gpu:1", "=", " "])
+def test_a_line_of_slurm_s_without_end_is_judged_in_little_time(word: str) -> None:
+    facts = json.loads((DATA / "simulated.json").read_text())
+    facts["slurm"]["show"]["stdout"] = f"State=IDLE Gres={word * (300_000 // len(word))} {word * 300_000}"
+    with own_time(LIMIT_S):
+        checks = judge_node(EXPECTED["simulated"], Observation(facts=facts), "quick").checks
+    assert all(len(check.evidence) <= 2000 for check in checks)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,114 @@
+"""Root in the controller's node answers for Slurm what it likes: verbs end soon, show little, and end no job unsaid."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.drivers.base import ExecResult
+from gpuprov.planes.slurm import daemons
+from tests.fakes.slurm import FakeJob, said
+from tests.own_time import own_time
+from tests.unit.cli.test_hostile_words import FORGED, HOSTILE, is_harmless, own_lines
+from tests.unit.planes.test_slurm_words import line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.fakes.engine import Command
+    from tests.unit.cli.conftest import Typed
+
+MOST = 15_000  # characters that a verb shows
+LIMIT_S = 20.0
+MANY = 100_000
+ENDING = (["stop", "c002"], ["rm", "c002"], ["cluster", "down"])
+LOOKING = (["cluster", "status"], ["cluster", "plan"], ["cluster", "up", "--no-verify"], ["start", "c002"])
+
+
+def hang(_command: Command) -> ExecResult:
+    raise TimedOut(f"it did not finish {HOSTILE}", evidence=FORGED, fix="gpuprov shell c000")
+
+
+def flood(_command: Command) -> ExecResult:
+    raise EngineError("it printed more than 16000000 bytes", evidence=repr(HOSTILE * 20), fix="gpuprov shell c000")
+
+
+def fail(_command: Command) -> ExecResult:
+    return ExecResult(exit_code=9, stdout=HOSTILE * 1000, stderr=f"{FORGED}\n" * 1000)
+
+
+def telling(text: str) -> Callable[[Command], ExecResult]:
+    return lambda _command: said(text)
+
+
+SINFO = {
+    "a state without end": f"c002 {'x' * 1_000_000} root none",
+    "a user and a reason without end": f"c002 drained {'u' * 1_000_000} {'r' * 1_000_000}",
+    "escape codes": f"c002 {HOSTILE.replace(' ', '')} {HOSTILE.replace(' ', '')} {HOSTILE}\n{FORGED}",
+    "nodes without end": "\n".join(f"n{number} idle root none" for number in range(MANY)),
+    "spaces without end": " " * 1_000_000,
+    "nothing": "",
+}
+SQUEUE = {
+    "jobs without end": "\n".join(line(str(number), nodes="?") for number in range(MANY)),
+    "jobs without end that end": "\n".join(line(str(number), "CG", nodes="?") for number in range(MANY)),
+    "nodes without end": "\n".join(line(str(number), nodes="x[0001-1024]") for number in range(MANY // 2)),
+    "escape codes": "\n".join(line(str(number), nodes="?", name=HOSTILE) for number in range(9)) + FORGED,
+    "a line without end": "7" * 1_000_000,
+}
+ANSWERS = {
+    **{
+        f"{program}: {answer.__name__}s": (program, answer)
+        for program in ("sinfo", "squeue", "scontrol")
+        for answer in (hang, flood, fail)
+    },
+    **{f"sinfo: {name}": ("sinfo", telling(text)) for name, text in SINFO.items()},
+    **{f"squeue: {name}": ("squeue", telling(text)) for name, text in SQUEUE.items()},
+}
+
+
+@pytest.fixture(params=ANSWERS)
+def hostile(request: pytest.FixtureRequest, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Three nodes, a job on the last one, and a controller one of whose programs is root's."""
+    monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.05)
+    monkeypatch.setattr("gpuprov.planes.leaving.SETTLE_S", 0.05)
+    world = typed.world
+    world.up(3)
+    program, answer = ANSWERS[request.param]
+
+    def answering(command: Command) -> ExecResult:
+        asked = command.argv[0] == program or (command.argv[0] == "sh" and program in command.argv[2])
+        return answer(command) if asked and command.node.name == "c000" else world.slurm(command)
+
+    world.engine.answer = answering
+    return typed
+
+
+def say(hostile: Typed, argv: list[str], capsys: pytest.CaptureFixture[str]) -> int:
+    """Type a verb; its exit code."""
+    capsys.readouterr()
+    with own_time(LIMIT_S):
+        code = main(argv, host=hostile.world.host)
+    shown = "".join(capsys.readouterr())
+    assert code in range(7)
+    assert len(shown) < MOST
+    assert is_harmless(shown)
+    assert len(own_lines(shown, "fix:")) == (code > 1)
+    assert "forged" not in "".join(own_lines(shown, "error:"))
+    return code
+
+
+def test_every_verb_ends_soon_and_shows_little(hostile: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    for argv in (*LOOKING, *ENDING):
+        say(hostile, argv, capsys)
+
+
+@pytest.mark.parametrize("argv", ENDING, ids=" ".join)
+def test_force_goes_on_whatever_it_answers(hostile: Typed, argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    hostile.world.slurm.queue = [FakeJob(id="17", nodes="c002")]
+    say(hostile, [*argv, "--force"], capsys)
+    node = hostile.world.engine.nodes.get("c002")
+    assert node is None or node.status == "stopped"
