@@ -12,10 +12,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.core.activity import find_activity
 from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.follower import HEAR_S, Ear
 from gpuprov.core.limits import Limits, Watch
-from gpuprov.core.process import find_activity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -79,6 +79,12 @@ def parse_stats(raw: Mapping[str, Any]) -> tuple[HostStats, ...] | None:
     return tuple(HostStats(host=host, **{name: int(counts[name].get(host, 0)) for name in counts}) for host in hosts)
 
 
+def is_sign(raw: Mapping[str, Any]) -> bool:
+    """Whether the event says that a play goes on; that a task looks once more says nothing."""
+    event = str(raw.get("event", ""))
+    return event.startswith(("playbook_on_", "runner_")) and event != "runner_retry"
+
+
 def parse_play(raw: Mapping[str, Any]) -> str | None:
     """The name of the play that begins; None for any other event."""
     data = raw.get("event_data") or {}

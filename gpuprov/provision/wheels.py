@@ -14,7 +14,7 @@ from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.core.follower import Follower
 from gpuprov.core.limits import Limits
-from gpuprov.provision.silence_limit import more_patience, silence_limit_s
+from gpuprov.core.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_folder
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.provision.silence_limit import more_patience, silence_limit_s
+from gpuprov.core.silence_limit import more_patience, silence_limit_s
 
 
 def test_the_limit_is_five_minutes_or_what_is_said() -> None:
