@@ -72,7 +72,7 @@ class CannedLxd(LxdApi):
         assert isinstance(body, dict)
         return {"operation": "/1.0/operations/1"}
 
-    def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float, *, deed: str = "") -> Any:
+    def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float | None = None, *, deed: str = "") -> Any:
         raise self._error(self.reason, deed, path)
 
     def read(self, *path: str, take: Callable[[bytes], object], **_limits: object) -> None:

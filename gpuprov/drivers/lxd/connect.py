@@ -7,6 +7,7 @@ import urllib.parse
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.silence_limit import silence_limit_s
 from gpuprov.drivers.registry import prepare_command
 from gpuprov.drivers.sockets import group_of_socket, socket_places
 
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.lxd.driver import LxdDriver
     from gpuprov.spec.models import Engine
-
-ANSWER_S = 120.0  # for one answer of the daemon, which does its long work as operations
 
 
 def connect(engine: Engine) -> LxdDriver:
@@ -34,18 +33,19 @@ def connect(engine: Engine) -> LxdDriver:
             fix=f"sudo usermod -aG {group} $USER, then log in again",
         )
     import pylxd
-    from pylxd.exceptions import ClientConnectionFailed
+    from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
-    from gpuprov.drivers.lxd.api import LxdApi
+    from gpuprov.drivers.lxd.api import LxdApi, words_of
     from gpuprov.drivers.lxd.driver import LxdDriver
 
     try:
         endpoint = f"http+unix://{urllib.parse.quote(str(socket), safe='')}"
-        client = pylxd.Client(endpoint=endpoint, timeout=ANSWER_S)
-    except (ClientConnectionFailed, OSError) as exc:
+        client = pylxd.Client(endpoint=endpoint, timeout=silence_limit_s())
+    except (ClientConnectionFailed, LXDAPIException, OSError) as exc:
+        said = words_of(exc.response) if isinstance(exc, LXDAPIException) else str(exc)
         raise HostNotReady(
             f"the {engine} daemon does not respond",
-            evidence=f"{socket}: {exc or 'connection refused'}",
+            evidence=f"{socket}: {said or 'connection refused'}",
             fix=f"start it: {prepare_command(engine)}",
         ) from exc
     return LxdDriver(LxdApi(client, engine=engine, socket=socket), name=engine)

@@ -82,7 +82,7 @@ def test_a_daemon_that_hangs_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @leaky
 def test_a_daemon_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LXD_DIR", str(tmp_path))
-    monkeypatch.setattr(module, "ANSWER_S", 0.2)
+    monkeypatch.setenv("GPUPROV_SILENCE_S", "1")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "unix.socket"))
         server.listen()  # takes connections and says nothing
