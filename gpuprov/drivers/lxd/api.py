@@ -221,8 +221,8 @@ def words_of(answer: Any) -> str:  # noqa: ANN401 - a response of requests
     with suppress(ValueError):
         said = answer.json()
         documents = [said.get("metadata"), said] if isinstance(said, dict) else []
-        for document in filter(lambda found: isinstance(found, dict), documents):
-            if words := document.get("err") or document.get("error"):
+        for document in documents:
+            if isinstance(document, dict) and (words := document.get("err") or document.get("error")):
                 return str(words)
     return answer.content.decode("utf-8", "replace").strip() or f"status {answer.status_code}, and no reason given"
 
