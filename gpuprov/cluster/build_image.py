@@ -17,6 +17,7 @@ from gpuprov.core.fingerprint import short
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.core.side_by_side import beside
+from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.units import GIB
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
@@ -50,7 +51,7 @@ OWNER = "(images)"  # no cluster can have this name: an image belongs to all of 
 PAYLOAD = "/var/cache/gpuprov"
 ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
 CACHE_ROOM_BYTES = 2 * GIB
-BOOT_TIMEOUT_S = 60.0
+BOOT_TIMEOUT_S = 60.0  # without progress
 SLOW_ROLE = "cuda"  # installs beside the others
 
 
@@ -189,11 +190,12 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
     driver.start_node(BUILDER)
     wait = Wait(
         what="the builder node to boot",
-        timeout_s=BOOT_TIMEOUT_S,
-        fix="use a base that boots, such as bookworm; check the host's space and load: gpuprov doctor",
+        timeout_s=scaled_limit_s(BOOT_TIMEOUT_S),
+        fix=f"use a base that boots, such as bookworm; check the host's space and load: gpuprov doctor; {more_time()}",
     )
+    undone = partial(services.undone_of_boot, driver, BUILDER)
     try:
-        wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted)
+        wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted, undone=undone)
     except TimedOut as error:
         evidence = f"{error.evidence}\n{services.describe_boot(driver, BUILDER)}".rstrip()
         raise TimedOut(error.what, evidence=evidence, fix=error.fix) from error
