@@ -216,7 +216,8 @@ def test_two_engines_that_want_the_same_bridge(machine: Machine, has: str, wants
     machine.worlds[has].engine.add_foreign_network("gpbr2", address="10.66.0.1/24")
     with pytest.raises(NotOurs, match="the network gpbr2 exists and was not created by gpuprov"):
         machine.up(engine=wants, name="two", bridge="gpbr2")
-    assert machine.worlds[wants].engine.nodes == machine.worlds[wants].engine.networks == {}
+    wanting = machine.worlds[wants].engine
+    assert (wanting.nodes, wanting.networks) == ({}, {})
     del machine.worlds[has].engine.networks["gpbr2"]
     machine.up(engine=wants, name="two")
     assert machine.worlds[has].engine.dump() == before
