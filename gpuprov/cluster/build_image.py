@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
 from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.image_parts import ImageParts
-from gpuprov.core.errors import EngineError, HostNotReady, NotOurs, TimedOut
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError, TimedOut
+from gpuprov.core.exhaustion import NO_ROOM
 from gpuprov.core.fingerprint import short
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import AGAIN, Rollback
@@ -39,7 +41,7 @@ from gpuprov.provision.targets import Target
 from gpuprov.provision.wheels import ensure_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -120,7 +122,7 @@ def ensure_image(
     with beside(parts.early_wheels) as fetched:
         with reporter.phase("base"):
             base = _ensure_base(driver, recipe, parts)
-        with Rollback(reporter, left_over=AGAIN) as rollback:
+        with Rollback(reporter, left_over=AGAIN) as rollback, _told_where_storage_fills_up(driver):
             rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
             with reporter.phase("builder"):
                 to_its_end(partial(_start_builder, driver, base, site))
@@ -165,6 +167,29 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
             evidence=f"{folder}: {free / GIB:.1f} GiB free, {CACHE_ROOM_BYTES / GIB:.0f} GiB needed",
             fix=f"df -h {folder}  # free some space there",
         )
+
+
+@contextmanager
+def _told_where_storage_fills_up(driver: Driver) -> Iterator[None]:
+    """A full disk in the builder is the engine's, whoever found it full; to be asked before the builder goes."""
+    try:
+        yield
+    except (EngineError, PlaybookError) as error:
+        if not NO_ROOM.search(error.evidence):
+            raise
+        raise HostNotReady(
+            f"{driver.name}'s storage became full while the image was built",
+            evidence=f"{error.what}\n{error.evidence}\n{_describe_storage(driver)}".rstrip(),
+            fix="gpuprov image list  # then remove unused images: gpuprov image rm NAME",
+        ) from error
+
+
+def _describe_storage(driver: Driver) -> str:
+    with suppress(GpuprovError):
+        facts = driver.facts()
+        free = f": {facts.free_bytes / GIB:.1f} GiB free" if facts.free_bytes is not None else ""
+        return f"{facts.storage}{free}"
+    return ""
 
 
 def _ensure_base(driver: Driver, recipe: Recipe, parts: ImageParts) -> str:
