@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gpuprov.core.excerpt import end_and_causes
+
 Kind = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
 
 _WARNING = "[WARNING]: "
-MESSAGE_LINES = 10  # the last of each field
+MESSAGE_LINES = 10  # of each field
 # The fields of a failed result that explain it, the most telling first.
 _TELLING = ("msg", "stderr", "module_stderr", "stdout", "module_stdout")
 
@@ -148,4 +150,4 @@ def _answer(result: Mapping[str, Any]) -> str:
 
 
 def _tail(text: str) -> str:
-    return "\n".join(text.strip().splitlines()[-MESSAGE_LINES:])
+    return end_and_causes(text, MESSAGE_LINES)
