@@ -109,6 +109,15 @@ TABLE: dict[str, tuple[Callable[[Path], None], tuple[bytes, ...], str]] = {
         (SERVER, BEGUN, operation(status_code=400, status="Failure", err="Failed to run: mkfs: no space")),
         "mkfs: no space",
     ),
+    "lxd: an operation whose metadata say why it failed": (
+        change_lxd,
+        (
+            SERVER,
+            BEGUN,
+            operation(status_code=400, status="Failure", err="", metadata={"error": "quota of the project"}),
+        ),
+        "quota of the project",
+    ),
     "incus: an operation that fails": (
         change_lxd,
         (SERVER, BEGUN, http(400, '{"type": "error", "error": "Failed getting root disk: none"}')),

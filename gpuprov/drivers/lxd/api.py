@@ -168,7 +168,8 @@ class LxdApi:
         result = wait_for_operation(self, look, deed, timeout_s=timeout_s)
         ran = "return" in (result.get("metadata") or {})  # a command that ended with 126 or 127 counts as failed
         if result["status_code"] >= 400 and not ran:  # noqa: PLR2004 - LXD: 4xx has failed
-            raise self._error(result.get("err") or "no reason given", deed, path)
+            said = result.get("err") or (result.get("metadata") or {}).get("error")
+            raise self._error(said or "no reason given", deed, path)
         return result
 
     def _operation(self, identity: str, path: tuple[str, ...], deed: str, pause_s: float) -> Document:
