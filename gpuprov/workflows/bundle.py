@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpuprov import __version__
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.secrets import private_keys
 from gpuprov.core.bundle_parts import MOST_BYTES
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.redact import hide_secrets, secret_values
 from gpuprov.core.reporter import Silent
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     Parts = Mapping[str, Callable[[], str]]
 
+Collection = TypeVar("Collection")
 FOLDER = "gpuprov-bundle"
 PART_S = 60.0
 _WORKERS = 8
@@ -109,16 +110,13 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
         collected.take(host_parts(sources.host, sources.engines, root=sources.root, run_logs=sources.run_logs))
     with reporter.phase("engines"):
         doors = [door for door in sources.host.engines if door.name in sources.engines]
-        seen = survey(doors, partial(_list_parts, sources=sources))
+        seen = survey(doors, _look)
     collected.missing |= {engine: _in_a_line(error) for engine, error in {**seen.absent, **seen.errors}.items()}
     for engine, there in seen.answers.items():
         with reporter.phase(engine):
-            collected.missing |= (
-                {f"{engine}/clusters": f"{engine} has no gpuprov cluster"} if not there.clusters else {}
-            )
-            collected.take(there.parts)
+            collected.take(_parts_of_engine(there, sources.host))
             secrets += _variables(there.nodes, there.networks)
-            keys |= _plane_keys(there.driver, [node for node in there.nodes if node.ours])
+            keys |= _plane_keys(there.driver, there.ours)
     hide = partial(hide_secrets, known=secrets, keys=keys)
     collected.parts = {name: _shown(name, hide(text)) for name, text in collected.parts.items()}
     collected.missing = {name: hide(reason) for name, reason in collected.missing.items()}
@@ -151,25 +149,37 @@ def pack_bundle(collected: Collected, *, now_s: float) -> bytes:
 
 
 def _careful(collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]:
-    """The same, in time and without an error; a part that hangs is left alone, and ends with this process."""
-    answers: SimpleQueue[tuple[str | None, str]] = SimpleQueue()
+    """The same, in time and without an error."""
+
+    def attempt() -> tuple[str | None, str]:
+        try:
+            return _in_time(collect)[-MOST_BYTES:], ""
+        except GpuprovError as error:
+            return None, _in_a_line(error)
+        except Exception as error:  # noqa: BLE001 - a fault of ours is what a bug report may be about
+            return None, f"unexpected {type(error).__name__}: {error}".replace("\n", " ")
+
+    return attempt
+
+
+def _in_time(collect: Callable[[], Collection]) -> Collection:
+    """What it returns, or raises; one that hangs is left alone, and ends with this process."""
+    answers: SimpleQueue[tuple[Collection | None, BaseException | None]] = SimpleQueue()
 
     def work() -> None:
         try:
-            answers.put((collect()[-MOST_BYTES:], ""))
-        except GpuprovError as error:
-            answers.put((None, _in_a_line(error)))
-        except Exception as error:  # noqa: BLE001 - a fault of ours is what a bug report may be about
-            answers.put((None, f"unexpected {type(error).__name__}: {error}".replace("\n", " ")))
+            answers.put((collect(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            answers.put((None, error))
 
-    def attempt() -> tuple[str | None, str]:
-        Thread(target=work, daemon=True).start()
-        try:
-            return answers.get(timeout=PART_S)
-        except Empty:
-            return None, f"it was not there after {PART_S:g} s"
-
-    return attempt
+    Thread(target=work, daemon=True).start()
+    try:
+        answer, error = answers.get(timeout=PART_S)
+    except Empty:
+        raise TimedOut("it hangs", evidence=f"nothing came within {PART_S:g} s", fix="gpuprov doctor") from None
+    if error is not None:
+        raise error
+    return cast("Collection", answer)
 
 
 def _in_a_line(error: GpuprovError) -> str:
@@ -178,37 +188,47 @@ def _in_a_line(error: GpuprovError) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class _There:
-    """What an engine has, and the parts that tell it."""
+    """What an engine has."""
 
     driver: Driver
     nodes: Sequence[NodeState]
     networks: Sequence[NetworkState]
-    clusters: frozenset[str]
-    parts: Parts
+
+    @property
+    def ours(self) -> list[NodeState]:
+        """Its nodes that are gpuprov's."""
+        return [node for node in self.nodes if node.ours]
 
 
-def _list_parts(driver: Driver, *, sources: Sources) -> _There:
-    """Find out what there is to collect of an engine, its clusters and their nodes."""
+def _look(driver: Driver) -> _There:
     nodes = sorted(driver.list_nodes(), key=lambda node: node.name)
-    networks = driver.list_networks()
-    ours = [node for node in nodes if node.ours]
-    clusters = frozenset(labels[LABEL_CLUSTER] for labels in _labels(ours, networks))
+    return _There(driver=driver, nodes=nodes, networks=driver.list_networks())
+
+
+def _parts_of_engine(there: _There, host: Host) -> Parts:
+    """Those of an engine, its clusters and their nodes."""
+    driver = there.driver
 
     def plan(spec: ClusterSpec) -> tuple[str, ...]:
-        return preview_changes(driver, spec, sources.host, reporter=Silent())
+        return preview_changes(driver, spec, host, reporter=Silent())
 
-    parts = dict(engine_parts(driver, nodes, networks))
+    parts = dict(engine_parts(driver, there.nodes, there.networks))
+    clusters = {labels[LABEL_CLUSTER] for labels in _labels(there.ours, there.networks)}
     for cluster in sorted(clusters):
-        parts |= _parts_of(driver, cluster, plan, sources.host)
-    for node in ours:
+        parts |= _parts_of(driver, cluster, plan, host)
+    for node in there.ours:
         parts |= node_parts(driver, node)
-    return _There(driver=driver, nodes=nodes, networks=networks, clusters=clusters, parts=parts)
+    return parts if clusters else {**parts, f"{driver.name}/clusters": partial(_no_cluster, driver)}
+
+
+def _no_cluster(driver: Driver) -> str:
+    raise EngineError(f"{driver.name} has no gpuprov cluster", evidence="nothing bears its label", fix="gpuprov list")
 
 
 def _parts_of(driver: Driver, cluster: str, plan: Callable[[ClusterSpec], Sequence[str]], host: Host) -> Parts:
     """Those of a cluster; where it cannot be read, one that says so."""
     try:
-        return cluster_parts(driver, cluster, plan, host=host.name)
+        return _in_time(lambda: cluster_parts(driver, cluster, plan, host=host.name))
     except GpuprovError as error:
         return {f"{driver.name}/clusters/{cluster}": partial(_fail, error)}
 
