@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
 from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.image_parts import ImageParts
-from gpuprov.core.errors import EngineError, HostNotReady, NotOurs, TimedOut
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError, TimedOut
+from gpuprov.core.exhaustion import NO_ROOM
 from gpuprov.core.fingerprint import short
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.core.side_by_side import beside
+from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.units import GIB
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import (
@@ -39,7 +42,7 @@ from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.spec.suites import python_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -51,7 +54,7 @@ OWNER = "(images)"  # no cluster can have this name: an image belongs to all of 
 PAYLOAD = "/var/cache/gpuprov"
 ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
 CACHE_ROOM_BYTES = 2 * GIB
-BOOT_TIMEOUT_S = 60.0
+BOOT_TIMEOUT_S = 60.0  # without progress
 SLOW_ROLE = "cuda"  # installs beside the others
 
 
@@ -120,7 +123,7 @@ def ensure_image(
     with beside(parts.early_wheels) as fetched:
         with reporter.phase("base"):
             base = _ensure_base(driver, recipe, parts)
-        with Rollback(reporter, left_over=AGAIN) as rollback:
+        with Rollback(reporter, left_over=AGAIN) as rollback, _told_where_storage_fills_up(driver):
             rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
             with reporter.phase("builder"):
                 to_its_end(partial(_start_builder, driver, base, site))
@@ -167,6 +170,29 @@ def _refuse_without_room(driver: Driver, cache: Path) -> None:
         )
 
 
+@contextmanager
+def _told_where_storage_fills_up(driver: Driver) -> Iterator[None]:
+    """A full disk in the builder is the engine's, whoever found it full; to be asked before the builder goes."""
+    try:
+        yield
+    except (EngineError, PlaybookError) as error:
+        if not NO_ROOM.search(error.evidence):
+            raise
+        raise HostNotReady(
+            f"{driver.name}'s storage became full while the image was built",
+            evidence=f"{error.what}\n{error.evidence}\n{_describe_storage(driver)}".rstrip(),
+            fix="gpuprov image list  # then remove unused images: gpuprov image rm NAME",
+        ) from error
+
+
+def _describe_storage(driver: Driver) -> str:
+    with suppress(GpuprovError):
+        facts = driver.facts()
+        free = f": {facts.free_bytes / GIB:.1f} GiB free" if facts.free_bytes is not None else ""
+        return f"{facts.storage}{free}"
+    return ""
+
+
 def _ensure_base(driver: Driver, recipe: Recipe, parts: ImageParts) -> str:
     if recipe.engine_image is None:
         rootfs = parts.base()
@@ -190,11 +216,12 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
     driver.start_node(BUILDER)
     wait = Wait(
         what="the builder node to boot",
-        timeout_s=BOOT_TIMEOUT_S,
-        fix="use a base that boots, such as bookworm; check the host's space and load: gpuprov doctor",
+        timeout_s=scaled_limit_s(BOOT_TIMEOUT_S),
+        fix=f"use a base that boots, such as bookworm; check the host's space and load: gpuprov doctor; {more_time()}",
     )
+    undone = partial(services.undone_of_boot, driver, BUILDER)
     try:
-        wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted)
+        wait.until(partial(services.boot_state, driver, BUILDER), services.is_booted, undone=undone)
     except TimedOut as error:
         evidence = f"{error.evidence}\n{services.describe_boot(driver, BUILDER)}".rstrip()
         raise TimedOut(error.what, evidence=evidence, fix=error.fix) from error

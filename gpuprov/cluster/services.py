@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,14 +85,22 @@ def boot_state(driver: Driver, name: str) -> str:
 
 def describe_boot(driver: Driver, name: str) -> str:
     """What a boot that does not end still waits for; empty where that cannot be told."""
-    pending = _VERBS[init_of(driver)].pending
-    if not pending:
-        return ""
     try:
-        said = driver.run(name, pending, timeout_s=COMMAND_BUDGET_S).stdout
+        pending = _pending(driver, name)
     except GpuprovError as error:
         return error.evidence
-    return last_words(said)
+    return last_words(pending.stdout) if pending else ""
+
+
+def undone_of_boot(driver: Driver, name: str) -> int:
+    """How many steps of a boot are left; as many as can be where nobody says."""
+    pending = _pending(driver, name)
+    return len(pending.stdout.splitlines()) if pending and pending.exit_code == 0 else sys.maxsize
+
+
+def _pending(driver: Driver, name: str) -> ExecResult | None:
+    argv = _VERBS[init_of(driver)].pending
+    return driver.run(name, argv, timeout_s=COMMAND_BUDGET_S) if argv else None
 
 
 def is_booted(state: str) -> bool:

@@ -16,6 +16,7 @@ ENTRY = f"{__name__}:open_transport"
 PRIVATE = 0o600
 MOST_FETCHED_BYTES = 256_000_000  # by `ansible.builtin.fetch`, which holds it in memory
 FETCH_S = 600.0
+LOOK_S = 20.0
 
 
 class DriverTransport:
@@ -28,6 +29,10 @@ class DriverTransport:
         """Run a command as root in a running node."""
         result = self._driver.run(node, argv, environment=environment, stdin=stdin)
         return result.exit_code, result.stdout.encode(), result.stderr.encode()
+
+    def look(self, node: str, argv: list[str]) -> str:
+        """What a short command prints that changes nothing."""
+        return self._driver.run(node, argv, timeout_s=LOOK_S).stdout
 
     def put(self, node: str, path: str, content: bytes) -> None:
         """Write a file that only root of the node may read."""

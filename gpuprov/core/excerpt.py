@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from typing import Final
+
 from gpuprov.core.printable import printable
 
 WORDS = 200  # of somebody's words in the midst of a line
 LINE = 1000
 LINES = 400
+_EXHAUSTED: Final = re.compile(
+    r"no space left|disk quota|errno 28\b|read-only file system|cannot allocate", re.IGNORECASE
+)
+_CAUSE: Final = re.compile(
+    rf"{_EXHAUSTED.pattern}|^(E|W|ERROR|Error|error|fatal|dpkg|mount|tar): |: error\b", re.IGNORECASE
+)
 
 
 def excerpt(text: str, limit: int = WORDS) -> str:
@@ -33,6 +42,23 @@ def few_lines(text: str, most: int = 12) -> str:
         return text.strip()
     half = most // 2
     return "\n".join([*lines[:half], f"[... {len(lines) - 2 * half} lines ...]", *lines[-half:]])
+
+
+def end_and_causes(text: str, most: int) -> str:
+    """The last lines of what a tool said, and before them what it called an error above them.
+
+    dpkg names all packages that it could not install after it has said why, and these can be a hundred.
+    """
+    lines = text.strip().splitlines()
+    if len(lines) <= most:
+        return text.strip()
+    room = most // 3
+    end = lines[room - most + 1 :]
+    causes = [line for line in dict.fromkeys(lines[: -len(end)]) if _CAUSE.search(line)]
+    if not causes:
+        return "\n".join(lines[-most:])
+    first = sorted(causes, key=lambda line: not _EXHAUSTED.search(line))[:room]
+    return "\n".join([*(line for line in causes if line in first), "[...]", *end])
 
 
 def last_words(text: str, most: int = 5) -> str:

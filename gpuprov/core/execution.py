@@ -12,10 +12,11 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuprov.core.activity import find_activity
 from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.excerpt import end_and_causes
 from gpuprov.core.follower import HEAR_S, Ear
 from gpuprov.core.limits import Limits, Watch
-from gpuprov.core.process import find_activity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -217,7 +218,7 @@ def _communicate(
     stdout, stderr = _end_group(process)
     raise TimedOut(
         f"{argv[0]} {said}",
-        evidence=f"{shlex.join(argv)}\n{_tail(stderr or stdout)}".rstrip(),
+        evidence=f"{shlex.join(argv)}\n{end_and_causes(stderr or stdout, EVIDENCE_LINES)}".rstrip(),
         fix=f"run it manually to see what it waits for: {shlex.join(argv)}",
     )
 
@@ -267,10 +268,6 @@ def _failure(completed: Completed) -> CommandFailed:
     line = shlex.join(completed.argv)
     return CommandFailed(
         f"{completed.argv[0]} failed with exit status {completed.exit_code}",
-        evidence=f"{line}\n{_tail(completed.stderr or completed.stdout)}".rstrip(),
+        evidence=f"{line}\n{end_and_causes(completed.stderr or completed.stdout, EVIDENCE_LINES)}".rstrip(),
         fix=f"run it manually: {line}",
     )
-
-
-def _tail(text: str) -> str:
-    return "\n".join(text.rstrip().splitlines()[-EVIDENCE_LINES:])

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from gpuprov.core.errors import HostNotReady
 
-NO_ROOM = re.compile(r"no space left on device|disk quota exceeded|errno 28\b", re.IGNORECASE)
+NO_ROOM = re.compile(
+    r"no space left on device|disk quota exceeded|errno 28\b|don't have enough free space", re.IGNORECASE
+)
 _CAUSES = {
     errno.ENOSPC: "a disk of this machine is full",
     errno.EDQUOT: "this user's disk quota is used up",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from gpuprov.core.process import Activity
+from gpuprov.core.activity import Activity
 
 _LOOK_S: Final = 5.0
 # Whoever waits for an answer wakes up now and then: less than this, in all of the time of silence, is no work.

@@ -14,6 +14,7 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.core.group_files import Gates, user_name
 from gpuprov.core.queue import Queue
 from gpuprov.core.redact import hide_command
+from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.waiting import Wait
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _DAY_S = 86400
 
 
 @contextmanager
-def host_lock(reporter: Reporter, *, gates: Gates | None = None, timeout_s: float = TIMEOUT_S) -> Iterator[bool]:
+def host_lock(reporter: Reporter, *, gates: Gates | None = None, timeout_s: float | None = None) -> Iterator[bool]:
     """Hold the host lock for the block, and tell whether it had to be waited for; readers do not need it.
 
     Who came first holds it first.
@@ -38,16 +39,16 @@ def host_lock(reporter: Reporter, *, gates: Gates | None = None, timeout_s: floa
     Args:
         reporter: Is told which run this one waits for.
         gates: Who may hold it, and where it is; root alone where None.
-        timeout_s: Seconds to wait for those that came earlier.
+        timeout_s: Seconds to wait for the next of those that came earlier; None for the usual limit.
 
     Raises:
-        TimedOut: Others held it all that time.
+        TimedOut: One held it all that time.
         HostNotReady: This user may not hold it.
     """
     with Queue(gates or Gates(), LOCK_NAME).join(describe_process()) as place:
         waited = bool(place.ahead())
         if waited:
-            _wait(place, reporter, timeout_s)
+            _wait(place, reporter, scaled_limit_s(TIMEOUT_S) if timeout_s is None else timeout_s)
             place.renew()
         yield waited
 
@@ -67,10 +68,10 @@ def _wait(place: QueuePlace, reporter: Reporter, timeout_s: float) -> None:
     wait = Wait(
         what="the lock of this host",
         timeout_s=timeout_s,
-        fix="wait for the other run to finish, or stop it, then run this command again",
+        fix=f"wait for the other run to finish, or stop it, then run this command again; {more_time()}",
         interval_s=_LOOK_S,
     )
-    wait.until(look, lambda seen: not seen)
+    wait.until(look, lambda seen: not seen, undone=lambda: len(place.ahead()))
 
 
 def describe_wait(ahead: tuple[Ticket, ...], *, now_s: float) -> str:

@@ -54,22 +54,36 @@ class Wait:
     interval_s: float = 0.1
     clock: Clock = field(default_factory=SystemClock)
 
-    def until(self, observe: Callable[[], Seen], done: Callable[[Seen], bool]) -> Seen:
+    def until(
+        self, observe: Callable[[], Seen], done: Callable[[Seen], bool], *, undone: Callable[[], int] | None = None
+    ) -> Seen:
         """Observe until `done` holds for what was seen, and return that.
 
         There is always one look after the deadline's last sleep, so a slow machine gets a verdict on fresh facts.
 
+        Args:
+            observe: Looks.
+            done: Whether that is what is waited for.
+            undone: How much is still to be done; if it is less than ever before when the time is over, that begins
+                anew.
+
         Raises:
-            TimedOut: `timeout_s` went by; the evidence is the last state seen.
+            TimedOut: `timeout_s` went by, and nothing was done meanwhile; the evidence is the last state seen.
         """
         deadline_s = self.clock.now_s() + self.timeout_s
+        least: int | None = None
         while True:
             seen = observe()
             if done(seen):
                 return seen
+            if undone is not None and least is None:
+                least = undone()
             left_s = deadline_s - self.clock.now_s()
-            if left_s <= 0:
+            if left_s <= 0 and least is not None and undone is not None and (now := undone()) < least:
+                least = now
+                deadline_s += self.timeout_s
+            elif left_s <= 0:
                 raise TimedOut(
                     f"waited {self.timeout_s:g} s for {self.what}", evidence=f"last seen: {seen}", fix=self.fix
                 )
-            self.clock.sleep(min(self.interval_s, left_s))
+            self.clock.sleep(min(self.interval_s, max(0.0, left_s)))

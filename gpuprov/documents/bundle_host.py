@@ -15,6 +15,7 @@ from gpuprov.core.execution import run
 from gpuprov.core.reporter import Silent
 from gpuprov.documents.doctor import doctor_document
 from gpuprov.documents.envelope import document
+from gpuprov.drivers.registry import REGISTRY
 from gpuprov.host.examine import examine_host
 from gpuprov.host.record import take_record
 from gpuprov.spec.models import ClusterSpec
@@ -28,13 +29,10 @@ if TYPE_CHECKING:
 
 PACKAGES = ("pylxd", "docker", "ansible-core", "ansible-runner", "click", "jinja2", "pyyaml", "nvidia-ml-py")
 RUN_LOGS = 50
-ENGINE_LOGS = (
-    *("var/log/lxd/lxd.log", "var/snap/lxd/common/lxd/logs/lxd.log"),
-    *("var/log/incus/incus.log", "var/log/incus/incusd.log", "var/log/docker.log"),
-)
-UNITS = ("lxd", "snap.lxd.daemon", "incus", "docker", "containerd")
 # Lines of the kernel's log that tell of GPUs, nodes and what they run out of.
-KERNEL_LINES = re.compile(r"NVRM|nvidia|oom|out of memory|lxc|lxd|apparmor|btrfs|neighbou?r|overlay", re.IGNORECASE)
+KERNEL_LINES = re.compile(
+    "|".join(["NVRM|nvidia|oom|out of memory|lxc|apparmor|btrfs|neighbou?r|overlay", *REGISTRY]), re.IGNORECASE
+)
 _COMMAND_S = 20.0
 
 
@@ -49,7 +47,7 @@ def host_parts(host: Host, engines: Iterable[Engine], *, root: Path, run_logs: P
         parts[f"doctor-{engine}.json"] = partial(_findings, host, engine)
     if (root / "run/systemd/system").is_dir():
         parts["host/journal.txt"] = _journal
-    for log in (root / name for name in ENGINE_LOGS):
+    for log in (root / name for entry in REGISTRY.values() for name in entry.logs):
         if log.exists():
             parts[f"host/{log.name}"] = partial(read_end, log)
     for log in sorted(run_logs.glob("*.log"))[-RUN_LOGS:]:
@@ -94,5 +92,5 @@ def _kernel_log() -> str:
 
 
 def _journal() -> str:
-    units = [f"--unit={unit}" for unit in UNITS]
+    units = [f"--unit={unit}" for entry in REGISTRY.values() for unit in entry.units]
     return run(["journalctl", "--no-pager", "--lines=2000", *units], timeout_s=_COMMAND_S).stdout

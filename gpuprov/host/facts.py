@@ -17,9 +17,10 @@ from gpuprov.gpu.device_nodes import plan_device_nodes
 from gpuprov.gpu.driver_files import find_nvidia_cards
 from gpuprov.gpu.host_device_nodes import find_missing_links, stat_nodes
 from gpuprov.host.links import find_loose_pairs
+from gpuprov.host.survey import EngineDoor, survey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from gpuprov.drivers.base import Driver, EngineFacts
@@ -106,7 +107,7 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
         kernel=platform.release(),
         cgroup=parse_cgroup(_read(root / "proc/self/mountinfo") or ""),
         uid=os.getuid(),
-        engine=_view_engine(partial(host.open, engine)),
+        engine=_view_engine(EngineDoor(name=engine, open=partial(host.open, engine), installed=lambda: True)),
         links=host.links(),
         loose_pairs=find_loose_pairs(),
         forward_rules=read_forward_rules(),
@@ -136,12 +137,13 @@ def parse_cgroup(mountinfo: str) -> CgroupVersion:
     return "v2" if "cgroup2" in kinds else "v1" if "cgroup" in kinds else "none"
 
 
-def _view_engine(open_engine: Callable[[], Driver]) -> EngineView:
-    try:
-        driver = open_engine()
-        networks = driver.list_networks()
-    except GpuprovError as error:
-        return EngineView(error=error)
+def _view_engine(door: EngineDoor) -> EngineView:
+    seen = survey([door], _look)
+    return seen.answers[door.name] if seen.answers else EngineView(error=seen.errors[door.name])
+
+
+def _look(driver: Driver) -> EngineView:
+    networks = driver.list_networks()
     names = tuple(network.name for network in networks)
     own = tuple(network.name for network in networks if network.ours)
     isolated = {network.name: network.isolated for network in networks if network.isolated is not None}

@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from gpuprov.core.excerpt import end_and_causes
+
 EventKind = Literal["started", "ok", "changed", "skipped", "failed", "unreachable"]
 
 _WARNING = "[WARNING]: "
-MESSAGE_LINES = 10  # the last of each field
+MESSAGE_LINES = 10  # of each field
 # The fields of a failed result that explain it, the most telling first.
 _TELLING = ("msg", "stderr", "module_stderr", "stdout", "module_stdout")
 
@@ -79,6 +81,12 @@ def parse_stats(raw: Mapping[str, Any]) -> tuple[HostStats, ...] | None:
     return tuple(HostStats(host=host, **{name: int(counts[name].get(host, 0)) for name in counts}) for host in hosts)
 
 
+def is_sign(raw: Mapping[str, Any]) -> bool:
+    """Whether the event says that a play goes on; that a task looks once more says nothing."""
+    event = str(raw.get("event", ""))
+    return event.startswith(("playbook_on_", "runner_")) and event != "runner_retry"
+
+
 def parse_play(raw: Mapping[str, Any]) -> str | None:
     """The name of the play that begins; None for any other event."""
     data = raw.get("event_data") or {}
@@ -142,4 +150,4 @@ def _answer(result: Mapping[str, Any]) -> str:
 
 
 def _tail(text: str) -> str:
-    return "\n".join(text.strip().splitlines()[-MESSAGE_LINES:])
+    return end_and_causes(text, MESSAGE_LINES)

@@ -8,21 +8,25 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import gpuprov
 from gpuprov.core.errors import HostNotReady, PlaybookError, TimedOut
 from gpuprov.core.exhaustion import NO_ROOM, room_fix
+from gpuprov.core.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.events import parse_event
 from gpuprov.provision.folder import play_folder
-from gpuprov.provision.run import LOG, PlaybookRun, run_ansible
+from gpuprov.provision.run import LOG, SILENT, PlaybookRun, find_work_of_tasks, run_ansible
+from gpuprov.provision.signs import Signs
 from gpuprov.provision.targets import render_inventory
-from gpuprov.provision.transport import ENTRY_VARIABLE, OWNER_VARIABLE
+from gpuprov.provision.transport import ENTRY_VARIABLE, OWNER_VARIABLE, look_into
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from gpuprov.core.activity import Work
     from gpuprov.core.reporter import Reporter
     from gpuprov.provision.events import TaskEvent
     from gpuprov.provision.targets import Target
@@ -49,7 +53,7 @@ class Play:
     Attributes:
         roles_path: The folder that holds the roles.
         transport: `module:function` that opens a Transport for a node's engine; not needed for this machine alone.
-        timeout_s: After this many seconds the play is stopped.
+        silence_s: For how long no task may give a sign that it works; None for the usual limit.
         gather_facts: Collect Ansible's facts first; costs a second.
     """
 
@@ -57,7 +61,7 @@ class Play:
     targets: tuple[Target, ...]
     roles_path: Path
     transport: str = ""
-    timeout_s: int = 1800
+    silence_s: float | None = None
     gather_facts: bool = False
 
 
@@ -90,12 +94,16 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
     Raises:
         TaskFailed: A task failed or a machine could not be reached.
         PlaybookError: Ansible could not start or ended without saying which task failed.
-        TimedOut: The play took longer than `timeout_s`.
+        TimedOut: No task gave a sign that it works for `silence_s`.
         HostNotReady: The disk of this machine's temporary files is full.
     """
     events: list[TaskEvent] = []
+    silence_s = play.silence_s or silence_limit_s()
 
     def hear(raw: dict[str, Any]) -> bool:
+        if signs.verdict:
+            return False  # it is being ended
+        signs.hear(raw)
         event = parse_event(raw)
         if event is not None:
             events.append(event)
@@ -104,11 +112,16 @@ def run_play(play: Play, *, reporter: Reporter) -> PlayResult:
         return False  # nothing reads ansible-runner's event files
 
     with play_folder() as folder:
-        status = _run(play, folder.path, hear)
+        signs = Signs(silence_s, [partial(find_work_of_tasks, folder.path), *_looks_into(play)])
+        with signs.watched():
+            status = _run(play, folder.path, hear, signs.judge)
+        if status == SILENT:
+            folder.keep()
+            raise _silent(signs, silence_s, events, folder.path / LOG)
         if status not in ("successful", "canceled"):
             _check_room(_failed(events), folder.path)
             folder.keep()
-        _judge(status, play, events, folder.path)
+        _judge(status, events, folder.path)
     return summarise(events)
 
 
@@ -154,7 +167,13 @@ def render_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]
     }
 
 
-def _run(play: Play, folder: Path, hear: Callable[[dict[str, Any]], bool]) -> str:
+def _looks_into(play: Play) -> list[Callable[[], Work]]:
+    """How to see what processes do in each node of the play."""
+    nodes = [(target.name, target.engine) for target in play.targets if target.engine is not None]
+    return [partial(look_into, play.transport, node, engine) for node, engine in nodes]
+
+
+def _run(play: Play, folder: Path, hear: Callable[[dict[str, Any]], bool], judge: Callable[[], str]) -> str:
     (folder / CONFIG).touch()
     (folder / PLAYBOOK).write_text(json.dumps(render_playbook(play)), encoding="utf-8")
     (folder / HOSTS).write_text(json.dumps(render_inventory(play.targets)), encoding="utf-8")
@@ -163,30 +182,34 @@ def _run(play: Play, folder: Path, hear: Callable[[dict[str, Any]], bool]) -> st
         cwd=folder,
         arguments=("-i", str(folder / HOSTS)),
         environment=render_environment(play, folder=folder, path=os.environ.get("PATH", os.defpath)),
-        timeout_s=play.timeout_s,
+        judge=judge,
     )
     return run_ansible(run, folder, hear)
 
 
-def _judge(status: str, play: Play, events: Sequence[TaskEvent], folder: Path) -> None:
+def _judge(status: str, events: Sequence[TaskEvent], folder: Path) -> None:
     if status == "successful":
         return
     if status == "canceled":
         raise KeyboardInterrupt
     log = folder / LOG
-    last = next((f"{event.role}: {event.task}" for event in reversed(events) if event.kind == "started"), "none")
-    if status == "timeout":
-        raise TimedOut(
-            f"the play did not finish within {play.timeout_s} s",
-            evidence=f"last task started: {last}\nlog: {log}",
-            fix=f"less {log}  # then run the same command again",
-        )
     if failed := _failed(events):
         raise TaskFailed(failed, folder=folder)
     raise PlaybookError(
         f"Ansible ended with status {status}",
         evidence=f"{_tail(log)}\nlog: {log}",
         fix=f"less {log}  # if it says that Ansible is missing: pip install ansible-core, in gpuprov's environment",
+    )
+
+
+def _silent(signs: Signs, silence_s: float, events: Sequence[TaskEvent], log: Path) -> TimedOut:
+    running = next((f"{event.title}, on {event.host}" for event in reversed(events) if event.kind == "started"), "none")
+    ended = [event.title for event in events if event.kind != "started"]
+    before = f"tasks that ended before it: {len(ended)}{f', the last of them: {ended[-1]}' if ended else ''}"
+    return TimedOut(
+        f"the play {signs.verdict}",
+        evidence=f"task: {running}\n{before}\nlast line: {signs.last_line or 'none'}\nlog: {log}",
+        fix=f"less {log}; then run the same command again; {more_patience(silence_s)}",
     )
 
 

@@ -16,11 +16,11 @@ from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.core.follower import Follower
 from gpuprov.core.limits import Limits
+from gpuprov.core.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.kept_bases import keep_base, take_base
 from gpuprov.provision.kept_packages import forget_packages, kept_packages
 from gpuprov.provision.progress import BaseProgress
 from gpuprov.provision.recipe import hash_folder
-from gpuprov.provision.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_file, unfinished_folder
 from gpuprov.spec.suites import SUITES
 

@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.activity import find_work_below
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from gpuprov.core.activity import Work
+
 IDENT = "run"
 LOG = f"artifacts/{IDENT}/stdout"
+SILENT = "silent"
 MARK = "GPUPROV_PLAY"  # names the private folder in the environment of every process of the run
 GRACE_S = 10.0  # for Ansible to end its forks, and for their modules to undo what they began
 _POLL_S = 1
@@ -31,14 +36,14 @@ class PlaybookRun:
         cwd: The folder it runs in.
         arguments: Of the command line, besides the playbook.
         environment: Variables to add to this process's own.
-        timeout_s: After so many seconds the run is ended; None waits for ever.
+        judge: Is asked every second why the run has to end; empty words let it go on.
     """
 
     playbook: str
     cwd: Path
     arguments: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    timeout_s: int | None = None
+    judge: Callable[[], str] = str
 
 
 def run_ansible(run: PlaybookRun, folder: Path, hear: Callable[[dict[str, Any]], bool]) -> str:
@@ -47,11 +52,11 @@ def run_ansible(run: PlaybookRun, folder: Path, hear: Callable[[dict[str, Any]],
     Ctrl-C, or SIGTERM, ends Ansible and its forks: first as a user would, after GRACE_S by force.
 
     Returns:
-        ansible-runner's word for how it ended: `successful`, `failed`, `timeout` or `canceled`.
+        ansible-runner's word for how it ended: `successful`, `failed` or `canceled`; or SILENT where it was judged.
     """
     import ansible_runner
 
-    cancel = _Cancel(folder)
+    cancel = _Cancel(folder, run.judge)
     with _own_signals(cancel):
         runner = ansible_runner.run(
             private_data_dir=str(folder),
@@ -64,7 +69,6 @@ def run_ansible(run: PlaybookRun, folder: Path, hear: Callable[[dict[str, Any]],
             settings={
                 "pexpect_timeout": _POLL_S,
                 "pexpect_use_poll": True,
-                "job_timeout": run.timeout_s,
                 "suppress_ansible_output": True,
             },
             cancel_callback=cancel,
@@ -72,7 +76,9 @@ def run_ansible(run: PlaybookRun, folder: Path, hear: Callable[[dict[str, Any]],
             quiet=True,
         )
     status = "canceled" if cancel.asked else str(runner.status)
-    if status in ("canceled", "timeout"):
+    if cancel.judged and status == "failed":  # as Ansible does where it is interrupted
+        status = SILENT
+    if status in ("canceled", SILENT):
         _end_forks(folder)
     return status
 
@@ -94,18 +100,20 @@ def _quote(arguments: tuple[str, ...]) -> str:
 class _Cancel:
     """Asked by ansible-runner every second whether to end the run by force."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, judge: Callable[[], str]) -> None:
         self.asked = False
+        self.judged = ""
         self._folder = folder
+        self._judge = judge
         self._since: float | None = None
 
     def __call__(self) -> bool:
-        if not self.asked:
+        self.judged = self.judged or self._judge()
+        if not self.asked and not self.judged:
             return False
         if self._since is None:
             self._since = time.monotonic()
-            own = [pid for pid in _marked(self._folder) if _parent(pid) == os.getpid()]
-            _signal(own, signal.SIGINT)  # Ansible passes it on to its forks and what they started
+            _signal(_own(self._folder), signal.SIGINT)  # Ansible passes it on to its forks and what they started
         return time.monotonic() - self._since > GRACE_S
 
 
@@ -133,6 +141,16 @@ def _marked(folder: Path) -> list[int]:
     """The processes of the run: its forks leave their parent's process group, but not their environment."""
     mark = f"{MARK}={folder}".encode()
     return [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/environ") if mark in _read(path).split(b"\0")]
+
+
+def _own(folder: Path) -> list[int]:
+    """Ansible itself."""
+    return [pid for pid in _marked(folder) if _parent(pid) == os.getpid()]
+
+
+def find_work_of_tasks(folder: Path) -> Work:
+    """What tasks of a run do that run on this machine; Ansible and its forks only wait for them."""
+    return {key: done for pid in _own(folder) for key, done in find_work_below(pid).items()}
 
 
 def _parent(pid: int) -> int:

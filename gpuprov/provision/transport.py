@@ -10,10 +10,13 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from gpuprov.core.activity import WORK_LINE, parse_work
 from gpuprov.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from gpuprov.core.activity import Work
 
 ENTRY_VARIABLE = "GPUPROV_OPEN_TRANSPORT"
 OWNER_VARIABLE = "GPUPROV_PROCESS"  # the process that runs the play
@@ -24,6 +27,9 @@ class Transport(Protocol):
 
     def run(self, node: str, argv: list[str], environment: Mapping[str, str], stdin: bytes) -> tuple[int, bytes, bytes]:
         """Run a command as root in a running node; exit status, standard output, standard error."""
+
+    def look(self, node: str, argv: list[str]) -> str:
+        """What a short command prints that changes nothing."""
 
     def put(self, node: str, path: str, content: bytes) -> None:
         """Write a file that only root of the node may read."""
@@ -62,3 +68,8 @@ def load_entry(entry: str) -> OpenTransport:
             evidence=f"{entry!r}: {error}",
             fix=f"unset {ENTRY_VARIABLE}  # gpuprov sets it for its own plays",
         ) from error
+
+
+def look_into(entry: str, node: str, engine: str) -> Work:
+    """What the processes of a node do."""
+    return parse_work(load_entry(entry)(engine).look(node, ["sh", "-c", WORK_LINE]))

@@ -14,7 +14,7 @@ from gpuprov.core.exhaustion import room_fix
 from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.core.follower import Follower
 from gpuprov.core.limits import Limits
-from gpuprov.provision.silence_limit import more_patience, silence_limit_s
+from gpuprov.core.silence_limit import more_patience, silence_limit_s
 from gpuprov.provision.unfinished import unfinished_folder
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import HostNotReady
 
 ANSWER_S = 30
+_WITH_US = ("setpriv", "--pdeathsig=KILL")  # where gpuprov is killed, pip does not go on in a folder that is removed
 # pip does not take a newer platform to include the older ones.
 _GLIBC_MINORS = (34, 31, 28, 27, 24, 17)
 
@@ -72,7 +73,8 @@ def ensure_wheels(
         unfinished = unfinished_folder(cache, "wheels")
         try:
             argv = render_download(requirements, python=python, target=unfinished)
-            run_followed(argv, limits=Limits(silence_s=limit_s), follower=follower or Follower())
+            starter = _WITH_US if shutil.which(_WITH_US[0]) else ()
+            run_followed(argv, limits=Limits(silence_s=limit_s), follower=follower or Follower(), starter=starter)
             unfinished.replace(kept)
         except (CommandFailed, TimedOut) as failed:
             raise _explained(failed, requirements, cache, limit_s) from failed

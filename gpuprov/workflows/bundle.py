@@ -8,13 +8,15 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from gpuprov import __version__
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.secrets import private_keys
 from gpuprov.core.bundle_parts import MOST_BYTES
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.printable import printable, printable_json
 from gpuprov.core.redact import hide_secrets, secret_values
 from gpuprov.core.reporter import Silent
@@ -22,13 +24,14 @@ from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.documents.bundle_host import host_parts
 from gpuprov.documents.bundle_nodes import cluster_parts, engine_parts, node_parts
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, LABEL_SPEC
+from gpuprov.host.survey import survey
 from gpuprov.planes.registry import planes_of
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.spec.variables import read_variables
 from gpuprov.workflows.cluster_up import preview_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.core.report_file import ReportFile
@@ -37,9 +40,12 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.drivers.networks import NetworkState
     from gpuprov.host.base import Host
+    from gpuprov.planes.base import SecretFile
     from gpuprov.spec.models import ClusterSpec, Engine
 
+Collection = TypeVar("Collection")
 FOLDER = "gpuprov-bundle"
+PART_S = 60.0
 _WORKERS = 8
 _README = """\
 gpuprov {version}, {when} UTC. Created by `gpuprov bundle`; secrets are replaced by (hidden).
@@ -58,7 +64,7 @@ class Sources:
     """Where the parts come from.
 
     Attributes:
-        engines: Those that may have nodes; if one cannot be opened, its parts are missing.
+        engines: Those that may have nodes; the parts of one that does not respond are missing.
         host: The machine.
         root: Where its files are looked up.
         run_logs: Folder of the logs of gpuprov's runs.
@@ -101,11 +107,15 @@ def make_bundle(file: ReportFile, sources: Sources, *, reporter: Reporter) -> Co
     secrets, keys = [*secret_values(sources.environment), *private_keys()], set[bytes]()
     with reporter.phase("host"):
         collected.take(host_parts(sources.host, sources.engines, root=sources.root, run_logs=sources.run_logs))
-    for engine in sources.engines:
+    with reporter.phase("engines"):
+        doors = [door for door in sources.host.engines if door.name in sources.engines]
+        seen = survey(doors, _look)
+    collected.missing |= {engine: _in_a_line(error) for engine, error in {**seen.absent, **seen.errors}.items()}
+    for engine, there in seen.answers.items():
         with reporter.phase(engine):
-            found = _collect_engine(collected, engine, sources)
-            secrets += found.variables
-            keys |= found.keys
+            collected.take(_parts_of_engine(there, sources.host))
+            secrets += _variables(there.nodes, there.networks)
+            keys |= _plane_keys(there.driver, there.ours)
     hide = partial(hide_secrets, known=secrets, keys=keys)
     collected.parts = {name: _shown(name, hide(text)) for name, text in collected.parts.items()}
     collected.missing = {name: hide(reason) for name, reason in collected.missing.items()}
@@ -138,48 +148,93 @@ def pack_bundle(collected: Collected, *, now_s: float) -> bytes:
 
 
 def _careful(name: str, collect: Callable[[], str]) -> Callable[[], tuple[str | None, str]]:
+    """The same, in time and without an error."""
+
     def attempt() -> tuple[str | None, str]:
         try:
-            text = collect()
+            text = _in_time(collect)
             return text if name.endswith(".json") else text[-MOST_BYTES:], ""  # half a document can be read by nobody
         except GpuprovError as error:
-            return None, f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
+            return None, _in_a_line(error)
         except Exception as error:  # noqa: BLE001 - a fault of ours is what a bug report may be about
             return None, f"unexpected {type(error).__name__}: {error}".replace("\n", " ")
 
     return attempt
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Secrets:
-    """Of an engine's clusters and nodes: values of variables, and the planes' keys as the nodes have them."""
+def _in_time(collect: Callable[[], Collection]) -> Collection:
+    """What it returns, or raises; one that hangs is left alone, and ends with this process."""
+    answers: SimpleQueue[tuple[Collection | None, BaseException | None]] = SimpleQueue()
 
-    variables: tuple[bytes, ...] = ()
-    keys: frozenset[bytes] = frozenset()
+    def work() -> None:
+        try:
+            answers.put((collect(), None))
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            answers.put((None, error))
 
-
-def _collect_engine(collected: Collected, engine: Engine, sources: Sources) -> _Secrets:
-    """Take the parts of an engine, its clusters and their nodes; returns the secrets to take out of them."""
+    Thread(target=work, daemon=True).start()
     try:
-        driver = sources.host.open(engine)
-        nodes = sorted(driver.list_nodes(), key=lambda node: node.name)
-        networks = driver.list_networks()
-    except GpuprovError as error:
-        collected.missing[engine] = f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
-        return _Secrets()
-    collected.take(engine_parts(driver, nodes, networks))
-    ours = [node for node in nodes if node.ours]
-    clusters = {labels[LABEL_CLUSTER] for labels in _labels(ours, networks)}
-    if not clusters:
-        collected.missing[f"{engine}/clusters"] = f"{driver.name} has no gpuprov cluster"
+        answer, error = answers.get(timeout=PART_S)
+    except Empty:
+        raise TimedOut("it hangs", evidence=f"nothing came within {PART_S:g} s", fix="gpuprov doctor") from None
+    if error is not None:
+        raise error
+    return cast("Collection", answer)
+
+
+def _in_a_line(error: GpuprovError) -> str:
+    return f"{error.what}: {error.evidence} (fix: {error.fix})".replace("\n", " ")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _There:
+    """What an engine has."""
+
+    driver: Driver
+    nodes: Sequence[NodeState]
+    networks: Sequence[NetworkState]
+
+    @property
+    def ours(self) -> list[NodeState]:
+        """Its nodes that are gpuprov's."""
+        return [node for node in self.nodes if node.ours]
+
+
+def _look(driver: Driver) -> _There:
+    nodes = sorted(driver.list_nodes(), key=lambda node: node.name)
+    return _There(driver=driver, nodes=nodes, networks=driver.list_networks())
+
+
+def _parts_of_engine(there: _There, host: Host) -> Parts:
+    """Those of an engine, its clusters and their nodes."""
+    driver = there.driver
 
     def plan(spec: ClusterSpec) -> tuple[str, ...]:
-        return preview_changes(driver, spec, sources.host, reporter=Silent())
+        return preview_changes(driver, spec, host, reporter=Silent())
 
+    parts = dict(engine_parts(driver, there.nodes, there.networks))
+    clusters = {labels[LABEL_CLUSTER] for labels in _labels(there.ours, there.networks)}
     for cluster in sorted(clusters):
-        collected.take(cluster_parts(driver, cluster, plan, host=sources.host.name))
-    collected.take({name: collect for node in ours for name, collect in node_parts(driver, node).items()})
-    return _Secrets(variables=tuple(_variables(nodes, networks)), keys=_plane_keys(driver, ours))
+        parts |= _parts_of(driver, cluster, plan, host)
+    for node in there.ours:
+        parts |= node_parts(driver, node)
+    return parts if clusters else {**parts, f"{driver.name}/clusters": partial(_no_cluster, driver)}
+
+
+def _no_cluster(driver: Driver) -> str:
+    raise EngineError(f"{driver.name} has no gpuprov cluster", evidence="nothing bears its label", fix="gpuprov list")
+
+
+def _parts_of(driver: Driver, cluster: str, plan: Callable[[ClusterSpec], Sequence[str]], host: Host) -> Parts:
+    """Those of a cluster; where it cannot be read, one that says so."""
+    try:
+        return _in_time(lambda: cluster_parts(driver, cluster, plan, host=host.name))
+    except GpuprovError as error:
+        return {f"{driver.name}/clusters/{cluster}": partial(_fail, error)}
+
+
+def _fail(error: GpuprovError) -> str:
+    raise error
 
 
 def _labels(nodes: Iterable[NodeState], networks: Iterable[NetworkState]) -> Iterator[Mapping[str, str]]:
@@ -206,12 +261,17 @@ def _plane_keys(driver: Driver, nodes: Iterable[NodeState]) -> frozenset[bytes]:
 
     What has not the size of a key is none, and is not looked for: a node could have other nodes' words hidden with it.
     """
-    found = set()
-    for node in nodes:
-        for plane in planes_of([node.labels.get(LABEL_ROLE, "")]):
-            for file in plane.secret_files:
-                with suppress(GpuprovError):
-                    content = driver.pull(node.name, file.path, most_bytes=file.most_bytes)
-                    if len(content) >= file.least_bytes:
-                        found.add(content)
-    return frozenset(found)
+    reads = [
+        partial(_pull, driver, node.name, file)
+        for node in nodes
+        for plane in planes_of([node.labels.get(LABEL_ROLE, "")])
+        for file in plane.secret_files
+    ]
+    return frozenset(key for key in ask_side_by_side(reads, workers=_WORKERS) if key is not None)
+
+
+def _pull(driver: Driver, node: str, file: SecretFile) -> bytes | None:
+    with suppress(GpuprovError):
+        content = driver.pull(node, file.path, most_bytes=file.most_bytes)
+        return content if len(content) >= file.least_bytes else None
+    return None

@@ -20,6 +20,7 @@ from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import TimingReporter
 from gpuprov.core.side_by_side import beside
+from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.forward_rules import let_through
@@ -49,6 +50,7 @@ PRECONDITION = "Require "  # how the role's tasks begin that only refuse
 FIX = "\nfix: "
 GOOD_POOL_GIB = 30
 LOOK_S = 0.5
+START_S = 60.0  # for an engine to respond that was just started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +187,7 @@ def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Rep
         "host_engine": order.engine,
         "host_pool_size_gib": order.pool_size_gib or 0,
         "host_bridges": list(order.bridges),
+        "host_start_timeout_s": round(scaled_limit_s(START_S)),
         **dict(order.variables),
     }
     play = Play(

@@ -50,6 +50,7 @@ LOOKING = {
     "gpuprov/verify/probe.py": "runs in a node",
     "gpuprov/verify/questions.py": "runs in a node",
     "gpuprov/core/process.py": "looks at processes of its own",
+    "gpuprov/core/activity.py": "whether a command or a play goes on",
     "gpuprov/provision/run.py": "looks at processes of its own",
     "gpuprov/provision/transport.py": "looks at processes of its own",
     "gpuprov/provision/unfinished.py": "looks at processes of its own",

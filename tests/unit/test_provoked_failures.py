@@ -72,7 +72,7 @@ class CannedLxd(LxdApi):
         assert isinstance(body, dict)
         return {"operation": "/1.0/operations/1"}
 
-    def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float, *, deed: str = "") -> Any:
+    def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float | None = None, *, deed: str = "") -> Any:
         raise self._error(self.reason, deed, path)
 
     def read(self, *path: str, take: Callable[[bytes], object], **_limits: object) -> None:
@@ -173,6 +173,42 @@ def program(folder: Path, name: str, said: str, status: int) -> None:
     path.chmod(0o755)
 
 
+def pip_says(folder: Path, said: str) -> None:
+    python = folder / "python"
+    program(folder, "python", said, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.executable", str(python))
+        ensure_wheels(["numpy"], python="3.11", cache=folder / "cache")
+
+
+UNPACK = "dpkg: error processing archive /var/cache/apt/archives/p{0}.deb (--unpack):\n cannot copy extracted data for "
+UNPACK += "'./usr/lib/p{0}' to '/usr/lib/p{0}.dpkg-new': failed to write (No space left on device)\n"
+NAMES = "Errors were encountered while processing:\n" + "".join(f" /var/cache/apt/p{n}.deb\n" for n in range(60))
+DPKG_FULL = (
+    "".join(UNPACK.format(n) for n in range(60)) + NAMES + "E: Sub-process /usr/bin/dpkg returned an error code (1)"
+)
+POSTINST = "slurmd.postinst: line 3: /etc/slurm: Read-only file system\n" + NAMES
+LOCKED = "E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 999 (unattended-upgr)\n"
+LOCKED += "E: Unable to acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend), is another process using it?"
+HASHES = (
+    """E: Failed to fetch http://deb.example/p.deb  Hash Sum mismatch
+   Hashes of expected file:
+    - SHA256:aaaa
+   Hashes of received file:
+    - SHA256:bbbb
+   Last modification reported: Mon, 01 Jan 2026 00:00:00 +0000
+E: Unable to fetch some archives, maybe run apt-get update or try with --fix-missing?
+"""
+    + "I: removing tempdir /tmp/mmdebstrap.x...\n" * 20
+)
+PIP_HASHES = """ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.
+    numpy from https://pypi.example/numpy.whl:
+        Expected sha256 aaaa
+             Got        bbbb
+"""
+PIP_FULL = (
+    "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n" + "[notice] x\n" * 20
+)
 LINUX = "OCI runtime create failed: runc create failed: unable to start container process: "
 TABLE: dict[str, tuple[Callable[..., None], str]] = {
     "lxd: an image without init": (partial(lxd_does_not_start, NO_INIT), 'Failed to exec "/sbin/init"'),
@@ -249,6 +285,42 @@ TABLE: dict[str, tuple[Callable[..., None], str]] = {
         "Connection refused",
     ),
     "mmdebstrap: mount fails": (partial(mmdebstrap_fails, said="E: mount /proc failed: EPERM"), "mount /proc failed"),
+    "mmdebstrap: a package that arrives broken": (partial(mmdebstrap_fails, said=HASHES), "Hash Sum mismatch"),
+    "mmdebstrap: a disk that is full": (partial(mmdebstrap_fails, said=DPKG_FULL), "No space left on device"),
+    "mmdebstrap: a script of a package that fails": (partial(mmdebstrap_fails, said=POSTINST), "Read-only file system"),
+    "pip: a wheel that arrives broken": (partial(pip_says, said=PIP_HASHES), "DO NOT MATCH THE HASHES"),
+    "pip: a disk that is full": (partial(pip_says, said=PIP_FULL), "No space left on device"),
+    "ansible: apt waits for its lock": (
+        partial(ansible_fails, msg=f"'/usr/bin/apt-get -y install x' failed: {LOCKED}", stderr=LOCKED),
+        "held by process 999 (unattended-upgr)",
+    ),
+    "ansible: apt's lists are locked": (
+        partial(
+            ansible_fails, msg="Failed to lock apt for exclusive operation: E:Could not get lock /var/lib/apt/lists"
+        ),
+        "Could not get lock /var/lib/apt/lists",
+    ),
+    "ansible: a package that arrives broken": (
+        partial(ansible_fails, msg="'apt-get install' failed: E: Unable to fetch some archives", stderr=HASHES),
+        "Hash Sum mismatch",
+    ),
+    "ansible: a disk that is full under dpkg": (
+        partial(ansible_fails, msg="'apt-get install' failed: E: Sub-process dpkg", stdout=DPKG_FULL),
+        "No space left on device",
+    ),
+    "ansible: a service that does not start": (
+        partial(
+            ansible_fails,
+            msg="Unable to start service lxd: Job for lxd.service failed because the control process exited with error "
+            'code.\nSee "systemctl status lxd.service" and "journalctl -xeu lxd.service" for details.',
+        ),
+        "control process exited",
+    ),
+    "mmdebstrap: apt counts that the disk is too small": (
+        partial(mmdebstrap_fails, said="E: You don't have enough free space in /var/cache/apt/archives/."),
+        "enough free space",
+    ),
+    "ansible: pip finds a full disk": (partial(ansible_fails, msg="non-zero return code", stderr=PIP_FULL), "Errno 28"),
     "pip: a package that no index has": (pip_fails, "No matching distribution found"),
     "slurm: a node with another key": (
         slurm_is_never_ready,
@@ -276,6 +348,8 @@ def test_the_cause_is_in_the_message(failure: str, tmp_path: Path, monkeypatch: 
     error = caught.value
     assert words in error.evidence
     assert len(error.evidence.splitlines()) <= MOST_LINES
+    if failure.startswith(("mmdebstrap", "pip")) and any(said in error.evidence for said in ("No space", "free space")):
+        assert error.fix.startswith("df -h ")
     assert error.fix
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import few_lines
+from gpuprov.core.silence_limit import silence_limit_s
 from gpuprov.drivers.docker.folders import Folders
+from gpuprov.drivers.lost_answers import lost_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 _FOUND_NOT = 404
 _CONFLICT = 409
 _ERROR = 400
-_REQUEST_BUDGET_S = 300.0
 _IDENTITY = re.compile(r"\b[0-9a-f]{64}\b")
 
 
@@ -48,22 +49,23 @@ class DockerApi:
 
     def get(self, path: str, /, **params: object) -> Any:  # noqa: ANN401 - JSON
         """GET a document."""
-        return self._request("get", path, params=params).json()
+        answer = self._request("get", path, params=params)
+        with self.translated("get", path):
+            return answer.json()
 
     @contextmanager
-    def reading(self, path: str, /, *, timeout_s: float = _REQUEST_BUDGET_S, **params: object) -> Iterator[Any]:
+    def reading(self, path: str, /, *, timeout_s: float, **params: object) -> Iterator[Any]:
         """GET something long as it comes: a file to read from, closed with the block wherever it was read to."""
         answer = self._request("get", path, params=params, stream=True, timeout=timeout_s)
         answer.raw.decode_content = True  # archives come compressed
-        try:
+        with closing(answer), self.translated("get", path, limit_s=timeout_s):
             yield answer.raw
-        finally:
-            answer.close()
 
     def post(self, path: str, body: Mapping[str, Any] | None = None, /, **params: object) -> Any:  # noqa: ANN401 - JSON
         """POST a document; returns the answer, which may be empty."""
         answer = self._request("post", path, params=params, json=body)
-        return answer.json() if answer.content else {}
+        with self.translated("post", path):
+            return answer.json() if answer.content else {}
 
     def exists(self, path: str, /, **params: object) -> bool:
         """HEAD."""
@@ -88,27 +90,29 @@ class DockerApi:
     def _request(self, method: str, path: str, *, params: Mapping[str, object], **options: Any) -> Any:  # noqa: ANN401
         url = f"{self.client.base_url}/v{self.client.api_version}{path}"
         encoded = {key: _parameter(value) for key, value in params.items()}
-        with self.translated(method, path):
-            answer = getattr(self.client, method)(url, params=encoded, **{"timeout": _REQUEST_BUDGET_S, **options})
+        timed = {"timeout": silence_limit_s(), **options}
+        with self.translated(method, path, limit_s=options.get("timeout")):
+            answer = getattr(self.client, method)(url, params=encoded, **timed)
         if answer.status_code >= _ERROR:
             raise error_from(answer.status_code, _reason(answer), f"{method} {self._with_names(path)}")
         return answer
 
     @contextmanager
-    def translated(self, verb: str, path: str) -> Iterator[None]:
+    def translated(self, verb: str, path: str, *, limit_s: float | None = None) -> Iterator[None]:
         """Turn what the SDK raises in the block into errors of ours."""
-        import requests
         from docker.errors import APIError, DockerException
 
+        request = f"{verb} {self._with_names(path)}"
         try:
-            yield
-        except APIError as exc:
-            request = f"{verb} {self._with_names(path)}"
-            raise error_from(exc.status_code or _ERROR, exc.explanation or str(exc), request) from exc
-        except (requests.RequestException, DockerException) as exc:
+            with lost_answers("docker", request, limit_s=limit_s):
+                try:
+                    yield
+                except APIError as exc:
+                    raise error_from(exc.status_code or _ERROR, exc.explanation or str(exc), request) from exc
+        except DockerException as exc:
             raise EngineError(
-                f"the connection to docker was lost during {verb} {self._with_names(path)}",
-                evidence=str(exc),
+                f"docker could not be asked: {request}",
+                evidence=str(exc) or type(exc).__name__,
                 fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
             ) from exc
 

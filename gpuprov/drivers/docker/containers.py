@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError
+from gpuprov.core.silence_limit import more_patience, silence_limit_s
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.docker import documents, images, networks
 from gpuprov.drivers.docker.api import Conflict, NotFound
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?", re.ASCII)
 _STOP_S = 10
 _KILLED = 137  # exit status of a killed process
-_REMOVE_BUDGET_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,7 +306,9 @@ def remove(api: DockerApi, identity: str) -> None:
         except Conflict as going:
             if "already in progress" not in going.evidence:
                 raise
-            gone = Wait(what=f"docker to remove {identity[:12]}", timeout_s=_REMOVE_BUDGET_S, fix="docker ps --all")
+            limit_s = silence_limit_s()
+            fix = f"docker ps --all; {more_patience(limit_s)}"
+            gone = Wait(what=f"docker to remove {identity[:12]}", timeout_s=limit_s, fix=fix)
             gone.until(lambda: _status(api, identity), lambda status: status is None)
 
 

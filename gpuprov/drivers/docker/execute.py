@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.waiting import Wait
 from gpuprov.drivers.calls import Deadline, Intake, Output
 from gpuprov.drivers.docker.frames import read_frames
@@ -47,7 +48,8 @@ def execute(api: DockerApi, container: str, call: Call) -> Output:
     intake = Intake(call.most_bytes, take=deadline.watching(call.take))
     identity = api.post(f"/containers/{container}/exec", body)["Id"]
     try:
-        ended = _pass_on(api, identity, call, intake, deadline)
+        with api.translated("run a command in", f"/containers/{container}"):
+            ended = _pass_on(api, identity, call, intake, deadline)
     except BaseException:  # of who feeds or takes, and Ctrl-C too
         _kill(api, identity)
         raise
@@ -64,7 +66,7 @@ def execute(api: DockerApi, container: str, call: Call) -> Output:
 
 def _pass_on(api: DockerApi, identity: str, call: Call, intake: Intake, deadline: Deadline) -> bool:
     """Start it, write what it reads and take in what it writes; whether its streams ended within the limits."""
-    from urllib3.exceptions import HTTPError
+    from urllib3.exceptions import HTTPError, ReadTimeoutError
 
     with ExitStack() as stack:
         answer = stack.enter_context(closing(api.open_stream(f"/exec/{identity}/start", _ATTACHED)))
@@ -80,7 +82,11 @@ def _pass_on(api: DockerApi, identity: str, call: Call, intake: Intake, deadline
         try:
             helpers.start()
             taken = all(intake.take(stream, piece) for stream, piece in read_frames(read))
-        except (TimeoutError, HTTPError):
+        except (TimeoutError, ReadTimeoutError):
+            taken = False
+        except HTTPError:
+            if helpers.fault is None and not helpers.silent:  # nobody of ours has hung up
+                raise
             taken = False
         finally:
             helpers.stop()
@@ -146,14 +152,15 @@ def _exit_code(api: DockerApi, identity: str, deadline: Deadline) -> int | None:
     wait = Wait(what="a command to end", timeout_s=deadline.left_s, fix="", interval_s=0.02)
     try:
         ended: dict[str, Any] = wait.until(
-            lambda: api.get(f"/exec/{identity}/json"), lambda seen: seen["ExitCode"] is not None or not seen["Running"]
+            lambda: api.get(f"/exec/{identity}/json"),
+            lambda seen: seen.get("ExitCode") is not None or not seen.get("Running"),
         )
     except TimedOut:
         return None
-    if ended["ExitCode"] is None:
+    if ended.get("ExitCode") is None:
         raise EngineError(
             "the command was cut off",
-            evidence="docker reports no exit status; the container may have been removed",
+            evidence=f"docker reports no exit status; the container may have been removed: {excerpt(str(ended))}",
             fix="gpuprov list",
         )
     return int(ended["ExitCode"])

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.core.excerpt import excerpt, few_lines
 from gpuprov.drivers.base import LABEL_SELF, ImageState
 from gpuprov.drivers.docker import documents
 from gpuprov.drivers.docker.api import Conflict, NotFound
@@ -65,15 +66,28 @@ def import_rootfs(api: DockerApi, name: str, rootfs: str, labels: Mapping[str, s
         raise EngineError(f"cannot read {rootfs}", evidence=str(exc), fix="gpuprov image build") from exc
     with api.translated("import", tag):
         answer = api.client.import_image(rootfs, repository=documents.ROOTFS, tag=_tag(name), changes=[change])
-    for line in answer.splitlines():
-        report = json.loads(line)
-        if "error" in report:
-            raise EngineError(
-                f"docker could not import {rootfs}",
-                evidence=report["error"],
-                fix="remove the file and build it again: gpuprov image build --engine docker",
-            )
+    failed = find_failure(answer)
+    if failed or _inspect(api, tag) is None:
+        raise EngineError(
+            f"docker could not import {rootfs}",
+            evidence=failed or f"it has no image {tag}, and said no more than: {excerpt(answer) or 'nothing'}",
+            fix="remove the file and build it again: gpuprov image build --engine docker",
+        )
     return tag
+
+
+def find_failure(reports: str) -> str:
+    """Why an image was not made, from Docker's reports, one in a line; empty where they name no reason."""
+    for line in reports.splitlines():
+        try:
+            report = json.loads(line)
+        except ValueError:
+            return f"its report breaks off: {excerpt(line)}"
+        if isinstance(report, dict) and ("error" in report or "errorDetail" in report):
+            detail = report.get("errorDetail")
+            words = report.get("error") or (detail.get("message") if isinstance(detail, dict) else detail)
+            return few_lines(str(words or line))
+    return ""
 
 
 def _tag(name: str) -> str:

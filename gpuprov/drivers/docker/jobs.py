@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.drivers.docker import containers
 from gpuprov.drivers.docker.frames import read_frames
+from gpuprov.drivers.lost_answers import require_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def run_made(
             with api.translated("read the output of", container):
                 for stream, content in read_frames(output.raw.read):
                     write(stream, content)
-                answer = json.loads(ended.content)
+                answer = require_document(ended.json(), "StatusCode", engine="docker", request="wait for the job")
     except BaseException:
         end(api, container)
         raise
@@ -55,7 +55,7 @@ def end(api: DockerApi, container: str) -> None:
     An interruption cuts the moment short.
     """
     try:
-        with contextlib.suppress(EngineError):  # it may have ended meanwhile
+        with contextlib.suppress(EngineError, TimedOut):  # it may have ended meanwhile
             containers.stop(api, container, timeout_s=_GRACE_S)
     finally:
         containers.remove(api, container)

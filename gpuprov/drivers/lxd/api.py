@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import time
 import urllib.parse
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.errors import EngineError
 from gpuprov.core.excerpt import few_lines
+from gpuprov.drivers.lost_answers import lost_answers, require_document
 from gpuprov.drivers.lxd.family import KIN, Kin
+from gpuprov.drivers.lxd.operations import wait_for_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 Document = dict[str, Any]
 _PIECE_BYTES = 65536
+_FOUND_NOT = 404
 _GRACE_S = 30.0  # after its own limit, for a daemon that has much to do
+_PAUSE_OVER = "context deadline exceeded"  # Incus's word for an operation that goes on after the pause
 _DYING = "Invalid PID"  # all that Incus 6.0 says of an instance for some moments after its init has died
 _DYING_S, _DYING_STEP_S = 5.0, 0.1
 _SINGULAR = {"instances": "", "networks": "the network ", "storage-pools": "the pool "}
@@ -89,7 +94,9 @@ class LxdApi:
         while True:
             try:
                 with self.translated("read", path):
-                    return self._node(path).get(params=params or None).json()["metadata"]
+                    said = self._node(path).get(params=params or None).json()
+                request = f"read {'/'.join(path)}"
+                return require_document(said, "metadata", engine=self.engine, request=request)["metadata"]
             except EngineError as error:
                 if _DYING not in error.evidence or time.monotonic() > end_s:
                     raise
@@ -99,13 +106,19 @@ class LxdApi:
         """GET a file, and hand on its pieces until `take` says False or the time is over."""
         end_s = time.monotonic() + timeout_s
         options = {"is_api": False, "stream": True, "timeout": timeout_s}
-        with self.translated("read", path), closing(self._node(path).get(params=params or None, **options)) as answer:
+        with (
+            self.translated("read", path, limit_s=timeout_s),
+            closing(self._node(path).get(params=params or None, **options)) as answer,
+        ):
             for piece in answer.iter_content(_PIECE_BYTES):
                 if take(piece) is False or time.monotonic() > end_s:
                     break
 
-    def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float = 120.0) -> Document:
-        """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata."""
+    def send(self, method: str, *path: str, body: Mapping[str, Any], timeout_s: float | None = None) -> Document:
+        """POST, PUT or PATCH a document and wait for the operation it starts; returns the operation's metadata.
+
+        `timeout_s` is how long that may take; None for as long as it does not go without progress for the usual limit.
+        """
         deed = describe_request(method, path, body)
         return self.finished(self.begin(method, *path, body=body), path, timeout_s, deed=deed)
 
@@ -115,11 +128,17 @@ class LxdApi:
             answer: Document = getattr(self._node(path), method)(json=body).json()
         return answer
 
-    def delete(self, *path: str, timeout_s: float = 120.0) -> None:
-        """DELETE and wait."""
+    def delete(self, *path: str, timeout_s: float | None = None) -> None:
+        """DELETE and wait, as `send` does."""
         with self.translated("delete", path):
             answer = self._node(path).delete().json()
         self.finished(answer, path, timeout_s, deed=describe_request("delete", path))
+
+    def upload(self, *path: str, data: Any, content_type: str) -> Document:  # noqa: ANN401 - whatever requests sends
+        """POST something long and wait for the operation it starts; returns the operation's metadata."""
+        with self.translated("upload", path):
+            answer = self._node(path).post(data=data, headers={"Content-Type": content_type}).json()
+        return self.finished(answer, path, deed=describe_request("upload", path))
 
     def push(self, path: tuple[str, ...], target: str, content: bytes, headers: Mapping[str, str]) -> None:
         """POST a file to an instance's file API."""
@@ -137,28 +156,39 @@ class LxdApi:
             node = node[urllib.parse.quote(part, safe="")]
         return node
 
-    def finished(self, answer: Document, path: tuple[str, ...], timeout_s: float, *, deed: str = "") -> Document:
+    def finished(
+        self, answer: Document, path: tuple[str, ...], timeout_s: float | None = None, *, deed: str = ""
+    ) -> Document:
         """Wait for what `begin` began, which is `deed` in words; returns the operation's metadata."""
         if not answer.get("operation"):
             return answer.get("metadata") or {}
-        operation_id = answer["operation"].rsplit("/", 1)[-1].split("?")[0]
-        with self.translated("wait for", path, deed=deed):  # Incus answers with the operation's own failure
-            wait = {"params": {"timeout": int(timeout_s)}, "timeout": timeout_s + _GRACE_S}
-            operation = self._node(("operations", operation_id, "wait")).get(**wait)
-            result: Document = operation.json()["metadata"]
-        if result["status_code"] < 200:  # noqa: PLR2004 - LXD: 1xx is still going on
-            raise TimedOut(
-                f"{self.engine} did not finish its operation on {'/'.join(path)} within {timeout_s:.0f} s",
-                evidence=f"operation {operation_id}: {result['status']}",
-                fix=f"inspect it: {self.command} operation show {operation_id}",
-            )
+        identity = answer["operation"].rsplit("/", 1)[-1].split("?")[0]
+        deed = deed or describe_request("change", path)
+        look = partial(self._operation, identity, path, deed)
+        result = wait_for_operation(self, look, deed, timeout_s=timeout_s)
         ran = "return" in (result.get("metadata") or {})  # a command that ended with 126 or 127 counts as failed
         if result["status_code"] >= 400 and not ran:  # noqa: PLR2004 - LXD: 4xx has failed
-            raise self._error(result.get("err") or "no reason given", deed or describe_request("change", path), path)
+            said = result.get("err") or (result.get("metadata") or {}).get("error")
+            raise self._error(said or "no reason given", deed, path)
         return result
 
-    def _error(self, reason: str, deed: str, path: tuple[str, ...]) -> EngineError:
-        absent = "not found" in reason.lower() or reason == "Invalid instance name"
+    def _operation(self, identity: str, path: tuple[str, ...], deed: str, pause_s: float) -> Document:
+        """An operation as soon as it has ended, else as it is after the pause."""
+        place, limit_s = ("operations", identity), pause_s + _GRACE_S
+        try:
+            with self.translated("wait for", path, deed=deed, limit_s=limit_s):  # Incus answers with its own failure
+                wait = {"params": {"timeout": int(pause_s)}, "timeout": limit_s}
+                said = self._node((*place, "wait")).get(**wait).json()
+        except EngineError as error:
+            if _PAUSE_OVER not in error.evidence:
+                raise
+            with self.translated("wait for", path, deed=deed):
+                said = self._node(place).get().json()
+        operation = require_document(said, "metadata", engine=self.engine, request=deed)["metadata"]
+        return require_document(operation, "status_code", engine=self.engine, request=deed)
+
+    def _error(self, reason: str, deed: str, path: tuple[str, ...], *, status: int = 0) -> EngineError:
+        absent = status == _FOUND_NOT or "not found" in reason.lower() or reason == "Invalid instance name"
         kind = NotFound if absent else EngineError
         return kind(
             f"{self.engine} could not {deed}",
@@ -168,22 +198,34 @@ class LxdApi:
 
     @contextmanager
     def translated(
-        self, verb: str, path: tuple[str, ...], body: Mapping[str, Any] | None = None, *, deed: str = ""
+        self,
+        verb: str,
+        path: tuple[str, ...],
+        body: Mapping[str, Any] | None = None,
+        *,
+        deed: str = "",
+        limit_s: float | None = None,
     ) -> Iterator[None]:
         """Turn what pylxd raises in the block, which does `deed`, into errors of ours."""
-        import requests
         from pylxd.exceptions import LXDAPIException
 
         try:
-            yield
+            with lost_answers(self.engine, f"{verb} {'/'.join(path)}", limit_s=limit_s):
+                yield
         except LXDAPIException as exc:
-            raise self._error(str(exc), deed or describe_request(verb, path, body), path) from exc
-        except requests.RequestException as exc:
-            raise EngineError(
-                f"the connection to {self.engine} was lost during {verb} {'/'.join(path)}",
-                evidence=str(exc),
-                fix="check whether the daemon is running: gpuprov doctor; then run the same command again",
-            ) from exc
+            reason, status = words_of(exc.response), exc.response.status_code
+            raise self._error(reason, deed or describe_request(verb, path, body), path, status=status) from exc
+
+
+def words_of(answer: Any) -> str:  # noqa: ANN401 - a response of requests
+    """The engine's own words in an answer that says that something failed; its status where it has none."""
+    with suppress(ValueError):
+        said = answer.json()
+        documents = [said.get("metadata"), said] if isinstance(said, dict) else []
+        for document in documents:
+            if isinstance(document, dict) and (words := document.get("err") or document.get("error")):
+                return str(words)
+    return answer.content.decode("utf-8", "replace").strip() or f"status {answer.status_code}, and no reason given"
 
 
 def describe_request(verb: str, path: tuple[str, ...], body: Mapping[str, Any] | None = None) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.parse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.silence_limit import silence_limit_s
+from gpuprov.drivers.lxd.family import KIN
 from gpuprov.drivers.registry import prepare_command
 from gpuprov.drivers.sockets import group_of_socket, socket_places
 
@@ -15,15 +18,14 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.lxd.driver import LxdDriver
     from gpuprov.spec.models import Engine
-
-ANSWER_S = 120.0  # for one answer of the daemon, which does its long work as operations
+_VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
 
 
 def connect(engine: Engine) -> LxdDriver:
     """Connect to the engine's socket.
 
     Raises:
-        HostNotReady: there is no socket, this user may not use it, or nothing answers.
+        HostNotReady: there is no socket, this user may not use it, nothing answers, or it is too old.
     """
     socket = find_socket(engine)
     if not os.access(socket, os.R_OK | os.W_OK):
@@ -34,21 +36,39 @@ def connect(engine: Engine) -> LxdDriver:
             fix=f"sudo usermod -aG {group} $USER, then log in again",
         )
     import pylxd
-    from pylxd.exceptions import ClientConnectionFailed
+    from pylxd.exceptions import ClientConnectionFailed, LXDAPIException
 
-    from gpuprov.drivers.lxd.api import LxdApi
+    from gpuprov.drivers.lxd.api import LxdApi, words_of
     from gpuprov.drivers.lxd.driver import LxdDriver
 
     try:
         endpoint = f"http+unix://{urllib.parse.quote(str(socket), safe='')}"
-        client = pylxd.Client(endpoint=endpoint, timeout=ANSWER_S)
-    except (ClientConnectionFailed, OSError) as exc:
+        client = pylxd.Client(endpoint=endpoint, timeout=silence_limit_s())
+    except (ClientConnectionFailed, LXDAPIException, OSError) as exc:
+        said = words_of(exc.response) if isinstance(exc, LXDAPIException) else str(exc)
         raise HostNotReady(
             f"the {engine} daemon does not respond",
-            evidence=f"{socket}: {exc or 'connection refused'}",
+            evidence=f"{socket}: {said or 'connection refused'}",
             fix=f"start it: {prepare_command(engine)}",
         ) from exc
+    require_version(engine, str((client.host_info.get("environment") or {}).get("server_version", "")))
     return LxdDriver(LxdApi(client, engine=engine, socket=socket), name=engine)
+
+
+def require_version(engine: Engine, version: str) -> None:
+    """Compare what a daemon says of itself with the oldest version that works; one that says nothing may be newer.
+
+    Raises:
+        HostNotReady: It is older.
+    """
+    kin = KIN[engine]
+    numbers = _VERSION.match(version)
+    if numbers and tuple(map(int, numbers.groups())) < tuple(map(int, kin.oldest.split("."))):
+        raise HostNotReady(
+            f"{kin.title} {version} is too old",
+            evidence=f"the oldest supported version is {kin.oldest}",
+            fix=f"upgrade {kin.title}, then: {prepare_command(engine)}",
+        )
 
 
 def find_socket(engine: Engine) -> Path:

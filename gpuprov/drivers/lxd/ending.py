@@ -29,7 +29,6 @@ _MARGIN_S = 5.0  # for LXD, over the time that the node has
 _KILL_S = 15.0  # for a kill or a removal while LXD reads files
 _SETTLE_S = 10.0  # for a stop to end once the reader has
 _LAST_S = 30.0
-_DELETE_S = 120.0
 _PROCESSES = Path("/proc")
 _STOPPED = "Stopped"
 _BUSY = "busy running a"
@@ -56,7 +55,7 @@ def remove_instance(api: LxdApi, name: str) -> str:
             forced = _force_stop(api, name)
         remove_links(document)
 
-        def attempt(timeout_s: float) -> bool:
+        def attempt(timeout_s: float | None) -> bool:
             try:
                 api.delete("instances", name, timeout_s=timeout_s)
             except EngineError as error:
@@ -68,21 +67,20 @@ def remove_instance(api: LxdApi, name: str) -> str:
                 api.delete("instances", name)
             return True
 
-        def delete(timeout_s: float) -> None:
+        def delete(timeout_s: float | None) -> None:
             wait = Wait(what=f"{name} to be removed", timeout_s=_SETTLE_S, fix=f"{api.command} info {name}")
             wait.until(partial(attempt, timeout_s), bool)
 
-        forced = (
-            _with_reader_ended(api, name, delete, last_s=_DELETE_S, done=partial(_becomes, api, name, "")) or forced
-        )
+        forced = _with_reader_ended(api, name, delete, last_s=None, done=partial(_becomes, api, name, "")) or forced
     return forced
 
 
 def _force_stop(api: LxdApi, name: str) -> str:
     """Kill an instance's processes; returns what that took besides."""
 
-    def kill(timeout_s: float) -> None:
-        _change_state(api, name, {"action": "stop", "force": True, "timeout": int(timeout_s)}, timeout_s=timeout_s)
+    def kill(timeout_s: float | None) -> None:
+        limit_s = timeout_s or _LAST_S
+        _change_state(api, name, {"action": "stop", "force": True, "timeout": int(limit_s)}, timeout_s=limit_s)
 
     return _with_reader_ended(api, name, kill, last_s=_LAST_S, done=partial(_becomes, api, name, _STOPPED))
 
@@ -103,7 +101,7 @@ def _becomes(api: LxdApi, name: str, wanted: str) -> bool:
 
 
 def _with_reader_ended(
-    api: LxdApi, name: str, act: Callable[[float], None], *, last_s: float, done: Callable[[], bool]
+    api: LxdApi, name: str, act: Callable[[float | None], None], *, last_s: float | None, done: Callable[[], bool]
 ) -> str:
     """Do it; where it fails and LXD still reads a file of the instance, end that and do it again.
 
@@ -111,7 +109,7 @@ def _with_reader_ended(
         api: The engine.
         name: The instance.
         act: What to do, within so many seconds.
-        last_s: For the last attempt.
+        last_s: For the last attempt; None for as long as LXD reports progress.
         done: Whether the first attempt comes to its end, once nothing holds it up.
     """
     reader = _find_reader(api, name)

@@ -19,6 +19,7 @@ class Kin:
         folder: Where it keeps its storage, unless its socket lies beside that.
         rules: Its table in nftables, of the family inet.
         guest_api: The config key by which an instance may read its own configuration.
+        oldest: The oldest version that works.
     """
 
     title: str
@@ -26,9 +27,24 @@ class Kin:
     folder: str
     rules: str
     guest_api: str
+    oldest: str
 
 
 KIN: Final[Mapping[str, Kin]] = {
-    "lxd": Kin(title="LXD", command="lxc", folder="/var/lib/lxd", rules="lxd", guest_api="security.devlxd"),
-    "incus": Kin(title="Incus", command="incus", folder="/var/lib/incus", rules="incus", guest_api="security.guestapi"),
+    "lxd": Kin(
+        title="LXD",
+        command="lxc",
+        folder="/var/lib/lxd",
+        rules="lxd",
+        guest_api="security.devlxd",
+        oldest="5.0",
+    ),
+    "incus": Kin(
+        title="Incus",
+        command="incus",
+        folder="/var/lib/incus",
+        rules="incus",
+        guest_api="security.guestapi",
+        oldest="6.0",
+    ),
 }

@@ -13,7 +13,7 @@ import platform
 import tarfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import LABEL_SELF, ImageState
@@ -45,24 +45,33 @@ def find_image(api: LxdApi, name: str) -> ImageState | None:
         fingerprint = name
     try:
         document = api.get("images", fingerprint)
-    except EngineError:
+    except NotFound:
         return None
     return ImageState(id=f"image:{document['fingerprint']}", name=name, size_bytes=document["size"])
 
 
 def import_rootfs(api: LxdApi, name: str, rootfs: str, labels: Mapping[str, str]) -> str:
     """Put a tar into the image store, once per content; labels become image properties in the same step."""
+    from requests_toolbelt import MultipartEncoder  # pylxd's own
+
     for document in api.get("images", recursion=1):
         if document["properties"].get("description") == name and _OWNED in document["properties"]:
             return f"image:{document['fingerprint']}"
     properties = {"description": name, _OWNED: "", **labels}
     metadata = {"architecture": platform.machine(), "creation_date": int(time.time()), "properties": properties}
     try:
-        with Path(rootfs).open("rb") as content, api.translated("import", ("images", name)):
-            image = api.client.images.create(content, metadata=_metadata_tar(metadata), wait=True)
+        with Path(rootfs).open("rb") as content:
+            parts = MultipartEncoder(
+                {"metadata": _part("metadata", _metadata_tar(metadata)), "rootfs": _part("rootfs", content)}
+            )
+            operation = api.upload("images", data=parts, content_type=parts.content_type)
     except OSError as exc:
         raise EngineError(f"cannot read {rootfs}", evidence=str(exc), fix="gpuprov image build") from exc
-    return f"image:{image.fingerprint}"
+    return f"image:{operation['metadata']['fingerprint']}"
+
+
+def _part(name: str, content: IO[bytes]) -> tuple[str, IO[bytes], str]:
+    return (name, content, "application/octet-stream")
 
 
 def _metadata_tar(metadata: Mapping[str, object]) -> io.BytesIO:

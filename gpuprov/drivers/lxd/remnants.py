@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.execution import CommandMissing, run
+from gpuprov.core.limits import Limits
+from gpuprov.core.silence_limit import silence_limit_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 _REMNANT = re.compile(r'Failed setting subvolume writable "(/[^"]+)"')
 _LINKS = Path("/sys/class/net")
 _BUDGET_S = 10.0
-_TREE_BUDGET_S = 120.0
 
 
 def remove_remnant(name: str, reason: str) -> bool:
@@ -58,7 +59,7 @@ def _remove_tree(path: Path) -> bool:
     with suppress(CommandMissing):
         for command in (["btrfs", "subvolume", "delete"], ["rm", "-rf", "--one-file-system"]):
             if path.exists():
-                run([*command, str(path)], timeout_s=_TREE_BUDGET_S, check=False)
+                run([*command, str(path)], timeout_s=Limits(silence_s=silence_limit_s()), check=False)
     return not path.exists()
 
 

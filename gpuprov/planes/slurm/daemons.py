@@ -12,6 +12,7 @@ from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.printable import printable
 from gpuprov.core.side_by_side import ask_side_by_side, each
+from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.waiting import Wait
 from gpuprov.planes.slurm.facts import ready_states, settling_script
 from gpuprov.planes.slurm.words import FORMAT, parse_words
@@ -28,7 +29,7 @@ UNKNOWN = "unknown to Slurm"
 _SHOWN = 200
 _MOST_LOGS = 3
 _MOST_ERRORS = 3
-_READY_BUDGET_S = 90.0
+_READY_BUDGET_S = 90.0  # for the next of the nodes
 _SETTLE_BUDGET_S = 30.0
 _LOG_BUDGET_S = 5.0
 # The host's lock is held meanwhile. A healthy controller answers in well under a second, and where there is none,
@@ -73,10 +74,11 @@ def wait_ready(
             reporter.node(name, state)
         return states
 
+    log = services.log_command(driver, controller, DAEMONS)
     wait = Wait(
         what=f"Slurm to be ready on {len(names)} nodes",
-        timeout_s=_READY_BUDGET_S,
-        fix=f"gpuprov exec {controller} -- sinfo -R; {services.log_command(driver, controller, DAEMONS)}",
+        timeout_s=scaled_limit_s(_READY_BUDGET_S),
+        fix=f"gpuprov exec {controller} -- sinfo -R; {log}; {more_time()}",
     )
     unready: list[str] = []
 
@@ -85,7 +87,7 @@ def wait_ready(
         return not unready
 
     try:
-        states = wait.until(observe, ready)
+        states = wait.until(observe, ready, undone=lambda: len(unready))
     except TimedOut as error:
         said = _errors_of([(controller, "slurmctld"), *((name, "slurmd") for name in unready[:_MOST_LOGS])], driver)
         raise TimedOut(error.what, evidence="\n".join([error.evidence, *said]), fix=error.fix) from error

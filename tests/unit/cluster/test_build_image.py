@@ -269,6 +269,51 @@ def test_a_failed_role_leaves_neither_builder_nor_image(workshop: Workshop) -> N
     assert FakeDriver(workshop.engine).list_images() == []
 
 
+APT = "E: You don't have enough free space\ndpkg: error: failed to write: No space left on device"
+FULL: dict[str, tuple[str, GpuprovError]] = {
+    "roles": ("play", PlaybookError("Ansible task 'slurm: Install' failed", evidence=APT, fix="less LOG")),
+    "wheels": ("push", EngineError("cannot write numpy.whl", evidence="tar: No space left on device", fix="look")),
+    "builder": ("create_node:made", EngineError("could not create", evidence="No space left on device", fix="look")),
+    "publish": ("publish_image", EngineError("could not copy", evidence="Disk quota exceeded", fix="look")),
+}
+
+
+@pytest.mark.parametrize("phase", FULL)
+def test_a_pool_that_fills_up_is_told_in_every_phase_and_nothing_is_left(workshop: Workshop, phase: str) -> None:
+    step, error = FULL[phase]
+
+    def fill() -> None:
+        workshop.engine.free_bytes = 1 << 20
+        raise error
+
+    free = workshop.engine.free_bytes
+    if step == "play":
+        workshop.during_play = fill
+    else:
+        workshop.engine.faults.raise_at(error, step)
+    with pytest.raises(HostNotReady, match="fake's storage became full while the image was built") as caught:
+        workshop.build()
+    assert error.what in caught.value.evidence
+    assert error.evidence in caught.value.evidence
+    assert "GiB free" in caught.value.evidence
+    assert "gpuprov image rm" in caught.value.fix
+    assert workshop.engine.nodes == {}
+    assert FakeDriver(workshop.engine).list_images() == []
+    workshop.engine.free_bytes, workshop.during_play = free, lambda: None
+    workshop.engine.faults.clear()
+    assert workshop.build().built
+
+
+def test_a_disk_with_four_gib_is_just_enough(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: shutil._ntuple_diskusage(20 << 30, 16 << 30, 4 << 30))
+    workshop.engine.free_bytes = (4 << 30) - 1
+    with pytest.raises(HostNotReady, match="not enough space in the engine's storage") as caught:
+        workshop.build()
+    assert "4 GiB needed" in caught.value.evidence
+    workshop.engine.free_bytes = 4 << 30
+    assert workshop.build().built
+
+
 SAMPLED_PAIRS = 25
 STEPS = ["create_node:made", "start_node", "push", "run", "publish_image", "import_rootfs:done"]
 

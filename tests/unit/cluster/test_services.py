@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,6 +54,19 @@ def test_each_init_hears_its_own_verbs(kind: type[FakeDriver], init: str, verbs:
 def test_a_boot_that_goes_on_is_no_boot() -> None:
     assert not services.is_booted("starting")
     assert services.is_booted("degraded")
+
+
+def test_what_is_left_of_a_boot_is_as_much_as_can_be_where_nobody_says() -> None:
+    def answering(stdout: str, status: int) -> FakeDriver:
+        made = driver(FakeDriver, [])
+        made.engine.answer = lambda _command: ExecResult(exit_code=status, stdout=stdout, stderr="")
+        return made
+
+    assert (
+        services.undone_of_boot(answering("12 a.service start running\n13 b.service start waiting\n", 0), "c000") == 2
+    )
+    assert services.undone_of_boot(answering("Failed to connect to bus\n", 1), "c000") == sys.maxsize
+    assert services.undone_of_boot(driver(BareDriver, []), "c000") == sys.maxsize
 
 
 def test_a_copy_gets_a_key_and_an_id_and_no_part_in_its_plane_under_either_init() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import GpuprovError, Problem, SpecError
-from gpuprov.core.excerpt import LINE, LINES, WORDS, excerpt, shorten
+from gpuprov.core.excerpt import LINE, LINES, WORDS, end_and_causes, excerpt, shorten
 
 
 @pytest.mark.parametrize("text", ["", "gpuprov cluster up -n 4", "Zürich 東京", "x" * WORDS])
@@ -43,3 +43,36 @@ def test_every_error_is_short_whatever_it_quotes() -> None:
         assert len(error.fix) <= LINE
         assert len(error.evidence) <= (LINES + 1) * (LINE + 1)
         assert long not in "".join(map(str, error.args))
+
+
+LIST = [f" /var/cache/apt/p{number}.deb" for number in range(60)]
+
+
+@pytest.mark.parametrize("text", ["", "one", "\n".join(LIST[:9])])
+def test_few_lines_are_all_told(text: str) -> None:
+    assert end_and_causes(text, 9) == text.strip()
+
+
+def test_what_came_last_is_told_and_the_error_above_it() -> None:
+    said = [
+        "Unpacking p1 ...",
+        "dpkg: error processing p1",
+        " cannot write: No space left on device",
+        *LIST,
+        "E: failed",
+    ]
+    told = end_and_causes("\n".join(said), 9).splitlines()
+    assert told[:3] == ["dpkg: error processing p1", " cannot write: No space left on device", "[...]"]
+    assert told[3:] == [*LIST[-4:], "E: failed"]
+    assert len(told) <= 9
+
+
+def test_a_disk_that_is_full_comes_before_other_errors() -> None:
+    said = [*(f"E: other {number}" for number in range(20)), "tar: ./x: No space left on device", *LIST]
+    told = end_and_causes("\n".join(said), 9).splitlines()
+    assert "tar: ./x: No space left on device" in told
+    assert len(told) <= 9
+
+
+def test_lines_without_an_error_are_told_from_the_end() -> None:
+    assert end_and_causes("\n".join(LIST), 9).splitlines() == LIST[-9:]

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.activity import Activity
 from gpuprov.core.errors import TimedOut
 from gpuprov.core.execution import run
 from gpuprov.core.limits import Limits, Watch
-from gpuprov.core.process import Activity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

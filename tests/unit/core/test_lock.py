@@ -95,6 +95,15 @@ def test_who_waits_is_told_for_whom_and_since_when(gates: Gates, start: Start, r
     assert b"hunter2" not in gates.file(LOCK_NAME).read_bytes()
 
 
+def test_the_time_begins_anew_with_each_run_that_ends(gates: Gates, start: Start) -> None:
+    start("first", 1)
+    start("second", 1)
+    began_s = time.monotonic()
+    with host_lock(Silent(), gates=gates, timeout_s=1.4):
+        pass
+    assert time.monotonic() - began_s > 1.4
+
+
 def test_who_waits_long_is_told_again(
     gates: Gates, start: Start, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,6 +46,20 @@ def test_a_timeout_is_a_failure_that_shows_the_last_state() -> None:
     assert caught.value.exit_code == 6
 
 
+def test_the_time_begins_anew_while_less_is_left_than_ever_before() -> None:
+    clock = StoppedClock()
+    left = iter([9, 5, 4, 6])
+    with pytest.raises(TimedOut, match="waited 1 s"):
+        wait(clock).until(lambda: "starting", lambda _: False, undone=lambda: next(left))
+    assert clock.time_s == pytest.approx(3.0)
+    assert next(left, None) is None
+
+
+def test_what_goes_on_is_waited_for() -> None:
+    clock = StoppedClock()
+    assert wait(clock).until(lambda: clock.time_s, lambda now_s: now_s > 50, undone=lambda: int(99 - clock.time_s)) > 50
+
+
 def test_an_error_while_looking_is_not_waited_over() -> None:
     def gone() -> bool:
         raise ConnectionError("daemon went away")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from itertools import repeat
@@ -12,9 +13,10 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import unix_serve
 
-from gpuprov.core.errors import TimedOut, UsageError
+from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.lxd.execute import execute
+from gpuprov.drivers.lxd.start_log import NOT_RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,13 +33,17 @@ class Lxd:
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "socket"
         self.said: list[bytes] = []
-        self.ends = False
+        self.ends = self.breaks = False
+        self.status = "Running"
         self.told: SimpleQueue[str] = SimpleQueue()  # by whoever ends the command
 
     def begin(self, *_path: str, body: object) -> dict[str, Any]:
         assert body
         fds = {name: name for name in ("0", "1", "2", "control")}
         return {"metadata": {"id": "op", "metadata": {"fds": fds}}}
+
+    def get(self, *_path: str) -> dict[str, Any]:
+        return {"status": self.status}
 
     def finished(self, *_begun: object) -> dict[str, Any]:
         if not self.ends:
@@ -54,6 +60,8 @@ class Lxd:
                 for piece in self.said:
                     connection.send(piece)
                     time.sleep(0.05)
+            if self.breaks:
+                connection.socket.shutdown(socket.SHUT_RDWR)
             if self.ends and stream in ("1", "2"):
                 connection.send("")
             over.wait(20.0)
@@ -103,6 +111,18 @@ def test_who_takes_may_fail(lxd: Lxd) -> None:
     with pytest.raises(UsageError, match="cannot write it"):
         execute(cast("Any", lxd), "c000", Call(argv=["tar"], take=take, silence_s=10.0))
     assert "9" in lxd.told.get(timeout=10)
+
+
+def test_a_stream_that_breaks_is_told_with_what_broke_it(lxd: Lxd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.drivers.lxd.execute._DEATH_S", 0.2)
+    lxd.breaks = True
+    with pytest.raises(EngineError, match="connection to lxd was lost while a command was running in c000") as caught:
+        execute(cast("Any", lxd), "c000", Call(argv=["true"], timeout_s=5.0))
+    assert caught.value.evidence.startswith("ConnectionClosedError: ")
+    lxd.status = "Stopped"
+    with pytest.raises(EngineError, match="could not run a command in c000") as caught:
+        execute(cast("Any", lxd), "c000", Call(argv=["true"], timeout_s=5.0))
+    assert caught.value.evidence == NOT_RUNNING
 
 
 def test_what_moves_goes_on_beyond_the_limit_of_silence(lxd: Lxd) -> None:

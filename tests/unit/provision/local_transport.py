@@ -26,6 +26,13 @@ class LocalTransport:
         done = subprocess.run(argv, input=stdin, capture_output=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
+    def look(self, node: str, argv: list[str]) -> str:
+        """Where tests count the looks; a node says what its file `does` holds."""
+        with (self._root / "looks").open("a", encoding="utf-8") as log:
+            log.write(f"{node}: {argv[:2]}\n")
+        does = self._root / "does"
+        return subprocess.run(["sh", str(does)], capture_output=True, text=True, check=True).stdout
+
     def put(self, node: str, path: str, content: bytes) -> None:  # noqa: ARG002 - one node
         Path(path).write_bytes(content)
 

@@ -53,7 +53,7 @@ def role(tmp_path: Path, tasks: str) -> Path:
 
 def play(roles: Path, target: Target = Target(), **variables: object) -> Play:  # noqa: B008 - frozen
     uses = (RoleUse(name="demo", variables=variables),)
-    return Play(roles=uses, targets=(target,), roles_path=roles, transport=ENTRY, timeout_s=60)
+    return Play(roles=uses, targets=(target,), roles_path=roles, transport=ENTRY, silence_s=60)
 
 
 def test_a_play_reports_its_tasks_and_leaves_nothing(
@@ -122,16 +122,70 @@ def test_a_task_on_a_full_disk_is_this_machine_s_only_in_the_play_s_folder(
     assert "No space left" in caught.value.evidence
 
 
-def test_a_play_is_stopped_when_its_time_is_over(
+def silent_play(tmp_path: Path, tasks: str, *, silence_s: float, target: Target = Target()) -> Play:  # noqa: B008
+    roles = role(tmp_path, f"- name: Begin\n  ansible.builtin.debug: {{msg: begun}}\n{tasks}")
+    uses = (RoleUse(name="demo"),)
+    return Play(roles=uses, targets=(target,), roles_path=roles, transport=ENTRY, silence_s=silence_s)
+
+
+def test_a_play_that_does_nothing_is_ended_and_says_what_was_done_and_how_to_allow_more(
     tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("gpuprov.provision.run.GRACE_S", 1.0)
-    roles = role(tmp_path, "- name: Hang\n  ansible.builtin.command: sleep 60\n")
-    slow = Play(roles=(RoleUse(name="demo"),), targets=(Target(),), roles_path=roles, timeout_s=6)
-    with pytest.raises(TimedOut, match="6 s") as caught:
-        run_play(slow, reporter=Silent())
-    assert "demo: Hang" in caught.value.evidence
-    assert str(scratch) in caught.value.evidence
+    hang = "- name: Hang\n  ansible.builtin.command: sleep 60\n"
+    with pytest.raises(TimedOut, match=r"the play did nothing for 4 s, after it had worked for \d+ s") as caught:
+        run_play(silent_play(tmp_path, hang, silence_s=4.0), reporter=Silent())
+    evidence = caught.value.evidence.splitlines()
+    assert evidence[0] == "task: demo: Hang, on localhost"
+    assert evidence[1] == "tasks that ended before it: 1, the last of them: demo: Begin"
+    assert evidence[2].startswith("last line: TASK [demo : Hang] ***")
+    assert Path(evidence[3].removeprefix("log: ")).is_file()
+    assert scratch in Path(evidence[3].removeprefix("log: ")).parents
+    assert caught.value.fix.endswith("allow more than 4 s of silence: export GPUPROV_SILENCE_S=16")
+
+
+@pytest.mark.usefixtures("scratch")
+def test_a_task_that_only_looks_again_gives_no_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.provision.run.GRACE_S", 1.0)
+    waits = """
+- name: Look again
+  ansible.builtin.command: /bin/false
+  register: seen
+  until: seen.rc == 0
+  retries: 100
+  delay: 1
+"""
+    with pytest.raises(TimedOut, match="did nothing for 6 s") as caught:
+        run_play(silent_play(tmp_path, waits, silence_s=6.0), reporter=Silent())
+    assert "task: demo: Look again" in caught.value.evidence
+    assert "RETRYING" in caught.value.evidence
+
+
+@pytest.mark.usefixtures("scratch")
+def test_a_task_that_works_may_take_as_long_as_it_takes(tmp_path: Path) -> None:
+    busy = """
+- name: Work
+  ansible.builtin.shell: 'end=$(($(date +%s) + 12)); while [ "$(date +%s)" -lt $end ]; do :; done'
+- name: Go on
+  ansible.builtin.command: sleep 1
+  loop: [1, 2, 3, 4, 5, 6]
+"""
+    assert run_play(silent_play(tmp_path, busy, silence_s=4.0), reporter=Silent()).changed[-1] == "demo: Go on"
+
+
+@pytest.mark.usefixtures("scratch")
+def test_what_works_in_a_node_is_seen_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task's own command does nothing on this machine: it stands for one that the engine runs."""
+    monkeypatch.setattr("gpuprov.provision.run.GRACE_S", 1.0)
+    monkeypatch.setenv("GPUPROV_TEST_ROOT", str(tmp_path))
+    line = "/proc/7/stat:7 (pip) S 1 7 7 0 -1 0 0 0 0 0 %s 0 0 0 20 0 1 0 99 0"
+    (tmp_path / "does").write_text(f"echo 1; printf '{line}\\n' \"$(($(date +%s) * 100 % 1000000))\"\n")
+    waits = "- name: Wait for it\n  ansible.builtin.command: sleep 12\n"
+    run_play(silent_play(tmp_path, waits, silence_s=4.0, target=NODE), reporter=Silent())
+    assert "c000: ['sh', '-c']" in (tmp_path / "looks").read_text()
+    (tmp_path / "does").write_text(f"echo 1; printf '{line}\\n' 4711\n")
+    with pytest.raises(TimedOut):
+        run_play(silent_play(tmp_path / "idle", waits, silence_s=4.0, target=NODE), reporter=Silent())
 
 
 @pytest.mark.usefixtures("scratch")

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from typing import Any, cast
 
 import pytest
 
+from gpuprov.cluster.transport import LOOK_S, DriverTransport
 from gpuprov.core.errors import UsageError
+from gpuprov.drivers.base import ExecResult
 from gpuprov.provision.transport import load_entry, owner_lives
 
 
@@ -25,3 +28,16 @@ def test_a_play_knows_whether_its_owner_lives() -> None:
     ended.wait()
     assert owner_lives(str(os.getpid()))
     assert not owner_lives(str(ended.pid))
+
+
+def test_what_processes_of_a_node_do_is_asked_within_a_limit() -> None:
+    asked: list[tuple[str, list[str], float]] = []
+
+    class Driver:
+        def run(self, name: str, argv: list[str], *, timeout_s: float) -> ExecResult:
+            asked.append((name, argv, timeout_s))
+            return ExecResult(exit_code=2, stdout="1\n", stderr="grep: /proc/9/io: Permission denied")
+
+    transport = DriverTransport(cast("Any", Driver()))
+    assert transport.look("c000", ["sh", "-c", "x"]) == "1\n"
+    assert asked == [("c000", ["sh", "-c", "x"], LOOK_S)]

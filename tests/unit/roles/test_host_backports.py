@@ -51,7 +51,7 @@ def enable(folder: Path) -> tuple[str, ...]:
         "host_backports_pin": str(folder / PIN),
     }
     use = RoleUse(name="host", tasks="backports", variables=variables)
-    return run_play(Play(roles=(use,), targets=(Target(),), roles_path=ROLES, timeout_s=60), reporter=Silent()).changed
+    return run_play(Play(roles=(use,), targets=(Target(),), roles_path=ROLES, silence_s=60), reporter=Silent()).changed
 
 
 def test_incus_and_nothing_else_comes_from_backports_of_the_machine_s_own_mirror(tmp_path: Path, apt: Path) -> None:

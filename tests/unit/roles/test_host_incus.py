@@ -70,7 +70,7 @@ def prepare(tmp_path: Path, socket: Path, distribution: str) -> Sequence[str]:
         "host_run_dir": str(socket),
         "wanted": distribution,
     }
-    play = Play(roles=(RoleUse(name="host", variables=variables),), targets=(Target(),), roles_path=roles, timeout_s=60)
+    play = Play(roles=(RoleUse(name="host", variables=variables),), targets=(Target(),), roles_path=roles, silence_s=60)
     return run_play(play, reporter=Silent()).changed
 
 

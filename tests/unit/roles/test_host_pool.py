@@ -69,6 +69,7 @@ def test_seven_gib_suffice_although_packages_take_some_of_them(
     assert [made["config"]["size"] for made in server.created] == ["5GiB"]
 
 
+@pytest.mark.parametrize("free_gib", [4.0, 6.9])
 @pytest.mark.parametrize("ran_before", [False, True])
 def test_less_is_refused_before_anything_is_made(
     tmp_path: Path,
@@ -76,7 +77,9 @@ def test_less_is_refused_before_anything_is_made(
     monkeypatch: pytest.MonkeyPatch,
     *,
     ran_before: bool,
+    free_gib: float,
 ) -> None:
-    with engine(folder, {}) as server, pytest.raises(HostNotReady, match="enough disk space for the pool"):
-        create_pool(tmp_path, folder, monkeypatch, free_gib=(6.9, 6.9), ran_before=ran_before)
+    with engine(folder, {}) as server, pytest.raises(HostNotReady, match="enough disk space for the pool") as caught:
+        create_pool(tmp_path, folder, monkeypatch, free_gib=(free_gib, free_gib), ran_before=ran_before)
+    assert f"{free_gib:.1f} GiB" in caught.value.evidence
     assert server.created == []

@@ -124,7 +124,7 @@ def undo(folder: Path, name: str) -> tuple[str, ...]:
         **{key: str(folder / file) for key, file in SOURCE.items()},
     }
     use = RoleUse(name="host", tasks=TASKS[name], variables=variables)
-    play = Play(roles=(use,), targets=(Target(),), roles_path=ROLES, timeout_s=60)
+    play = Play(roles=(use,), targets=(Target(),), roles_path=ROLES, silence_s=60)
     return run_play(play, reporter=Silent()).changed
 
 

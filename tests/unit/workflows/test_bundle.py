@@ -6,6 +6,7 @@ import json
 import shlex
 import tarfile
 from dataclasses import replace
+from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,12 +14,17 @@ import pytest
 from gpuprov.core.bundle_parts import MOST_BYTES
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.report_file import ReportFile
-from gpuprov.documents.bundle_host import pick_kernel_lines
+from gpuprov.documents.bundle_host import host_parts, pick_kernel_lines
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.networks import Attachment
+from gpuprov.drivers.registry import REGISTRY
+from gpuprov.host import survey
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.devices import Mount
+from gpuprov.workflows import bundle
 from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack_bundle
+from tests.fakes.doors import AnswersOfTheRest, HungEngine
+from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeNode
 
 if TYPE_CHECKING:
@@ -190,9 +196,64 @@ def test_every_engine_is_in_it_and_a_dead_one_hides_no_other(world: World, sourc
     assert {"doctor-docker.json", "doctor-lxd.json", "fake/nodes/c000/journal.txt"} <= set(collected.parts)
 
 
+def test_an_engine_that_hangs_is_named_and_holds_up_nothing(
+    world: World, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.up(1)
+    hung = HungEngine("docker")
+    world.host.engines += (hung.door,)
+    monkeypatch.setattr(survey, "SimpleQueue", AnswersOfTheRest)
+    collected = make_bundle(new_file(tmp_path), replace(sources, engines=("docker", "lxd")), reporter=world.reporter)
+    assert hung.hangs  # nobody has waited for it
+    hung.release()
+    assert collected.missing["docker"].startswith("docker does not respond: no response within 10 s")
+    findings = json.loads(collected.parts["doctor-docker.json"])
+    assert "docker does not respond" in json.dumps(findings)
+    assert "fake/nodes/c000/journal.txt" in collected.parts
+
+
+def test_one_that_hangs_in_the_midst_costs_a_part(
+    world: World, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.up(1)
+    over = Event()
+    monkeypatch.setattr(bundle, "PART_S", 0.5)
+    monkeypatch.setattr(FakeDriver, "list_images", lambda _driver: over.wait(60.0))
+    collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    assert not over.is_set()
+    over.set()
+    assert collected.missing["fake/images.json"] == "it hangs: nothing came within 0.5 s (fix: gpuprov doctor)"
+    assert "fake/nodes.json" in collected.parts
+
+
+def test_a_cluster_that_cannot_be_read_costs_its_parts_alone(
+    world: World, sources: Sources, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.up(1)
+
+    def refuse(*_given: object, **_named: object) -> dict[str, object]:
+        raise EngineError("its labels are damaged", evidence="e", fix="f")
+
+    monkeypatch.setattr(bundle, "cluster_parts", refuse)
+    collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    assert "its labels are damaged" in collected.missing["fake/clusters/lab"]
+    assert "fake/nodes/c000/journal.txt" in collected.parts
+
+
+def test_the_logs_and_units_of_all_engines_are_those_of_the_registry(sources: Sources, tmp_path: Path) -> None:
+    for entry in REGISTRY.values():
+        for log in entry.logs:
+            (tmp_path / log).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / log).write_text(f"said by {log}")
+    parts = host_parts(sources.host, (), root=tmp_path, run_logs=tmp_path)
+    names = {f"host/{log.rpartition('/')[2]}" for entry in REGISTRY.values() for log in entry.logs}
+    assert names <= set(parts)
+    assert all(entry.units for entry in REGISTRY.values())
+
+
 def test_no_cluster_is_named_too(world: World, sources: Sources, tmp_path: Path) -> None:
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
-    assert "no gpuprov cluster" in collected.missing["lxd/clusters"]
+    assert "no gpuprov cluster" in collected.missing["fake/clusters"]
     assert "fake/nodes.json" in collected.parts
 
 

@@ -90,9 +90,17 @@ def test_prepare_applies_the_role_to_this_machine(host: FakeHost) -> None:
         "host_engine": "lxd",
         "host_pool_size_gib": 12,
         "host_bridges": ["br7"],
+        "host_start_timeout_s": 60,
         "host_lxd_dir": "/x",
     }
     assert [target.engine for target in play.targets] == [None]
+
+
+def test_an_engine_has_longer_to_start_where_the_user_says_so(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUPROV_SILENCE_S", "1200")
+    plays = Plays()
+    prepare_host(ORDER, host, reporter=Silent(), run=plays)
+    assert plays.seen[0].roles[0].variables["host_start_timeout_s"] == 240
 
 
 def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:

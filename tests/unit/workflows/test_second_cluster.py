@@ -33,17 +33,17 @@ SECOND = NetworkSpec(bridge="gpbr2", subnet="10.0.7.0/24", private_bridge="gpbr3
 
 
 class Machine:
-    """A host with two engines, each a world of its own; what one makes the kernel shows to both."""
+    """A host with three engines, each a world of its own; what one makes the kernel shows to all."""
 
-    def __init__(self, lxd: World, docker: World) -> None:
-        self.worlds = {"lxd": lxd, "docker": docker}
-        self.host = lxd.host
+    def __init__(self, worlds: dict[str, World]) -> None:
+        self.worlds = worlds
+        self.host = worlds["lxd"].host
         doors = [
             EngineDoor(name=name, open=lambda name=name: self.driver(name), installed=lambda: True)  # type: ignore[misc]
             for name in self.worlds
         ]
         self.host.engines = tuple(doors)
-        self.reporter = lxd.reporter
+        self.reporter = worlds["lxd"].reporter
 
     def driver(self, engine: str) -> Driver:
         driver = self.worlds[engine].driver
@@ -56,7 +56,7 @@ class Machine:
         return UpOrder(spec=draft.spec, left=draft.left)
 
     def look(self) -> None:
-        """Have the host show the bridges of both engines."""
+        """Have the host show the bridges of all engines."""
         networks = [network for world in self.worlds.values() for network in world.engine.networks.values()]
         mine = [network for network in networks if network.ours]
         self.host.network[:] = [
@@ -88,18 +88,18 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Recording) -> Machine:
-    worlds = []
-    for name in ("docker", "lxd"):
+    worlds = {}
+    for name in ("docker", "incus", "lxd"):
         (tmp_path / name).mkdir()
-        worlds.append(make_world(tmp_path / name, monkeypatch, recording))
-    return Machine(worlds[1], worlds[0])
+        worlds[name] = make_world(tmp_path / name, monkeypatch, recording)
+    return Machine(worlds)
 
 
 LAB = {"c000": "10.0.3.2/24", "c001": "10.0.3.3/24"}
 TWO = {"two-000": "10.0.7.2/24", "two-001": "10.0.7.3/24"}
 
 
-@pytest.mark.parametrize("engine", ["lxd", "docker"])
+@pytest.mark.parametrize("engine", ["lxd", "incus", "docker"])
 def test_a_second_cluster_has_what_is_free_and_keeps_it(machine: Machine, engine: str) -> None:
     machine.up()
     planned = machine.plan(engine, name="two")
@@ -204,6 +204,25 @@ def test_what_a_network_was_made_for_tells_nothing_else(machine: Machine, tmp_pa
     assert "hidden" not in labels[LABEL_BEGUN]
 
 
+@pytest.mark.parametrize(("has", "wants"), [("lxd", "incus"), ("incus", "lxd"), ("incus", "docker")])
+def test_two_engines_that_want_the_same_bridge(machine: Machine, has: str, wants: str) -> None:
+    """A network of gpuprov's on another engine, and one of somebody's there: neither is touched."""
+    machine.up(engine=has)
+    before = machine.worlds[has].engine.dump()
+    with pytest.raises(UsageError, match="the network gpbr0 belongs to cluster lab") as caught:
+        machine.up(engine=wants, name="two", bridge="gpbr0")
+    assert caught.value.evidence
+    assert "bridge" in caught.value.fix
+    machine.worlds[has].engine.add_foreign_network("gpbr2", address="10.66.0.1/24")
+    with pytest.raises(NotOurs, match="the network gpbr2 exists and was not created by gpuprov"):
+        machine.up(engine=wants, name="two", bridge="gpbr2")
+    wanting = machine.worlds[wants].engine
+    assert (wanting.nodes, wanting.networks) == ({}, {})
+    del machine.worlds[has].engine.networks["gpbr2"]
+    machine.up(engine=wants, name="two")
+    assert machine.worlds[has].engine.dump() == before
+
+
 def test_an_image_is_built_beside_another_engine_s_cluster(machine: Machine) -> None:
     machine.up()
     world = machine.worlds["docker"]
@@ -262,7 +281,7 @@ BAD: dict[str, tuple[dict[str, str], type[GpuprovError], str]] = {
 }
 
 
-@pytest.mark.parametrize("engine", ["lxd", "docker"])
+@pytest.mark.parametrize("engine", ["lxd", "incus", "docker"])
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input(machine: Machine, case: str, engine: str) -> None:
     order, kind, words = BAD[case]

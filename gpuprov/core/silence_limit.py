@@ -1,4 +1,4 @@
-"""How long what an image is built from may be waited for without a sign that it comes."""
+"""How long work may be waited for that gives no sign, and how a user allows more: one variable for all of it."""
 
 from __future__ import annotations
 
@@ -35,3 +35,13 @@ def silence_limit_s(environment: Mapping[str, str] = os.environ) -> float:
 def more_patience(silence_s: float) -> str:
     """What to type where a slow machine or mirror needs longer."""
     return f"if the machine is slow, allow more than {silence_s:g} s of silence: export {VARIABLE}={4 * silence_s:.0f}"
+
+
+def scaled_limit_s(usual_s: float, environment: Mapping[str, str] = os.environ) -> float:
+    """A limit for what takes far less on a usual machine; it grows and shrinks with what the user sets."""
+    return usual_s * silence_limit_s(environment) / SILENCE_S
+
+
+def more_time() -> str:
+    """What to type where a slow machine needs longer than such a limit."""
+    return f"if the machine is slow, allow four times as long: export {VARIABLE}={4 * silence_limit_s():.0f}"

@@ -1,0 +1,101 @@
+"""The parts of an image, killed while they are fetched side by side: nothing goes on, and the next run ends well."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from gpuprov.core.waiting import Wait
+
+BUILDS = """
+import sys, tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from gpuprov.cluster.image_parts import ImageParts
+from gpuprov.core.reporter import Silent
+from gpuprov.core.side_by_side import beside
+from gpuprov.provision.kept_bases import Base
+folder = Path(sys.argv[1])
+sys.executable = str(folder / "bin" / "python")
+recipe = SimpleNamespace(base="bookworm", rootfs=Base(suite="bookworm", packages=("python3",)), requirements=("numpy",))
+parts = ImageParts(recipe, folder / "cache", Silent())
+with beside(parts.early_wheels) as fetched:
+    parts.base()
+    fetched()
+"""
+# Each begins, is held as long as its file is there, and then makes what it is to make.
+MMDEBSTRAP = """#!/bin/sh
+touch {folder}/began-mmdebstrap
+while [ -e {folder}/hold-mmdebstrap ]; do sleep 0.05; done
+for last; do :; done
+echo tar >"$last"
+"""
+PIP = """#!/bin/sh
+touch {folder}/began-pip
+while [ -e {folder}/hold-pip ]; do sleep 0.05; done
+for word; do case $word in --dest=*) dest=${{word#--dest=}};; esac; done
+touch "$dest/numpy-1-py3-none-any.whl"
+"""
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for folder in ("bin", "tmp"):
+        (tmp_path / folder).mkdir()
+    for name, text in (("mmdebstrap", MMDEBSTRAP), ("python", PIP)):
+        program = tmp_path / "bin" / name
+        program.write_text(text.format(folder=tmp_path))
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    return tmp_path
+
+
+def start(workplace: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", BUILDS, str(workplace)], stderr=subprocess.PIPE)
+
+
+def programs(folder: Path) -> list[str]:
+    """Processes that run something of this folder."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            lines.append(path.read_text())
+    return [line for line in lines if str(folder / "bin") in line]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="a user's mmdebstrap has namespaces of its own")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("running", [("mmdebstrap", "pip"), ("mmdebstrap",), ("pip",)], ids="+".join)
+def test_a_build_is_killed_while_they_run(workplace: Path, running: tuple[str, ...], number: signal.Signals) -> None:
+    for name in running:
+        (workplace / f"hold-{name}").touch()
+    made = {"mmdebstrap": "cache/rootfs-*.tar", "pip": "cache/wheels-*"}
+    with start(workplace) as build:
+        begun = Wait(what="all to have begun, and the rest to be done", timeout_s=30, fix="look", interval_s=0.02)
+        begun.until(
+            lambda: [
+                *(name for name in running if not (workplace / f"began-{name}").exists()),
+                *(name for name in made if name not in running and not [*workplace.glob(made[name])]),
+            ],
+            lambda missing: not missing,
+        )
+        assert programs(workplace)
+        build.send_signal(number)
+        build.communicate(timeout=20)
+    gone = Wait(what="what it started to be gone", timeout_s=10, fix="look")
+    gone.until(lambda: programs(workplace), lambda left: not left)
+    for name in running:
+        (workplace / f"hold-{name}").unlink()
+    with start(workplace) as build:
+        _, said = build.communicate(timeout=30)
+    assert build.returncode == 0, said
+    names = sorted(path.name.partition("-")[0] for path in (workplace / "cache").iterdir())
+    assert names == ["rootfs", "wheels"]
+    assert list((workplace / "tmp").iterdir()) == []
