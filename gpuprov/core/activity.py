@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    Work = Mapping[tuple[int, int], "Activity"]  # of each process, by its pid and when it began
+    Activities = Mapping[tuple[int, int], "Activity"]  # of each process, by its pid and when it began
 
 _PROC = Path("/proc")
 # Of the fields of /proc/PID/stat; the name before them may hold anything: when it began, its parent, its and its
@@ -46,7 +46,7 @@ def find_activity(pid: int, *, proc: Path = _PROC) -> Activity:
     )
 
 
-def find_work_below(pid: int, *, proc: Path = _PROC) -> Work:
+def find_work_below(pid: int, *, proc: Path = _PROC) -> Activities:
     """Of all that the children of a process have started, and what that started, each by itself."""
     table = _table(proc)
     children = {one for one, line in table.items() if line.parent == pid}
@@ -56,7 +56,7 @@ def find_work_below(pid: int, *, proc: Path = _PROC) -> Work:
     }
 
 
-def parse_work(text: str) -> Work:
+def parse_work(text: str) -> Activities:
     """Of all processes of a machine but one, as WORK_LINE prints it there; of who is that one says its first line."""
     own, _, rest = text.partition("\n")
     ticks: dict[int, tuple[int, int]] = {}
@@ -75,7 +75,7 @@ def parse_work(text: str) -> Work:
     }
 
 
-def grown(before: Work, now: Work) -> Activity:
+def grown(before: Activities, now: Activities) -> Activity:
     """What those did between two looks that were there at both; a command that asks how things are is gone by then."""
     pairs = [(before[key], now[key]) for key in before.keys() & now.keys()]
     return Activity(

@@ -26,7 +26,7 @@ from gpuprov.provision.transport import ENTRY_VARIABLE, OWNER_VARIABLE, look_int
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from gpuprov.core.activity import Work
+    from gpuprov.core.activity import Activities
     from gpuprov.core.reporter import Reporter
     from gpuprov.provision.events import TaskEvent
     from gpuprov.provision.targets import Target
@@ -167,7 +167,7 @@ def render_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]
     }
 
 
-def _looks_into(play: Play) -> list[Callable[[], Work]]:
+def _looks_into(play: Play) -> list[Callable[[], Activities]]:
     """How to see what processes do in each node of the play."""
     nodes = [(target.name, target.engine) for target in play.targets if target.engine is not None]
     return [partial(look_into, play.transport, node, engine) for node, engine in nodes]

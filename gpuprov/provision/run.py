@@ -16,7 +16,7 @@ from gpuprov.core.activity import find_work_below
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from gpuprov.core.activity import Work
+    from gpuprov.core.activity import Activities
 
 IDENT = "run"
 LOG = f"artifacts/{IDENT}/stdout"
@@ -148,7 +148,7 @@ def _own(folder: Path) -> list[int]:
     return [pid for pid in _marked(folder) if _parent(pid) == os.getpid()]
 
 
-def find_work_of_tasks(folder: Path) -> Work:
+def find_work_of_tasks(folder: Path) -> Activities:
     """What tasks of a run do that run on this machine; Ansible and its forks only wait for them."""
     return {key: done for pid in _own(folder) for key, done in find_work_below(pid).items()}
 

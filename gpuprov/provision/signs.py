@@ -14,9 +14,9 @@ from gpuprov.provision.events import is_sign
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from gpuprov.core.activity import Work
+    from gpuprov.core.activity import Activities
 
-    Look = Callable[[], Work]
+    FindActivities = Callable[[], Activities]
 
 _LOOKS = 10  # within the limit; a play that reports is not looked at
 
@@ -33,7 +33,7 @@ class Signs:
         last_line: Of what Ansible has said.
     """
 
-    def __init__(self, silence_s: float, looks: Sequence[Look]) -> None:
+    def __init__(self, silence_s: float, looks: Sequence[FindActivities]) -> None:
         self.verdict = self.last_line = ""
         self._pause_s = silence_s / _LOOKS
         self._looks = looks
@@ -64,11 +64,11 @@ class Signs:
         finally:
             over.set()
 
-    def _keep_looking(self, look: Look, over: threading.Event) -> None:
-        before: Work = {}
+    def _keep_looking(self, look: FindActivities, over: threading.Event) -> None:
+        before: Activities = {}
         heard = -1
         while not over.wait(self._pause_s):
-            now: Work = {}
+            now: Activities = {}
             if heard == self._heard:
                 now = _seen(look)
                 self._add(grown(before, now))
@@ -79,7 +79,7 @@ class Signs:
         self._done = Activity(ticks=ticks, moved_bytes=moved_bytes)
 
 
-def _seen(look: Look) -> Work:
+def _seen(look: FindActivities) -> Activities:
     try:
         return look()
     except Exception:  # noqa: BLE001 - whatever it is, it is no sign of work

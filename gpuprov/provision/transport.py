@@ -16,7 +16,7 @@ from gpuprov.core.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.core.activity import Work
+    from gpuprov.core.activity import Activities
 
 ENTRY_VARIABLE = "GPUPROV_OPEN_TRANSPORT"
 OWNER_VARIABLE = "GPUPROV_PROCESS"  # the process that runs the play
@@ -70,6 +70,6 @@ def load_entry(entry: str) -> OpenTransport:
         ) from error
 
 
-def look_into(entry: str, node: str, engine: str) -> Work:
+def look_into(entry: str, node: str, engine: str) -> Activities:
     """What the processes of a node do."""
     return parse_work(load_entry(entry)(engine).look(node, ["sh", "-c", WORK_LINE]))
