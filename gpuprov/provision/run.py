@@ -76,7 +76,7 @@ def run_ansible(run: PlaybookRun, folder: Path, hear: Callable[[dict[str, Any]],
             quiet=True,
         )
     status = "canceled" if cancel.asked else str(runner.status)
-    if cancel.judged and status == "failed":  # as Ansible does where it is interrupted
+    if cancel.judged and not cancel.asked and status != "successful":
         status = SILENT
     if status in ("canceled", SILENT):
         _end_forks(folder)

@@ -145,6 +145,14 @@ def test_a_play_that_does_nothing_is_ended_and_says_what_was_done_and_how_to_all
 
 
 @pytest.mark.usefixtures("scratch")
+def test_a_silent_play_that_has_to_be_killed_is_no_interrupt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.provision.run.GRACE_S", -1.0)
+    hang = "- name: Hang\n  ansible.builtin.command: sleep 60\n"
+    with pytest.raises(TimedOut, match="did nothing for 4 s"):
+        run_play(silent_play(tmp_path, hang, silence_s=4.0), reporter=Silent())
+
+
+@pytest.mark.usefixtures("scratch")
 def test_a_task_that_only_looks_again_gives_no_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpuprov.provision.run.GRACE_S", 1.0)
     waits = """

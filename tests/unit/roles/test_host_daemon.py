@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import yaml
 
 from gpuprov.core.reporter import Silent
+from gpuprov.core.silence_limit import SILENCE_S
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.targets import Target
-from gpuprov.workflows.prepare_host import translate_failure
+from gpuprov.workflows.prepare_host import START_S, translate_failure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,3 +106,11 @@ def test_where_systemd_cannot_start_the_daemon_its_journal_is_in_the_error(
     )
     assert "failed to start daemon: unable to configure the Docker daemon" in error.evidence
     assert error.fix == "journalctl -u docker"
+
+
+@pytest.mark.parametrize("name", ["daemon.yml", "docker_daemon.yml"])
+def test_a_daemon_that_hangs_is_told_by_the_role_and_not_as_a_silent_play(name: str) -> None:
+    tasks = yaml.safe_load((ROLES / "host/tasks" / name).read_text())
+    (wait,) = (task for task in tasks if "until" in task)
+    assert wait["retries"] == "{{ host_start_timeout_s }}"
+    assert START_S * (wait["ansible.builtin.uri"]["timeout"] + wait["delay"]) < SILENCE_S
