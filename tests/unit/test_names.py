@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,10 +19,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "gpuprov"
-SOURCES = {
-    str(path.relative_to(ROOT)): ast.parse(path.read_text())
-    for path in sorted(chain(PACKAGE.rglob("*.py"), (ROOT / "ansible_collections").rglob("*.py")))
-}
 
 # Each means the same wherever it stands.
 SHARED_NAMES = {
@@ -56,6 +53,13 @@ OPENERS = ("Path", "open", "os.open", "os.stat", "os.listdir")
 COMMANDS = ("ip", "bridge", "iptables", "nft")
 
 
+@cache
+def sources() -> dict[str, ast.Module]:
+    """Our modules by path: parsed when a test asks, since every worker imports this file and few run its tests."""
+    paths = sorted(chain(PACKAGE.rglob("*.py"), (ROOT / "ansible_collections").rglob("*.py")))
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
+
+
 def public_names(tree: ast.Module) -> Iterator[str]:
     """Names of the classes and functions of a module that others may use."""
     for node in tree.body:
@@ -65,7 +69,7 @@ def public_names(tree: ast.Module) -> Iterator[str]:
 
 def test_no_two_public_classes_or_functions_share_a_name() -> None:
     homes = defaultdict(list)
-    for path, tree in SOURCES.items():
+    for path, tree in sources().items():
         if path.startswith("gpuprov/"):
             for name in public_names(tree):
                 homes[name].append(path)
@@ -131,13 +135,13 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_only_those_do_who_may(rule: str) -> None:
     find, allowed = RULES[rule]
-    found = {path: where for path, tree in SOURCES.items() if (where := list(find(tree)))}
+    found = {path: where for path, tree in sources().items() if (where := list(find(tree)))}
     assert {path: where for path, where in found.items() if not path.startswith(tuple(allowed))} == {}
 
 
 @pytest.mark.parametrize("place", LOOKING_BELOW)
 def test_no_exception_outlives_its_reason(place: str) -> None:
-    of_place = [tree for path, tree in SOURCES.items() if path.startswith(place)]
+    of_place = [tree for path, tree in sources().items() if path.startswith(place)]
     assert any([*absolute_looks(tree), *looks_below(tree)] for tree in of_place)
 
 

@@ -113,7 +113,7 @@ def test_a_long_line_that_looks_like_secrets_does_not_take_hours(unit: str) -> N
     former = signal.signal(signal.SIGVTALRM, give_up)
     signal.setitimer(signal.ITIMER_VIRTUAL, _LIMIT_S)
     try:
-        hide_secrets(unit * (500_000 // len(unit)))
+        hide_secrets(unit * (100_000 // len(unit)))
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, former)
