@@ -34,6 +34,23 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 
+def test_what_other_tests_begin_with_is_what_it_makes(world: World) -> None:
+    world.begin_with(2)
+    copy, lines = world.engine.dump(), list(world.reporter.lines)
+    steps = sorted(world.steps())
+    assert world.up(2).unchanged
+    world.empty()
+    world.engine.faults.clear()
+    world.reporter.lines.clear()
+    world.up(2)
+    assert sorted(world.steps()) == steps
+    assert sorted(world.reporter.lines) == sorted(lines)
+    made = world.engine.dump()
+    for node in (*copy["nodes"].values(), *made["nodes"].values()):
+        node["files"].pop("/etc/munge/munge.key")  # of chance
+    assert made == copy
+
+
 def test_from_nothing(world: World) -> None:
     outcome = world.up(3)
     assert world.names == ["c000", "c001", "c002"]
