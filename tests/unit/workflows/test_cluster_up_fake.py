@@ -424,6 +424,9 @@ def test_keep_on_failure_keeps(world: World) -> None:
     assert world.up(2).unchanged
 
 
+EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+
+
 def steps_of_an_untroubled_run(world: World) -> int:
     world.engine.faults.clear()
     world.up(3)
@@ -432,9 +435,10 @@ def steps_of_an_untroubled_run(world: World) -> int:
     return count
 
 
-def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World) -> None:
+@EVERY
+def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World, every: int) -> None:
     count = steps_of_an_untroubled_run(world)
-    for step in range(1, count + 1):
+    for step in range(1, count + 1, every):
         world.engine.faults.raise_at(Killed(), nth=step)
         with pytest.raises(Killed):
             world.up(3)
@@ -478,9 +482,10 @@ def test_a_change_that_is_killed_anywhere_is_repaired_by_the_next_run(
         assert world.up(after).unchanged
 
 
-def test_an_engine_that_dies_anywhere_is_an_error_and_the_next_run_repairs(world: World) -> None:
+@EVERY
+def test_an_engine_that_dies_anywhere_is_an_error_and_the_next_run_repairs(world: World, every: int) -> None:
     count = steps_of_an_untroubled_run(world)
-    for step in range(1, count + 1):
+    for step in range(1, count + 1, every):
         world.engine.faults.raise_at(EngineError("gone", evidence="e", fix="f"), nth=step, lasting=True)
         with pytest.raises(EngineError, match="gone"):
             world.up(3)

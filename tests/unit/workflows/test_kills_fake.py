@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CONF = "/etc/slurm/slurm.conf"
 MUNGE_KEY = "/etc/munge/munge.key"
-SAMPLES, MORE_SAMPLES = 4, 12
+SAMPLES, MORE_SAMPLES = 2, 12
 
 
 @dataclass(frozen=True, kw_only=True)
