@@ -103,6 +103,12 @@ def test_a_binary_key_has_no_lines() -> None:
         assert HIDDEN in hide_secrets(f"before {form} after", keys=[key])
 
 
+@pytest.mark.parametrize("mark", ["hf_", "ghp_", "AKIA", "xoxb-", "glpat-"])
+def test_the_shortest_token_with_a_mark_is_hidden(mark: str) -> None:
+    assert hide_secrets(mark + "a" * 16) == HIDDEN
+    assert hide_secrets(mark + "a" * 15) == mark + "a" * 15
+
+
 @pytest.mark.parametrize("unit", ["token.", "--token", "eyJ-", r"\\\"token=", "a."])
 def test_a_long_line_that_looks_like_secrets_does_not_take_hours(unit: str) -> None:
     """The limit is of this process's own time: it passes on a busy machine, and the hours do not."""
