@@ -107,6 +107,6 @@ def test_who_takes_may_fail(lxd: Lxd) -> None:
 
 def test_what_moves_goes_on_beyond_the_limit_of_silence(lxd: Lxd) -> None:
     taken: list[bytes] = []
-    lxd.said, lxd.ends = [b"x"] * 20, True
+    lxd.said, lxd.ends = [b"x"] * 14, True
     output = execute(cast("Any", lxd), "c000", Call(argv=["tar"], take=taken.append, silence_s=0.5))
-    assert (output.exit_code, b"".join(taken), output.stdout) == (0, b"x" * 20, b"")
+    assert (output.exit_code, b"".join(taken), output.stdout) == (0, b"x" * 14, b"")

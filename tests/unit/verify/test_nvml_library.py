@@ -68,9 +68,7 @@ def older_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask(folder: Path, **faults: str) -> dict[str, Any]:
     environment = {**os.environ, **faults, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": FOLDERS}
-    done = subprocess.run(
-        [*PYTHON, "-c", ASK], env=environment, capture_output=True, text=True, check=True, timeout=60
-    )
+    done = subprocess.run([*PYTHON, "-c", ASK], env=environment, capture_output=True, text=True, check=True, timeout=60)
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
