@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from ipaddress import IPv4Network
-from itertools import chain, count
+from itertools import chain, count, product
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import NotOurs, UsageError
@@ -79,11 +80,14 @@ def choose(draft: Draft, taken: Taken) -> ClusterSpec:
         differ=lambda one, other: one != other,
     )
     subnets = None
-    for free in (lambda subnet: _untouched(subnet, taken.links), lambda subnet: not _users(subnet, taken.links)):
+    for covered, free in (
+        ((False,), lambda subnet: _untouched(subnet, taken.links)),
+        ((False, True), lambda subnet: not _users(subnet, taken.links)),
+    ):
         subnets = subnets or _pick(
             (wanted.subnet, wanted.private_subnet),
             ("network.subnet" in left, "network.private_subnet" in left),
-            _usual_subnets(taken.links),
+            _usual_subnets(taken.links, covered=covered),
             free=free,
             differ=lambda one, other: not IPv4Network(one).overlaps(IPv4Network(other)),
         )
@@ -116,13 +120,18 @@ def _pick(
     return None
 
 
-def _usual_subnets(links: Iterable[Link]) -> Iterator[Pair]:
-    """Pairs of /24, those of blocks first that no route or network of the host covers as a whole."""
+def _usual_subnets(links: Iterable[Link], *, covered: Iterable[bool]) -> Iterator[Pair]:
+    """Pairs of /24: of blocks that a route or network of the host covers as a whole, of others, or of both in turn."""
     wide = [link.network for link in links]
-    blocks = [(block, any(IPv4Network(f"{block}.0.0/16").subnet_of(network) for network in wide)) for block in _BLOCKS]
-    for block, _ in sorted(blocks, key=lambda found: found[1]):
-        for third in _NODE_SUBNETS:
-            yield f"{block}.{third}.0/24", f"{block}.{third + 2}.0/24"
+    for is_covered, block in product(covered, _BLOCKS):
+        if any(_network(f"{block}.0.0/16").subnet_of(network) for network in wide) == is_covered:
+            for third in _NODE_SUBNETS:
+                yield f"{block}.{third}.0/24", f"{block}.{third + 2}.0/24"
+
+
+@cache
+def _network(subnet: str) -> IPv4Network:
+    return IPv4Network(subnet)
 
 
 def _untouched(subnet: str, links: Iterable[Link]) -> bool:

@@ -7,6 +7,7 @@ import unicodedata
 from functools import cache
 
 _LINES = "\n\t"
+_LINE_ENDS = str.maketrans(_LINES, "  ")
 _DELETE = "\x7f"
 _ODD_CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # controls, marks that reorder text, halves of characters
 _STYLE = re.compile(r"\x1b\[\d{0,2}m")  # our own colours
@@ -20,7 +21,8 @@ def printable(text: str, *, lines: bool = True, styles: bool = False) -> str:
         lines: Whether it may have several lines and tabs.
         styles: Whether colours stay: for text that this program has put together of printable parts.
     """
-    if text.isascii() and text.isprintable():
+    one_line = text.translate(_LINE_ENDS) if lines else text
+    if one_line.isascii() and one_line.isprintable():
         return text
     if styles:
         kept = _STYLE.findall(text)

@@ -70,6 +70,10 @@ _PATTERNS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], st
 )
 
 
+# Nothing above is found in so short a text that has neither a space nor a colon nor a `=`: most words of commands.
+_HARMLESS = re.compile(r"[^\s:=]{0,15}")
+
+
 def is_secret(name: str) -> bool:
     """Whether the name of a variable or key says that its value is secret."""
     return _SECRET_NAME.fullmatch(name) is not None
@@ -98,6 +102,8 @@ def hide_secrets(text: str, known: Iterable[bytes] = (), *, keys: Iterable[bytes
     forms |= {form for secret in secrets for line in _lines(secret) for form in _quoted(line)}
     for form in sorted(forms, key=lambda form: (-len(form), form)):  # one may begin with another
         text = text.replace(form, HIDDEN)
+    if _HARMLESS.fullmatch(text):
+        return text
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
@@ -34,22 +35,29 @@ def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:
     Raises:
         SpecError: It is not what `dump_spec` writes, or that of another cluster.
     """
+    spec, problems = _decode(text)
+    if spec is not None and spec.name != cluster and not problems:
+        problems = (Problem(path="name", message=f"is {spec.name[:60]!r}", allowed=cluster),)
+    if spec is None or problems:
+        raise SpecError(
+            f"the spec recorded with cluster {cluster} cannot be read",
+            problems=_few(problems),
+            fix=f"record it again from a file: gpuprov cluster up --name {cluster} -f FILE; "
+            f"or remove the cluster: gpuprov cluster down {cluster}",
+        )
+    return spec
+
+
+@lru_cache(maxsize=16)
+def _decode(text: str) -> tuple[ClusterSpec | None, tuple[Problem, ...]]:
+    """A command looks at its cluster several times, and reads the same text each time."""
     decoder = Decoder()
     spec = None
     try:
         spec = decode_spec(parse_json(text), decoder)
     except (ValueError, RecursionError) as error:
         decoder.problems.append(Problem(path=WHOLE, message=f"not JSON: {error}"))
-    if spec is not None and spec.name != cluster and not decoder.problems:
-        decoder.problems.append(Problem(path="name", message=f"is {spec.name[:60]!r}", allowed=cluster))
-    if spec is None or decoder.problems:
-        raise SpecError(
-            f"the spec recorded with cluster {cluster} cannot be read",
-            problems=_few(decoder.problems),
-            fix=f"record it again from a file: gpuprov cluster up --name {cluster} -f FILE; "
-            f"or remove the cluster: gpuprov cluster down {cluster}",
-        )
-    return spec
+    return spec, tuple(decoder.problems)
 
 
 def _few(problems: Sequence[Problem]) -> tuple[Problem, ...]:

@@ -271,7 +271,13 @@ class FakeDriver(FakeTrees):
         with self.engine.lock:
             node = self._running(name)
             return Command(
-                node=copy.deepcopy(node),
+                node=replace(
+                    node,
+                    labels=dict(node.labels),
+                    files=dict(node.files),
+                    snapshots=dict(node.snapshots),
+                    environment=dict(node.environment),
+                ),
                 argv=tuple(call.argv),
                 environment={**node.environment, **call.environment},
                 cwd=call.cwd,

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.cluster import read_steadily, waiting_for_gpus
+from gpuprov.core import group_files, lock
 from gpuprov.provision import recipe
 from tests.fakes.world import make_world
 
@@ -32,18 +35,25 @@ def folders_hashed_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def lock_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A lock of each test's own."""
-    monkeypatch.setattr("gpuprov.core.group_files.LOCK_FOLDER", tmp_path)
+@pytest.fixture(scope="session")
+def lock_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folders that are made by those who lock: most tests do not."""
+    base = tmp_path_factory.mktemp("locks")
+    return (base / str(number) for number in count())
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that wait for each other are this process's own: they look often, and are soon done."""
-    monkeypatch.setattr("gpuprov.core.lock._LOOK_S", 0.02)
-    monkeypatch.setattr("gpuprov.cluster.waiting_for_gpus._LOOK_S", 0.03)
-    monkeypatch.setattr("gpuprov.cluster.read_steadily._SETTLE_S", 0.1)
+def own_lock_and_short_waits(lock_folders: Iterator[Path]) -> Iterator[None]:
+    """A lock of each test's own; and threads that wait for each other look often, and are soon done.
+
+    Thousands of tests go through here: it is one fixture, and neither imports by name nor makes a folder.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(group_files, "LOCK_FOLDER", next(lock_folders))
+        patch.setattr(lock, "_LOOK_S", 0.02)
+        patch.setattr(waiting_for_gpus, "_LOOK_S", 0.03)
+        patch.setattr(read_steadily, "_SETTLE_S", 0.1)
+        yield
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 NEIGHBOURS = ("gpuwork", "smoke_kernels")  # import nothing from gpuprov
-ALL_SOURCES = {
-    str(path.relative_to(ROOT)): ast.parse(path.read_text())
-    for folder in ("gpuprov", "ansible_collections", *NEIGHBOURS)
-    for path in sorted((ROOT / folder).rglob("*.py"))
-}
-SOURCES = {path: tree for path, tree in ALL_SOURCES.items() if not path.startswith(NEIGHBOURS)}
 
 # Each means the same wherever it stands.
 SHARED_NAMES = {
@@ -88,6 +83,20 @@ OPENERS = ("Path", "open", "os.open", "os.stat", "os.listdir")
 COMMANDS = ("ip", "bridge", "iptables", "nft")
 
 
+@cache
+def all_sources() -> dict[str, ast.Module]:
+    """Our modules by path: parsed when a test asks, since every worker imports this file and few run its tests."""
+    folders = ("gpuprov", "ansible_collections", *NEIGHBOURS)
+    paths = chain.from_iterable(sorted((ROOT / folder).rglob("*.py")) for folder in folders)
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
+
+
+@cache
+def sources() -> dict[str, ast.Module]:
+    """Those of gpuprov and its collection."""
+    return {path: tree for path, tree in all_sources().items() if not path.startswith(NEIGHBOURS)}
+
+
 def public_names(tree: ast.Module) -> Iterator[str]:
     """Names of the classes, functions and types of a module that others may use."""
     guarded = [part for node in tree.body if isinstance(node, ast.If) for part in node.body]
@@ -107,7 +116,7 @@ def is_type_variable(value: ast.expr | None) -> bool:
 
 def test_no_two_public_classes_functions_or_types_share_a_name() -> None:
     homes = defaultdict(list)
-    for path, tree in ALL_SOURCES.items():
+    for path, tree in all_sources().items():
         for name in public_names(tree):
             homes[name].append(path)
     shared = {name: paths for name, paths in homes.items() if len(paths) > 1 and not are_siblings(paths)}
@@ -196,7 +205,7 @@ def test_functions_are_short() -> None:
     }
     found = {
         f"{path}: {node.name}"
-        for path, tree in {**ALL_SOURCES, **benchmarks}.items()
+        for path, tree in {**all_sources(), **benchmarks}.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= MOST_LINES
     }
@@ -221,15 +230,15 @@ def imports(tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             paths = [f"{name.replace('.', '/')}.py" for name in (node.module, *names)]
-            yield from (path for path in paths if path in SOURCES)
+            yield from (path for path in paths if path in sources())
 
 
 def test_what_is_called_pure_does_not_act_nor_import_what_acts() -> None:
-    pure = {path for path, tree in SOURCES.items() if re.search(r"\b[Pp]ure\b", ast.get_docstring(tree) or "")}
+    pure = {path for path, tree in sources().items() if re.search(r"\b[Pp]ure\b", ast.get_docstring(tree) or "")}
     assert {"gpuprov/cluster/plan.py", "gpuprov/cluster/ordered_design.py"} <= pure
-    acting = {path for path, tree in SOURCES.items() if any(acts(tree))}
+    acting = {path for path, tree in sources().items() if any(acts(tree))}
     assert {"gpuprov/cluster/nodes.py", "gpuprov/cluster/networks.py", "gpuprov/drivers/forward_rules.py"} <= acting
-    used = {path: acting & {path, *imports(SOURCES[path])} for path in pure}
+    used = {path: acting & {path, *imports(sources()[path])} for path in pure}
     assert {path: found - ACTING.keys() for path, found in used.items() if found - ACTING.keys()} == {}
     assert ACTING.keys() == set(chain.from_iterable(used.values())), "no exception outlives its reason"
 
@@ -244,13 +253,13 @@ RULES = {
 @pytest.mark.parametrize("rule", RULES)
 def test_only_those_do_who_may(rule: str) -> None:
     find, allowed = RULES[rule]
-    found = {path: where for path, tree in SOURCES.items() if (where := list(find(tree)))}
+    found = {path: where for path, tree in sources().items() if (where := list(find(tree)))}
     assert {path: where for path, where in found.items() if not path.startswith(tuple(allowed))} == {}
 
 
 @pytest.mark.parametrize("place", LOOKING_BELOW)
 def test_no_exception_outlives_its_reason(place: str) -> None:
-    of_place = [tree for path, tree in SOURCES.items() if path.startswith(place)]
+    of_place = [tree for path, tree in sources().items() if path.startswith(place)]
     assert any([*absolute_looks(tree), *looks_below(tree)] for tree in of_place)
 
 

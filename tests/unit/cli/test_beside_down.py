@@ -37,7 +37,7 @@ def test_it_says_what_there_is_or_that_it_went_away(
     for nth in range(1, 100):
         world.empty()
         world.engine.faults.clear()
-        world.up(2)
+        world.begin_with(2)
         world.engine.faults.clear()
         struck: list[int] = []
 

@@ -16,7 +16,7 @@ UP = ("cluster", "up", "-n", "2", "--gpu-mode", "simulated", "--no-verify")
 
 
 def test_a_second_run_prints_the_table_once(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
-    typed.world.up(2)
+    typed.world.begin_with(2)
     shown = typed(UP, capsys)
     assert [line.split()[0] for line in shown.splitlines() if line.startswith("NODE")] == ["NODE"]
     assert sum(line.startswith("c000 ") for line in shown.splitlines()) == 1
@@ -27,7 +27,7 @@ def test_a_second_run_prints_the_table_once(typed: Typed, capsys: pytest.Capture
 def test_a_plain_cluster_has_no_phase_of_slurm(
     typed: Typed, capsys: pytest.CaptureFixture[str], role: str, phases: int
 ) -> None:
-    typed.world.up(1)
+    typed.world.begin_with(1)
     typed.world.empty()
     capsys.readouterr()
     assert main([*UP, "--role", role], host=typed.world.host) == 0

@@ -33,7 +33,7 @@ def test_names_are_completed_up_to_the_colon_and_else_files(monkeypatch: pytest.
 def test_what_was_copied_is_told(
     typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed.world.up(2)
+    typed.world.begin_with(2)
     typed.world.driver.push("c001", [File(path="/root/out", content=b"12")])
     monkeypatch.chdir(tmp_path)
     assert typed(("cp", "c001:out", "."), capsys) == "copied c001:/root/out to ./out: 1 file, 2 bytes\n"
@@ -54,7 +54,7 @@ def test_what_was_copied_is_told(
 def test_ends_that_cannot_be(
     typed: Typed, argv: tuple[str, ...], what: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed.world.up(2)
+    typed.world.begin_with(2)
     capsys.readouterr()
     assert main(argv, host=typed.world.host) == 2
     said = capsys.readouterr().err

@@ -92,11 +92,11 @@ def objects_of(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture
-def cluster(typed: Typed, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+def cluster(typed: Typed, tmp_path: Path) -> dict[str, str]:
     """Two nodes, and what stands for names in the cases."""
     spec = tmp_path / "spec.yaml"
     spec.write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
-    typed(("cluster", "up", "-f", str(spec), "--no-verify"), capsys)
+    typed.world.begin_with(2)
     return {"cluster": "lab", "p": "c", "spec": str(spec), "play": "", "folder": str(tmp_path)}
 
 

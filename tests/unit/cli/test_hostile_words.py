@@ -123,7 +123,7 @@ def test_the_console_of_a_node_and_a_bundle(
     typed: Typed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     world = typed.world
-    world.up(1)
+    world.begin_with(1)
     driver: FakeDriver = world.driver
     monkeypatch.setattr(type(driver), "logs", lambda _driver, _name: f"booted {HOSTILE}\n")
     assert is_harmless(typed(["logs", "c000"], capsys))

@@ -30,7 +30,7 @@ class Place:
     """LXD with a cluster of two nodes, and Docker, which hangs."""
 
     def __init__(self, world: World) -> None:
-        world.up(2)
+        world.begin_with(2)
         lxd = world.driver
         lxd.name = "lxd"
         self.host = world.host

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def busy(typed: Typed) -> Typed:
     """Two nodes; a job runs on one of them, another waits."""
-    typed.world.up(2)
+    typed.world.begin_with(2)
     typed.world.slurm.queue = [FakeJob(id="17", nodes="c001"), FakeJob(id="18", state="PD")]
     return typed
 
@@ -109,7 +109,7 @@ def test_cluster_down_asks_on_a_terminal(
 def test_nobody_is_asked_where_no_job_would_end(
     typed: Typed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    typed.world.up(2)
+    typed.world.begin_with(2)
     monkeypatch.setattr(Session, "interactive", True)
     monkeypatch.setattr("click.confirm", lambda *_, **__: pytest.fail("asked"))
     typed(["cluster", "down"], capsys)

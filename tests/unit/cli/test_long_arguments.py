@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.unit.cli.conftest import Typed
 
-LONG = "x" * 70_000
+LONG = "x" * 20_000
 BEGINS = {"image build": {"--package"}}  # is a package's name, with which a build would begin
 MOST = 12_000  # of all that is said about one of them, usage and fix included
 

@@ -36,7 +36,7 @@ def as_list(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def test_nodes_are_those_of_list(typed: Typed) -> None:
-    typed.world.up(2)
+    typed.world.begin_with(2)
     assert validate(as_list(act("cluster", gpu_mode="simulated")["nodes"])) == "gpuprov.nodes/v1"
     node = act("node", name="c000")["node"]
     assert validate(as_list([node])) == "gpuprov.nodes/v1"
@@ -44,7 +44,7 @@ def test_nodes_are_those_of_list(typed: Typed) -> None:
 
 
 def test_a_report_is_that_of_verify(typed: Typed) -> None:
-    typed.world.up(1)
+    typed.world.begin_with(1)
     assert validate(act("verify")["report"]) == "gpuprov.verify/v1"
 
 
@@ -125,7 +125,7 @@ def test_a_check_of_the_host_that_fails_says_its_own_fix(typed: Typed) -> None:
 
 @pytest.mark.parametrize("given", [{"name": "c001", "state": "stopped"}, {"name": "c001", "state": "absent"}])
 def test_a_node_with_a_job_is_kept_without_force(typed: Typed, given: dict[str, Any]) -> None:
-    typed.world.up(2)
+    typed.world.begin_with(2)
     typed.world.slurm.queue = [FakeJob(id="17", nodes="c001")]
     with pytest.raises(UsageError, match="jobs would end with c001") as refused:
         act("node", **given)
@@ -135,7 +135,7 @@ def test_a_node_with_a_job_is_kept_without_force(typed: Typed, given: dict[str, 
 
 
 def test_a_cluster_with_a_job_is_kept_without_force(typed: Typed) -> None:
-    typed.world.up(2)
+    typed.world.begin_with(2)
     typed.world.slurm.queue = [FakeJob(id="17", nodes="c001")]
     for given in ({"count": 1, "gpu_mode": "simulated"}, {"state": "absent"}):
         with pytest.raises(UsageError, match="jobs would end with"):

@@ -84,7 +84,7 @@ def silent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 @pytest.fixture
 def place(world: World, silent: EngineDoor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     """LXD with a cluster of two nodes, beside it."""
-    world.up(2)
+    world.begin_with(2)
     lxd = world.driver
     lxd.name = "lxd"
     world.host.engines = (door_of(lxd), silent)

@@ -128,7 +128,7 @@ CASES: dict[str, tuple[Callable[[World], object], str, set[str]]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_drift_is_named_repaired_and_said(world: World, case: str) -> None:
     change, words, kinds = CASES[case]
-    world.up(3)
+    world.begin_with(3)
     before = world.engine.dump()
     world.engine.faults.clear()
     change(world)
@@ -147,7 +147,7 @@ def test_drift_is_named_repaired_and_said(world: World, case: str) -> None:
 
 
 def test_what_needs_a_restart_says_so_and_is_refused_under_a_job(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     set_node(privileged=True)(world)
     assert "restart node c001" in preview_changes(world.driver, world.spec(3), world.host, reporter=world.reporter)
     world.slurm.jobs["c001"] = "17"
@@ -173,7 +173,7 @@ def test_an_engine_that_replaces_nodes_restarts_them_by_name_and_not_under_a_job
 ) -> None:
     change, restart = REPLACED[case]
     monkeypatch.setattr(type(world.driver), "capabilities", world.driver.capabilities - {"devices-live"})
-    world.up(3)
+    world.begin_with(3)
     before = world.engine.dump()
     change(world)
     changed = world.engine.dump()
@@ -198,7 +198,7 @@ def test_an_engine_that_replaces_nodes_restarts_them_by_name_and_not_under_a_job
 
 
 def test_a_node_of_create_node_stays_what_was_asked_for(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.create("web", role="plain", gpus="none", privileged=True, network="nat")
     world.create("two", role="slurm", gpus="2,3", sharing="shared")
     before = world.engine.dump()
@@ -209,7 +209,7 @@ def test_a_node_of_create_node_stays_what_was_asked_for(world: World) -> None:
 
 def test_an_edited_configuration_that_daemons_have_read_is_read_anew(world: World) -> None:
     """Killed between writing the file and restarting the daemons: the next run still restarts them."""
-    world.up(2)
+    world.begin_with(2)
     edit(world, "c001", CONF)
     world.slurm.start(world.engine.nodes["c001"])
     world.engine.faults.clear()
@@ -239,7 +239,7 @@ def test_the_value_of_a_secret_variable_is_not_in_the_plan() -> None:
 
 
 def test_a_file_of_the_user_is_the_user_s(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     world.engine.nodes["c000"].files["/root/.ssh/authorized_keys"] = File(
         path="/root/.ssh/authorized_keys", content=b""
     )

@@ -26,7 +26,7 @@ def expected(world: World, name: str) -> Expectation:
 
 @pytest.fixture
 def three(world: World) -> World:
-    world.up(1)
+    world.begin_with(1)
     world.create("near", role="plain", network="nat")
     world.create("far", role="plain", network="private")
     return world

@@ -72,7 +72,7 @@ VERBS: dict[str, Callable[[World], Outcome]] = {
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_what_a_reboot_took_is_told_and_restored_once(world: World, verb: str) -> None:
-    world.up(1)
+    world.begin_with(1)
     assert preview_changes(world.driver, world.spec(1), world.host, reporter=world.reporter) == ()
     world.forget_isolation()
     both = {"gpbr0", "gpbr1"}
@@ -114,7 +114,7 @@ def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: W
 
 
 def test_a_spec_is_recorded_when_it_differs(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     state = observe_cluster(world.driver, "lab")
     world.engine.faults.clear()
     record_spec(world.driver, world.spec(1), world.engine.networks["gpbr0"].labels[LABEL_SPEC], state)

@@ -55,14 +55,14 @@ def test_nothing_is_there(world: World) -> None:
 
 
 def test_all_is_there(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     planned = plan(world, world.spec(2))
     assert names(planned) == {"keep": ["c000", "c001"]}
     assert planned.lines() == ()
 
 
 def test_some_of_everything(world: World) -> None:
-    world.up(5)
+    world.begin_with(5)
     world.create("web", role="plain")
     state = observe_cluster(world.driver, "lab")
     nodes = {node.name: node for node in state.nodes}
@@ -82,7 +82,7 @@ def test_some_of_everything(world: World) -> None:
 
 
 def test_a_changed_lease_is_a_repair(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     planned = plan(world, world.spec(2, per_node=2))
     assert names(planned) == {"repair": ["c000", "c001"]}
     assert "devices" in planned.drift["c000"].words
@@ -90,7 +90,7 @@ def test_a_changed_lease_is_a_repair(world: World) -> None:
 
 
 def test_kept_nodes_keep_their_gpus(world: World) -> None:
-    world.up(4)
+    world.begin_with(4)
     before = {node.name: node.labels[LABEL_GPUS] for node in observe_cluster(world.driver, "lab").nodes}
     planned = plan(world, world.spec(8))
     after = {design.name: ",".join(design.gpus) for design in planned.members}
@@ -98,7 +98,7 @@ def test_kept_nodes_keep_their_gpus(world: World) -> None:
 
 
 def test_a_gpu_that_has_gone_is_an_error_of_the_host(world: World) -> None:
-    world.up(4)
+    world.begin_with(4)
     gone = replace(world.gpus, gpus=world.gpus.gpus[:3])
     with pytest.raises(HostNotReady, match="c003"):
         plan_on(world, world.spec(4), gone)
@@ -113,14 +113,14 @@ def test_a_host_without_gpus_serves_nodes_without(world: World) -> None:
 
 
 def test_another_prefix_is_another_set_of_nodes(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     spec = world.spec(2, nodes=NodesSpec(count=2, prefix="g"))
     with pytest.raises(UsageError, match=r"10\.0\.3\.2 of g000 is in use"):
         plan(world, spec)
 
 
 def test_a_changed_role_of_the_spec_leaves_nodes_as_they_are(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     planned = plan(world, world.spec(3, nodes=NodesSpec(count=3, role="plain")))
     assert {design.name: design.role for design in planned.members} == {
         "c000": "slurm",

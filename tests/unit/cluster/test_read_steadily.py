@@ -28,7 +28,7 @@ FAILED = EngineError("lxd could not run a command in c001", evidence="Instance i
 
 
 def test_what_another_run_has_changed_meanwhile_is_read_again(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     reads: list[int] = []
 
     def read() -> str:
@@ -43,7 +43,7 @@ def test_what_another_run_has_changed_meanwhile_is_read_again(world: World) -> N
 
 @pytest.mark.parametrize("error", [FAILED, TimedOut("w", evidence="e", fix="f"), UsageError("w", evidence="e")])
 def test_what_fails_though_nothing_changes_is_an_error(world: World, error: GpuprovError) -> None:
-    world.up(1)
+    world.begin_with(1)
     reads: list[int] = []
 
     def read() -> None:
@@ -57,7 +57,7 @@ def test_what_fails_though_nothing_changes_is_an_error(world: World, error: Gpup
 
 
 def test_a_cluster_that_never_rests_is_said(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     node = world.engine.nodes["c000"]
 
     def read() -> None:

@@ -32,7 +32,7 @@ def seeing(world: World, driver: Driver) -> FakeHost:
 
 
 def test_a_node_is_a_host_with_its_addresses_gpus_and_groups(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     inventory = read_inventory(seeing(world, world.driver))
     host = inventory.hosts["c001"]
     assert host["ansible_connection"] == "gpuprov.cluster.gpuprov"
@@ -66,7 +66,7 @@ def test_a_node_is_a_host_with_its_addresses_gpus_and_groups(world: World) -> No
 
 
 def test_the_script_form_names_every_host_and_group(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     inventory = read_inventory(seeing(world, world.driver))
     script = render_script(inventory)
     assert script["_meta"]["hostvars"] == inventory.hosts
@@ -76,7 +76,7 @@ def test_the_script_form_names_every_host_and_group(world: World) -> None:
 
 
 def test_what_is_foreign_or_unfinished_is_no_host(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     nodes = world.driver.list_nodes()
     foreign = replace(nodes[0], labels={})
     unfinished = replace(nodes[1], labels={k: v for k, v in nodes[1].labels.items() if k != LABEL_FINGERPRINT})
@@ -86,7 +86,7 @@ def test_what_is_foreign_or_unfinished_is_no_host(world: World) -> None:
 
 
 def test_a_name_that_two_engines_have_is_left_out_and_the_others_stay(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     first, second = sorted(world.driver.list_nodes(), key=lambda node: node.name)
     inventory = build_inventory([("lxd", first), ("lxd", second), ("docker", first)], simulate, host="h")
     assert list(inventory.hosts) == ["c001"]
@@ -102,7 +102,7 @@ def test_a_host_whose_driver_is_broken_still_has_an_inventory(world: World) -> N
     def broken(_mode: GpuMode) -> HostGpus:
         raise HostNotReady("NVML does not work", evidence="code 18", fix="reboot")
 
-    world.up(1)
+    world.begin_with(1)
     (node,) = world.driver.list_nodes()
     real = replace(node, labels={**node.labels, LABEL_ACCESS: "raw"})
     inventory = build_inventory([("lxd", real)], broken, host="h")

@@ -127,6 +127,6 @@ def test_a_stream_that_breaks_is_told_with_what_broke_it(lxd: Lxd, monkeypatch: 
 
 def test_what_moves_goes_on_beyond_the_limit_of_silence(lxd: Lxd) -> None:
     taken: list[bytes] = []
-    lxd.said, lxd.ends = [b"x"] * 20, True
+    lxd.said, lxd.ends = [b"x"] * 14, True
     output = execute(cast("Any", lxd), "c000", Call(argv=["tar"], take=taken.append, silence_s=0.5))
-    assert (output.exit_code, b"".join(taken), output.stdout) == (0, b"x" * 20, b"")
+    assert (output.exit_code, b"".join(taken), output.stdout) == (0, b"x" * 14, b"")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.gpu.kernel_log import KernelLog
@@ -35,7 +36,12 @@ SERVICES: dict[str, Any] = {
 
 
 def simulated_nvml(document: Mapping[str, Any] | None) -> Any:
-    """As `host_probe_argv` has it asked, in this process."""
+    """As `host_probe_argv` has it asked, in this process; a document is asked for once, and told to each."""
+    return json.loads(_ask_simulated_nvml(json.dumps(document)))
+
+
+@cache
+def _ask_simulated_nvml(document: str) -> str:
     from importlib import resources
 
     import pynvml
@@ -43,12 +49,12 @@ def simulated_nvml(document: Mapping[str, Any] | None) -> Any:
     source = (resources.files("gpuprov.gpu") / "simulate.py").read_text()
     before = pynvml.nvmlLib
     try:
-        asked = {"source": source, "document": document}
+        asked = {"source": source, "document": json.loads(document)}
         facts = gather({"devices": [], "denied": [], "nvml": asked, "cuda": False, "network": {}})
     finally:
         pynvml.nvmlLib = before
         pynvml._nvmlGetFunctionPointer_cache.clear()
-    return json.loads(json.dumps(facts["nvml"]))
+    return json.dumps(facts["nvml"])
 
 
 def see_host(simulation: Mapping[str, Any] | None, **changes: Any) -> Observation:

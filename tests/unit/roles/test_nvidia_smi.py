@@ -56,7 +56,7 @@ def test_a_node_without_gpus_has_none(tmp_path: Path) -> None:
 
 
 def test_a_node_is_made_with_its_lease(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     node = world.engine.nodes["c001"]
     uuid = node.labels["gpuprov.gpus"]
     assert world.file("c001", LEASE) == f"/dev/nvidia1 {uuid}\n"

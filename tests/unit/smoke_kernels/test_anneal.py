@@ -65,10 +65,10 @@ def problem() -> AnnealProblem:
     return build_problem(ProblemKey(size=16, sweeps=16, seed=2))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))])
 def test_the_planted_energy_is_the_ground_state_of_all_states(seed: int) -> None:
     lattice = planted_lattice(4, seed)
-    states = np.arange(1 << 16, dtype=np.uint32).reshape(-1, 32)
+    states = np.arange(1 << 15, dtype=np.uint32).reshape(-1, 32)  # the other half are these turned over: same energies
     lowest = 0
     for group in states:
         bits = (group[:, None] >> np.arange(16, dtype=np.uint32)) & np.uint32(1)

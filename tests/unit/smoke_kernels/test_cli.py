@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +119,19 @@ def test_all_gpus_of_cuda_are_taken_one_after_the_other(monkeypatch: pytest.Monk
     assert selected == [0, 1, 2, 2]
 
 
+@pytest.fixture(scope="module")
+def right() -> str:
+    """A document that is as it must be."""
+    with redirect_stdout(StringIO()) as said:
+        main(["membw", "--quick", "--json"])
+    VALIDATOR.validate(json.loads(said.getvalue()))
+    return said.getvalue()
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -132,12 +147,8 @@ def test_all_gpus_of_cuda_are_taken_one_after_the_other(monkeypatch: pytest.Monk
         (("more",), 1),
     ],
 )
-def test_the_schema_refuses_what_is_none(
-    path: tuple[Any, ...], value: object, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["membw", "--quick", "--json"])
-    document = json.loads(capsys.readouterr().out)
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+def test_the_schema_refuses_what_is_none(path: tuple[Any, ...], value: object, right: str) -> None:
+    document = json.loads(right)
     place = document
     for key in path[:-1]:
         place = place[key]

@@ -58,7 +58,7 @@ def test_the_reference_is_the_integer_product(matrices: Matrices) -> None:
         (SIMULATOR_TILE, 48),
         (SIMULATOR_TILE, 64),
         (Tile(block=32, depth=8, thread=8), 40),
-        (Tile(block=64, depth=8, thread=8), 64),
+        pytest.param(Tile(block=64, depth=8, thread=8), 64, marks=pytest.mark.slow),
     ],
 )
 def test_the_kernel_gives_the_bits_of_numpy(tile: Tile, size: int) -> None:
@@ -166,7 +166,7 @@ class _IdleKernel:
         self.launches += 1
 
 
-@pytest.mark.parametrize("first_idle", [0, 1])
+@pytest.mark.parametrize("first_idle", [1, pytest.param(0, marks=pytest.mark.slow)])
 def test_a_stale_output_buffer_is_caught(monkeypatch: pytest.MonkeyPatch, first_idle: int) -> None:
     monkeypatch.setattr(device, "matmul_kernel", lambda tile: _IdleKernel(tile, first_idle=first_idle))
     result = run_matmul(Options(size=64, repeats=2))
@@ -213,7 +213,7 @@ def test_who_made_a_wrong_element_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     assert (census.wrong, census.seen, census.blocks) == ({91: 1}, {90, 91, 92, 93}, 4)
 
 
-@pytest.mark.parametrize("bit", [0, 11, 22, 31])
+@pytest.mark.parametrize("bit", [0, 31, *(pytest.param(bit, marks=pytest.mark.slow) for bit in (11, 22))])
 def test_a_wrong_bit_among_full_mantissas_is_caught(monkeypatch: pytest.MonkeyPatch, bit: int) -> None:
     class Spoiling(_IdleKernel):
         def __call__(self, *arguments: Any) -> None:

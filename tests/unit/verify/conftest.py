@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,9 +63,14 @@ def change(document: Any, path: str, value: object) -> None:
     document[last] = value
 
 
+@cache
+def _text(base: str) -> str:
+    return (DATA / f"{base}.json").read_text()
+
+
 def build(case: Case) -> tuple[Expectation, Observation]:
     expected = EXPECTED[case["base"]]
-    facts = copy.deepcopy(json.loads((DATA / f"{case['base']}.json").read_text()))
+    facts = json.loads(_text(case["base"]))
     for path, value in case.get("facts", {}).items():
         change(facts, path, value)
     if "document" in case:

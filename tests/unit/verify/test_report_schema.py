@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -93,7 +94,10 @@ def test_the_envelope_of_the_command_line_is_valid(real: dict[str, Any]) -> None
 def test_every_failing_report_is_valid(case: dict[str, Any], build_case: Build) -> None:
     node = judge_node(*build_case(case), case.get("level", "full"))
     assert node.verdict != "pass"
-    validate(one(node))
+    # Those that pass are in the reports above; to validate them again takes most of the time.
+    others = tuple(check for check in node.checks if check.status != "pass")
+    assert others
+    validate(one(replace(node, checks=others)))
 
 
 def set_at(document: dict[str, Any], path: str, value: object) -> None:

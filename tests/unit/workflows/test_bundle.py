@@ -67,7 +67,7 @@ def unpack(path: Path) -> dict[str, str]:
 
 
 def test_everything_of_a_cluster_is_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
-    world.up(2)
+    world.begin_with(2)
     collected = make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
     parts = unpack(tmp_path / "b.tar.gz")
     assert parts.pop("README.txt")
@@ -87,7 +87,7 @@ def test_everything_of_a_cluster_is_in_it(world: World, sources: Sources, tmp_pa
 
 
 def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Sources, tmp_path: Path) -> None:
-    world.up(1)
+    world.begin_with(1)
     key = world.engine.nodes["c000"].files["/etc/munge/munge.key"].content
     answer = world.engine.answer
 
@@ -110,7 +110,7 @@ def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Source
 def test_a_node_cannot_have_words_of_others_hidden_by_its_key(
     world: World, sources: Sources, tmp_path: Path, planted: bytes
 ) -> None:
-    world.up(2)
+    world.begin_with(2)
     (sources.run_logs / "two.log").write_text("c000 has 10.0.3.2 here\n")
     files = world.engine.nodes["c001"].files
     files["/etc/munge/munge.key"] = replace(files["/etc/munge/munge.key"], content=planted)
@@ -184,7 +184,7 @@ def test_an_engine_that_is_dead_is_named_in_it(world: World, sources: Sources, t
 
 
 def test_every_engine_is_in_it_and_a_dead_one_hides_no_other(world: World, sources: Sources, tmp_path: Path) -> None:
-    world.up(1)
+    world.begin_with(1)
 
     def dead() -> Driver:
         raise HostNotReady("docker is not running", evidence="no socket", fix="gpuprov host prepare")
@@ -258,7 +258,7 @@ def test_no_cluster_is_named_too(world: World, sources: Sources, tmp_path: Path)
 
 
 def test_a_part_that_fails_stops_no_other(world: World, sources: Sources, tmp_path: Path) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.engine.nodes["c001"].status = "stopped"
     broken = EngineError("no log", evidence="gone", fix="x")
     world.engine.faults.raise_at(broken, "logs", subject="c000")

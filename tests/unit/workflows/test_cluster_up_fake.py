@@ -34,6 +34,23 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 
+def test_what_other_tests_begin_with_is_what_it_makes(world: World) -> None:
+    world.begin_with(2)
+    copy, lines = world.engine.dump(), list(world.reporter.lines)
+    steps = sorted(world.steps())
+    assert world.up(2).unchanged
+    world.empty()
+    world.engine.faults.clear()
+    world.reporter.lines.clear()
+    world.up(2)
+    assert sorted(world.steps()) == steps
+    assert sorted(world.reporter.lines) == sorted(lines)
+    made = world.engine.dump()
+    for node in (*copy["nodes"].values(), *made["nodes"].values()):
+        node["files"].pop("/etc/munge/munge.key")  # of chance
+    assert made == copy
+
+
 def test_from_nothing(world: World) -> None:
     outcome = world.up(3)
     assert world.names == ["c000", "c001", "c002"]
@@ -407,6 +424,9 @@ def test_keep_on_failure_keeps(world: World) -> None:
     assert world.up(2).unchanged
 
 
+EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
+
+
 def steps_of_an_untroubled_run(world: World) -> int:
     world.engine.faults.clear()
     world.up(3)
@@ -415,9 +435,10 @@ def steps_of_an_untroubled_run(world: World) -> int:
     return count
 
 
-def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World) -> None:
+@EVERY
+def test_a_run_that_is_killed_anywhere_is_repaired_by_the_next(world: World, every: int) -> None:
     count = steps_of_an_untroubled_run(world)
-    for step in range(1, count + 1):
+    for step in range(1, count + 1, every):
         world.engine.faults.raise_at(Killed(), nth=step)
         with pytest.raises(Killed):
             world.up(3)
@@ -461,9 +482,10 @@ def test_a_change_that_is_killed_anywhere_is_repaired_by_the_next_run(
         assert world.up(after).unchanged
 
 
-def test_an_engine_that_dies_anywhere_is_an_error_and_the_next_run_repairs(world: World) -> None:
+@EVERY
+def test_an_engine_that_dies_anywhere_is_an_error_and_the_next_run_repairs(world: World, every: int) -> None:
     count = steps_of_an_untroubled_run(world)
-    for step in range(1, count + 1):
+    for step in range(1, count + 1, every):
         world.engine.faults.raise_at(EngineError("gone", evidence="e", fix="f"), nth=step, lasting=True)
         with pytest.raises(EngineError, match="gone"):
             world.up(3)

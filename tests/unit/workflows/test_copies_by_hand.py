@@ -45,7 +45,7 @@ TOUCHING: dict[str, Callable[[World], object]] = {
 @pytest.mark.parametrize("verb", TOUCHING)
 @pytest.mark.parametrize("renamed", [False, True])
 def test_no_verb_touches_it_and_all_say_what_it_is(world: World, verb: str, *, renamed: bool) -> None:
-    world.up(2)
+    world.begin_with(2)
     if renamed:
         world.engine.rename("c001", "backup")
     else:
@@ -59,7 +59,7 @@ def test_no_verb_touches_it_and_all_say_what_it_is(world: World, verb: str, *, r
 
 
 def test_it_is_listed_as_what_it_is_and_not_counted(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.engine.copy("c001", "backup")
     rows = {row.name: row for row in list_rows(world.driver, everything=False)}
     assert set(rows) == {"backup", "c000", "c001"}
@@ -79,7 +79,7 @@ def test_it_is_listed_as_what_it_is_and_not_counted(world: World) -> None:
 
 
 def test_a_renamed_node_is_told_with_the_way_back(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.engine.rename("c001", "old")
     with pytest.raises(UsageError, match="there is no node c001") as caught:
         start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
@@ -98,7 +98,7 @@ STARTING: dict[str, Callable[[World], object]] = {
 
 @pytest.mark.parametrize("verb", STARTING)
 def test_nothing_starts_while_a_copy_runs_with_its_address(world: World, verb: str) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.create("web")
     start_stop.stop_nodes(world.driver, ["c001", "web"], world.host, reporter=world.reporter)
     for node in ("c001", "web"):
@@ -115,7 +115,7 @@ def test_nothing_starts_while_a_copy_runs_with_its_address(world: World, verb: s
 
 
 def test_a_running_node_is_not_restored_beside_its_running_copy(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     snapshots.snapshot(world.driver, "c001", "s", world.host, reporter=world.reporter)
     world.engine.copy("c001", "backup", status="running")
     with pytest.raises(UsageError, match="c001 cannot start"):
@@ -123,7 +123,7 @@ def test_a_running_node_is_not_restored_beside_its_running_copy(world: World) ->
 
 
 def test_a_copy_that_runs_keeps_its_address_from_new_nodes_and_one_that_is_kept_does_not(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.engine.copy("c001", "backup", status="running")
     remove_nodes.remove_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     with pytest.raises(UsageError, match=r"the address 10.0.3.3 of c001 is in use") as caught:
@@ -138,7 +138,7 @@ def test_a_copy_that_runs_keeps_its_address_from_new_nodes_and_one_that_is_kept_
 
 
 def test_a_copy_that_runs_is_told_as_one_that_can_open_the_node_s_gpu(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.engine.copy("c001", "kept")
     world.engine.copy("c001", "backup", status="running")
     driver = world.driver

@@ -25,7 +25,7 @@ def cp(world: World, source: str, target: str) -> Outcome:
 
 @pytest.fixture
 def lab(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    world.up(2)
+    world.begin_with(2)
     world.driver.push("c001", [File(path=f"/var/log/slurm/{name}", content=b"12") for name in ("a", "in/b")])
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

@@ -40,7 +40,7 @@ def refused(world: World, kind: type[GpuprovError], exit_code: int, *, fix: str 
 
 
 def test_one_more_in_a_cluster(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     outcome = world.create("c004", address="10.0.3.6")
     node = world.engine.nodes["c004"].state()
     assert dict(node.addresses) == {"eth0": "10.0.3.6/24", "eth1": "10.0.5.5/24"}
@@ -104,7 +104,7 @@ def test_up_on_a_plain_node_that_would_be_the_controller_is_refused_and_its_fix_
 
 
 def test_a_name_without_number_leaves_the_low_addresses_to_numbered_nodes(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.create("web", role="plain")
     assert not any(path.startswith("/etc/slurm") for path in world.engine.nodes["web"].files)
     assert world.engine.nodes["web"].state().addresses["eth0"] == "10.0.3.253/24"
@@ -172,7 +172,7 @@ def test_bad_names(world: World, name: str) -> None:
     ],
 )
 def test_bad_addresses(world: World, address: str) -> None:
-    world.up(2)
+    world.begin_with(2)
     nic = Attachment(network="br", interface="eth0", kind="veth", address="10.0.3.77/24", mac="", gateway=None)
     world.engine.nodes["foreign"] = FakeNode(name="foreign", attachments=(nic,))
     world.engine.nodes["other"] = FakeNode(
@@ -186,7 +186,7 @@ def test_bad_addresses(world: World, address: str) -> None:
 
 @pytest.mark.parametrize("gpus", ["5", "9,10", "GPU-nonsense", "-1", "", "1,1", "x", "0-1", "1,,2"])
 def test_gpus_that_are_not_there(world: World, gpus: str) -> None:
-    world.up(1)
+    world.begin_with(1)
     with refused(world, UsageError, 2):
         world.create("c004", gpus=gpus)
 
@@ -201,7 +201,7 @@ def test_an_exclusive_gpu_is_nobody_else_s(world: World) -> None:
 
 
 def test_a_shared_gpu_cannot_be_had_exclusively(world: World) -> None:
-    world.up(4)
+    world.begin_with(4)
     with refused(world, GpusTaken, 2):
         world.create("c004", sharing="exclusive")
 
@@ -215,7 +215,7 @@ def test_mounts_that_cannot_be(world: World, source: str) -> None:
 
 
 def test_names_that_are_taken(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     world.engine.add_foreign_node("c001", status="running")
     with refused(world, UsageError, 2):
         world.create("c000")
@@ -245,7 +245,7 @@ def test_slurm_without_a_controller(world: World) -> None:
 
 
 def test_slurm_with_a_controller_that_is_stopped(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.driver.stop_node("c000")
     with refused(world, UsageError, 2):
         world.create("c004")
@@ -256,13 +256,13 @@ def test_slurm_with_a_controller_that_is_stopped(world: World) -> None:
 
 def test_an_image_that_is_not_for_slurm(world: World) -> None:
     world.engine.images["mine"] = FakeImage(id="mine", name="mine", ours=False)
-    world.up(1)
+    world.begin_with(1)
     with refused(world, UsageError, 2):
         world.create("c001", image="mine")
 
 
 def test_what_a_killed_run_left_is_replaced(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     world.create("c001")
     del world.engine.nodes["c001"].labels[LABEL_FINGERPRINT]
     world.create("c001")
@@ -273,7 +273,7 @@ def test_what_a_killed_run_left_is_replaced(world: World) -> None:
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_failure_takes_back_what_was_made(world: World, step: str, alone: bool) -> None:
     if not alone:
-        world.up(2)
+        world.begin_with(2)
     before = world.engine.dump()
     world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), step, subject="c004")
     with pytest.raises(EngineError, match="broke"):
@@ -293,7 +293,7 @@ def test_a_clone_has_its_source_s_files_and_a_lease_of_its_own(world: World) -> 
 
 
 def test_a_running_node_is_not_cloned(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     with refused(world, UsageError, 2):
         clone_node(world.driver, CloneOrder(source="c001", name="c002"), world.host, reporter=world.reporter)
 
@@ -332,7 +332,7 @@ def test_an_address_that_answers_is_taken(
 
 
 def test_an_address_at_which_something_answers_is_refused(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.host.answering.add("10.0.3.9")
     with pytest.raises(UsageError, match=r"10\.0\.3\.9 is in use"):
         world.create("c007", address="10.0.3.9")
@@ -340,14 +340,14 @@ def test_an_address_at_which_something_answers_is_refused(world: World) -> None:
 
 
 def test_a_cluster_with_nodes_of_any_name_is_as_asked(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     for name in ("web", "abc", "db"):
         world.create(name, role="plain")
     assert world.up(2).unchanged
 
 
 def test_a_plane_that_needs_the_first_network_gets_no_node_without_it(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     before = world.engine.dump()
     with pytest.raises(UsageError, match="c002 cannot be a node of Slurm on the private network alone") as caught:
         world.create("c002", network="private")
@@ -359,7 +359,7 @@ def test_a_plane_that_needs_the_first_network_gets_no_node_without_it(world: Wor
 
 
 def test_slurm_whose_controller_was_removed(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     del world.engine.nodes["c000"]
     with pytest.raises(UsageError, match="cluster lab has Slurm nodes, but no controller") as caught:
         world.create("c002")
@@ -370,7 +370,7 @@ def test_slurm_whose_controller_was_removed(world: World) -> None:
 
 
 def test_a_controller_whose_role_was_changed_is_said(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.engine.nodes["c000"].labels[LABEL_ROLE] = "plain"
     with pytest.raises(UsageError, match="no controller") as caught:
         world.up(2)

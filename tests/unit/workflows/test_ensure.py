@@ -41,7 +41,7 @@ def cluster(world: World, goal: ClusterGoal = "present", *, check: bool = False,
 
 
 def test_a_node_is_made_once_stopped_started_and_removed(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     first = node(world, gpus="1", address="10.0.3.5")
     assert first.changed[0] == "created node c003 10.0.3.5 role slurm, 1 GPU shared (simulated)"
     assert first.before == ()
@@ -58,7 +58,7 @@ def test_a_node_is_made_once_stopped_started_and_removed(world: World) -> None:
 
 @pytest.mark.parametrize("goal", ["present", "stopped", "absent"])
 def test_check_mode_says_the_change_and_makes_none(world: World, goal: NodeGoal) -> None:
-    world.up(3)
+    world.begin_with(3)
     name = "c002" if goal != "present" else "c003"
     world.engine.faults.clear()
     said = node(world, goal, name=name, check=True)
@@ -82,7 +82,7 @@ def test_check_mode_says_the_change_and_makes_none(world: World, goal: NodeGoal)
     ],
 )
 def test_a_node_that_is_not_as_asked_is_an_error_and_stays(world: World, order: dict[str, Any], evidence: str) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.engine.faults.clear()
     with pytest.raises(UsageError, match="c001 exists, but differs from the request") as caught:
         node(world, name="c001", **order)

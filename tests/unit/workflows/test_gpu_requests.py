@@ -239,7 +239,7 @@ def test_what_cannot_ever_be_is_not_waited_for(host: Host) -> None:
 
 
 def test_a_node_made_exclusive_stays_so_when_its_cluster_comes_up(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     world.create("own", role="plain", gpus="1", sharing="exclusive")
     world.create("none", role="plain", gpus="none")
     labels = {name: (world.engine.nodes[name].labels[LABEL_GPUS], world.engine.nodes[name].labels[LABEL_SHARING])

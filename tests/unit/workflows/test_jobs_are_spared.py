@@ -132,7 +132,7 @@ VERBS: dict[str, Verb] = {
 @pytest.fixture(params=VERBS)
 def verb(request: pytest.FixtureRequest, world: World) -> Verb:
     """A verb that ends what runs in c002, of three nodes."""
-    world.up(3)
+    world.begin_with(3)
     snapshots.snapshot(world.driver, "c002", "good", world.host, reporter=world.reporter)
     return VERBS[request.param]
 
@@ -297,7 +297,7 @@ def test_an_interrupted_drain_is_undone(world: World, verb: Verb) -> None:
 
 
 def test_create_node_names_the_verb_that_has_options_for_jobs(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.slurm.queue = [ALICE]
     with unlabelled(world):
         with pytest.raises(UsageError) as caught:
@@ -311,7 +311,7 @@ def test_create_node_names_the_verb_that_has_options_for_jobs(world: World) -> N
 
 
 def test_create_node_refuses_before_it_removes_anything(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     with unlabelled(world):
         before = world.engine.dump()
         with pytest.raises(UsageError, match="GPU"):
@@ -323,14 +323,14 @@ def test_create_node_refuses_before_it_removes_anything(world: World) -> None:
 def test_an_unfinished_node_that_runs_does_not_block_its_own_address(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world.up(3)
+    world.begin_with(3)
     monkeypatch.setattr(type(world.host), "answers", lambda *_: True)
     world.engine.nodes["c002"].labels.pop("gpuprov.fingerprint")
     assert "removed unfinished node c002" in world.create("c002").changed
 
 
 def test_a_snapshot_that_pauses_nothing_is_taken_under_jobs(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.slurm.queue = [ALICE]
     world.slurm.broken = True
     taken = snapshots.snapshot(world.driver, "c002", "new", world.host, reporter=world.reporter)
@@ -339,7 +339,7 @@ def test_a_snapshot_that_pauses_nothing_is_taken_under_jobs(world: World) -> Non
 
 @pytest.mark.parametrize("step", ["snapshot_node", "snapshot_node:done"])
 def test_a_snapshot_that_was_killed_is_repeated_and_its_node_takes_jobs(world: World, step: str) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.engine.faults.raise_at(Killed(), step)
     with pytest.raises(Killed):
         pause(world, SPARE_JOBS)
@@ -352,7 +352,7 @@ def test_a_snapshot_that_was_killed_is_repeated_and_its_node_takes_jobs(world: W
 
 
 def test_a_story_that_fails_lets_its_nodes_work_again(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.engine.faults.raise_at(UsageError("no", evidence="e", fix="f"), "stop_node")
     with pytest.raises(UsageError, match="no"):
         stop(world, SPARE_JOBS)
@@ -361,7 +361,7 @@ def test_a_story_that_fails_lets_its_nodes_work_again(world: World) -> None:
 
 
 def test_a_story_that_fails_later_does_too(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.engine.nodes["c002"].privileged = True
     world.engine.faults.raise_at(UsageError("no", evidence="e", fix="f"), "create_node")
     with pytest.raises(UsageError, match="no"):
@@ -371,7 +371,7 @@ def test_a_story_that_fails_later_does_too(world: World) -> None:
 
 
 def test_a_controller_that_hangs_does_not_keep_force_from_going_on(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
 
     def hang(command: Command) -> ExecResult:
         if command.argv[0] in ("sinfo", "squeue", "scontrol") or "sinfo" in command.argv[-1]:
@@ -389,14 +389,14 @@ def test_a_controller_that_hangs_does_not_keep_force_from_going_on(world: World)
 
 
 def test_what_a_job_leaves_behind_is_waited_for_and_no_job(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.slurm.queue = [FakeJob(id="17", nodes="c002", state="CG")]
     stop(world, JobsPolicy(clock=Ticks(world.slurm.queue.clear)))
     assert world.engine.nodes["c002"].status == "stopped"
 
 
 def test_a_job_that_does_not_end_for_all_its_completing_is_one(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.slurm.queue = [FakeJob(id="17", nodes="c002", state="CG")]
     assert "job 17" in refused(world, stop, JobsPolicy(clock=Ticks())).evidence
     stop(world, JobsPolicy(force=True, clock=Ticks()))
@@ -415,7 +415,7 @@ def test_an_administrator_s_drain_stays(world: World, verb: Verb) -> None:
 
 
 def test_up_does_not_wait_for_a_node_that_an_administrator_drained(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.slurm.drains["c001"] = Drain(reason="the \x1b[2J fan", user="carol")
     assert world.up(3).unchanged
     (told,) = [line for line in world.reporter.lines if "c001 is drained" in line]
@@ -424,7 +424,7 @@ def test_up_does_not_wait_for_a_node_that_an_administrator_drained(world: World)
 
 
 def test_up_says_and_undoes_the_drain_of_a_killed_run(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.engine.faults.raise_at(Killed(), "stop_node")
     with pytest.raises(Killed):
         stop(world, SPARE_JOBS)
@@ -440,7 +440,7 @@ def test_up_says_and_undoes_the_drain_of_a_killed_run(world: World) -> None:
 
 
 def test_a_drain_of_another_run_that_goes_on_stays(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.slurm.queue = [ALICE]
 
     def meanwhile() -> None:
@@ -455,7 +455,7 @@ def test_a_drain_of_another_run_that_goes_on_stays(world: World) -> None:
 
 
 def test_a_stopped_node_takes_jobs_once_it_is_started(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     stop(world, SPARE_JOBS)
     assert world.slurm.down == {"c002"}, "else Slurm would start jobs on it for a minute"
     assert holders(world) == {}
@@ -465,7 +465,7 @@ def test_a_stopped_node_takes_jobs_once_it_is_started(world: World) -> None:
 
 def test_a_controller_that_comes_back_has_its_nodes_take_jobs(world: World) -> None:
     """It was drained when it was stopped, and nobody could undrain it then; nor before it has registered."""
-    world.up(3)
+    world.begin_with(3)
     start_stop.stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
     assert holders(world) == {"c000": "root"}
     world.slurm.unregistered = 2
@@ -474,7 +474,7 @@ def test_a_controller_that_comes_back_has_its_nodes_take_jobs(world: World) -> N
 
 
 def test_without_a_controller_a_node_s_own_processes_are_looked_at(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     start_stop.stop_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
     world.slurm.queue = [ALICE]
     assert "job 17 of ? (?) on c002" in refused(world, stop).evidence
@@ -488,7 +488,7 @@ def test_without_a_controller_a_node_s_own_processes_are_looked_at(world: World)
 @pytest.mark.parametrize("state", ["R", "PD"])
 def test_the_queue_s_jobs_are_jobs_where_the_queue_goes(world: World, state: str) -> None:
     """The controller's disk has it: a waiting job is lost with it, and one that runs elsewhere too."""
-    world.up(3)
+    world.begin_with(3)
     snapshots.snapshot(world.driver, "c000", "good", world.host, reporter=world.reporter)
     world.slurm.queue = [FakeJob(id="20", nodes="c001" if state == "R" else "", state=state)]
 
@@ -504,7 +504,7 @@ def test_the_queue_s_jobs_are_jobs_where_the_queue_goes(world: World, state: str
 
 
 def test_find_work_says_what_would_end_and_changes_nothing(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     assert find_work(world.driver, "lab") == ""
     world.slurm.queue = [FakeJob(id="20", state="PD", name="\x1b[31mred\nline")]
     world.engine.faults.clear()
@@ -516,7 +516,7 @@ def test_find_work_says_what_would_end_and_changes_nothing(world: World) -> None
 
 
 def test_many_jobs_are_counted(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.slurm.queue = [FakeJob(id=str(number), nodes="c002") for number in range(100, 150)]
     evidence = refused(world, stop).evidence
     assert evidence.count("job ") == 20
@@ -528,7 +528,7 @@ def test_two_clusters_have_the_same_ids(world: World, monkeypatch: pytest.Monkey
     from gpuprov.planes.slurm.plane import SlurmPlane
 
     ended: list[Any] = []
-    world.up(3)
+    world.begin_with(3)
     world.slurm.queue = [ALICE]
     plane_end = SlurmPlane.end_jobs
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CONF = "/etc/slurm/slurm.conf"
 MUNGE_KEY = "/etc/munge/munge.key"
-SAMPLES, MORE_SAMPLES = 4, 12
+SAMPLES, MORE_SAMPLES = 2, 12
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ def nothing(_world: World) -> None:
 
 def drifted(world: World) -> None:
     """A node whose privileges, files and devices somebody changed."""
-    world.up(2)
+    world.begin_with(2)
     node = world.engine.nodes["c001"]
     node.privileged, node.devices = True, ()
     node.files[CONF] = replace(node.files[CONF], content=b"edited\n")
@@ -54,28 +54,28 @@ def drifted(world: World) -> None:
 
 def plain_source(world: World) -> None:
     """A stopped node, to be copied."""
-    world.up(1)
+    world.begin_with(1)
     world.create("web", role="plain")
     start_stop.stop_nodes(world.driver, ["web"], world.host, reporter=world.reporter)
 
 
 def stopped(world: World) -> None:
     """A node that was away while another came."""
-    world.up(2)
+    world.begin_with(2)
     start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")
 
 
 def with_job(world: World) -> None:
     """A batch job on a node."""
-    world.up(2)
+    world.begin_with(2)
     world.slurm.jobs["c001"] = "17"
 
 
 STORIES = {
     "cluster up": Story(before=nothing, verb=lambda world: world.up(2)),
     "cluster up, growing": Story(before=lambda world: world.up(1), verb=lambda world: world.up(2)),
-    "cluster up, shrinking": Story(before=lambda world: world.up(2), verb=lambda world: world.up(1)),
+    "cluster up, shrinking": Story(before=lambda world: world.begin_with(2), verb=lambda world: world.up(1)),
     "cluster up, repairing": Story(before=drifted, verb=lambda world: world.up(2)),
     "create-node": Story(before=lambda world: world.up(1), verb=lambda world: world.create("c001", gpus="2")),
     "create-node, the first": Story(before=nothing, verb=lambda world: world.create("web", role="plain")),
@@ -84,7 +84,7 @@ STORIES = {
         verb=lambda w: clone_node(w.driver, CloneOrder(source="web", name="copy"), w.host, reporter=w.reporter),
     ),
     "rm": Story(
-        before=lambda world: world.up(2),
+        before=lambda world: world.begin_with(2),
         verb=lambda world: remove_nodes.remove_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "rm --force": Story(
@@ -94,14 +94,14 @@ STORIES = {
         ),
     ),
     "stop": Story(
-        before=lambda world: world.up(2),
+        before=lambda world: world.begin_with(2),
         verb=lambda world: start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "start": Story(
         before=stopped,
         verb=lambda world: start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
-    "cluster down": Story(before=lambda world: world.up(2), verb=lambda world: world.down()),
+    "cluster down": Story(before=lambda world: world.begin_with(2), verb=lambda world: world.down()),
 }
 
 

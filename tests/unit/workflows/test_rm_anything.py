@@ -77,7 +77,7 @@ BROKEN = (
 
 @pytest.mark.parametrize("break_it", BROKEN)
 def test_a_broken_node_is_removed(world: World, break_it: Callable[[World], None]) -> None:
-    world.up(3)
+    world.begin_with(3)
     break_it(world)
     outcome = remove_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
     assert outcome.changed[0] == "removed c002"
@@ -86,7 +86,7 @@ def test_a_broken_node_is_removed(world: World, break_it: Callable[[World], None
 
 
 def test_a_controller_goes_alone_by_force_and_the_next_up_makes_it_again(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     with pytest.raises(UsageError, match="c000 is the Slurm controller"):
         remove_nodes(world.driver, ["c000"], world.host, reporter=world.reporter)
     policy = JobsPolicy(force=True)

@@ -52,7 +52,7 @@ def forward(world: World, name: str, host_port: int, node_port: int, listen: str
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_is_refused_and_nothing_is_changed(world: World, case: str) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.engine.add_foreign_node("foreign", status="running")
     world.slurm.jobs["c002"] = "17"
     forward(world, "c001", 7001, 80)
@@ -69,7 +69,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_changed(world: World, case: st
 
 
 def test_stop_and_start(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     outcome = start_stop.stop_nodes(world.driver, ["c001", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed == ("stopped c001", "stopped c002")
     assert world.engine.nodes["c001"].state().status == "stopped"
@@ -81,7 +81,7 @@ def test_stop_and_start(world: World) -> None:
 
 
 def test_a_node_that_was_away_gets_the_files_it_missed(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     start_stop.stop_nodes(world.driver, ["c001"], world.host, reporter=world.reporter)
     world.create("web", role="plain")
     assert "web" not in world.file("c001", "/etc/hosts")
@@ -90,7 +90,7 @@ def test_a_node_that_was_away_gets_the_files_it_missed(world: World) -> None:
 
 
 def test_remove_tells_the_others(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     outcome = remove_nodes.remove_nodes(world.driver, ["c002", "c002"], world.host, reporter=world.reporter)
     assert outcome.changed[0] == "removed c002"
     assert world.names == ["c000", "c001"]
@@ -99,13 +99,13 @@ def test_remove_tells_the_others(world: World) -> None:
 
 
 def test_the_whole_cluster_can_be_removed_node_by_node(world: World) -> None:
-    world.up(2)
+    world.begin_with(2)
     remove_nodes.remove_nodes(world.driver, ["c000", "c001"], world.host, reporter=world.reporter)
     assert world.names == []
 
 
 def test_snapshot_and_restore(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     before = world.engine.dump()
     assert snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter).unchanged
@@ -137,7 +137,7 @@ def test_under_the_lock_a_node_is_read_once(world: World, pauses: bool, monkeypa
 
 
 def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     world.up(2)
     snapshots.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
@@ -145,7 +145,7 @@ def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
 
 
 def test_an_engine_that_exposes_stopped_nodes_only_gets_them(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.up(2)
+    world.begin_with(2)
     world.driver.stop_node("c001")
     with pytest.raises(UsageError, match="is not running"):
         forward(world, "c001", 7005, 80)
@@ -155,7 +155,7 @@ def test_an_engine_that_exposes_stopped_nodes_only_gets_them(world: World, monke
 
 
 def test_expose_again_changes_nothing(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     exposure = Exposure(host_port=7000, node_port=8080)
     assert expose.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).changed
     assert expose.expose(world.driver, "c000", exposure, world.host, reporter=world.reporter).unchanged
@@ -176,7 +176,7 @@ def test_expose_again_changes_nothing(world: World) -> None:
     ],
 )
 def test_who_reaches_an_exposed_port_is_said(world: World, listen: str, where: str, said: str) -> None:
-    world.up(1)
+    world.begin_with(1)
     (changed,) = forward(world, "c000", 7000, 80, listen=listen).changed
     assert where in changed
     assert any(line.startswith(said) for line in world.reporter.lines)
@@ -186,7 +186,7 @@ def test_who_reaches_an_exposed_port_is_said(world: World, listen: str, where: s
 
 
 def test_a_port_that_the_host_uses_is_refused_with_who_uses_it(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     world.host.listening[22] = "sshd (process 812) listens on port 22 of 0.0.0.0"
     with pytest.raises(UsageError) as caught:
         forward(world, "c000", 22, 22)
@@ -197,7 +197,7 @@ def test_a_port_that_the_host_uses_is_refused_with_who_uses_it(world: World) -> 
 
 def test_a_port_that_leads_into_a_stopped_node_of_another_engine_is_refused(world: World) -> None:
     """Docker's `start` would fail."""
-    world.up(1)
+    world.begin_with(1)
     docker = FakeDriver(FakeEngine())
     docker.name = "docker"
     docker.engine.nodes["d000"] = FakeNode(name="d000", exposed=(Exposure(host_port=8080, node_port=80),))
@@ -210,14 +210,14 @@ def test_a_port_that_leads_into_a_stopped_node_of_another_engine_is_refused(worl
 
 
 def test_an_engine_that_is_silent_about_its_ports_is_named(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     world.host.engines = (door_without("docker", installed=True),)
     assert forward(world, "c000", 8080, 80).changed
     assert any(line.startswith("warn docker is omitted: docker is not running") for line in world.reporter.lines)
 
 
 def test_status_says_what_is_wrong(world: World) -> None:
-    world.up(3)
+    world.begin_with(3)
     world.slurm.silent.add("c001")
     world.driver.stop_node("c002")
     rows = {row.name: row for row in cluster_rows(world.driver, "lab")}
@@ -229,7 +229,7 @@ def test_status_says_what_is_wrong(world: World) -> None:
 
 
 def test_list_shows_foreign_instances_only_when_asked(world: World) -> None:
-    world.up(1)
+    world.begin_with(1)
     world.engine.add_foreign_node("foreign")
     assert [row.name for row in list_rows(world.driver, everything=False)] == ["c000"]
     rows = {row.name: row for row in list_rows(world.driver, everything=True)}
