@@ -46,15 +46,20 @@ class Work:
     seconds: float | None = None
     limit_s: float | None = None
 
-    def timeout_s(self, gpus: int) -> float:
-        """After so many seconds the verdict of a node with that many GPUs is `unknown`."""
+    def timeout_s(self, gpus: int, *, slowness: float = 1.0) -> float:
+        """After so many seconds the verdict of a node with that many GPUs is `unknown`.
+
+        Args:
+            gpus: How many the node has.
+            slowness: How many times longer than usual everything takes on its machine.
+        """
         if self.limit_s is not None:
             return self.limit_s
         more = max(0, gpus - 1)
         if self.level == "quick":
-            return QUICK_TIMEOUT_S + more * QUICK_MORE_S
+            return (QUICK_TIMEOUT_S + more * QUICK_MORE_S) * slowness
         busy_s = len(KERNELS) * self.kernel_seconds(simulated=False) * max(1, gpus)
-        return FULL_TIMEOUT_S + more * FULL_MORE_S + busy_s
+        return (FULL_TIMEOUT_S + more * FULL_MORE_S) * slowness + busy_s
 
     def kernel_seconds(self, *, simulated: bool) -> float:
         """How long each kernel is kept busy."""

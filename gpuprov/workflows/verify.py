@@ -15,6 +15,7 @@ from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes, with_current_gpus
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.core.slowness import slowness
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
 from gpuprov.planes.registry import CHECKS, PLANES
@@ -150,7 +151,7 @@ def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
     if expected.status != "running":
         return Observation(problem=f"the node is {expected.status}")
     started = time.monotonic()
-    timeout_s = work.timeout_s(len(expected.gpus))
+    timeout_s = work.timeout_s(len(expected.gpus), slowness=slowness())
     part_s = timeout_s * _PART_SHARE
     plane = PLANES.get(expected.role)
     questions = {expected.role: plane.questions(expected, timeout_s=part_s)} if plane else {}
