@@ -11,8 +11,6 @@ if TYPE_CHECKING:
 
 _TRIES: Final = 3
 _USUAL_S: Final = 0.01  # the machine of docs/benchmarks.md takes 0.004
-    0.01  # twice what the probe takes on a server of the year 2021; an emulated machine takes 0.06 and more
-)
 _MOST: Final = 10.0
 
 
