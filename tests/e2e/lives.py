@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 QUARTERS = ("first", "second", "third", "last")
-LIVES = 5  # in each quarter of the time, for each signal and engine: 480 kills, with two engines and four verbs
+LIVES = 4  # in each quarter of the time, for each signal and engine: 384 kills, with two engines and four verbs
 INTERRUPTED = 130
 UNDONE = {"cluster up": "", "create-node": "cluster up"}  # verbs that undo, each with the verb before it in a life
 
