@@ -6,7 +6,7 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test test-long reliability gpu-proof lint unit clean
+.PHONY: up test test-long reliability gpu-proof lint unit qemu clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -31,6 +31,7 @@ up: $(BIN)/gpuprov
 LEDGER := build/reliability.jsonl
 IN_PARALLEL := --numprocesses auto --dist worksteal
 test-long: TESTS := --long --ledger $(LEDGER)
+test-long: | qemu
 test test-long: lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd incus docker; do \
@@ -92,6 +93,10 @@ $(VENV)/.test: setup.cfg $(BIN)/gpuprov
 		[ -z "$$missing" ] || { $(NEED_ROOT); $(INSTALL) $$missing; }
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $@
+
+# For the virtual machine of the long tests.
+qemu:
+	@[ "$$(id -u)" != 0 ] || command -v qemu-system-x86_64 >/dev/null || { $(INSTALL) qemu-system-x86; }
 
 # CUDA 12's packages, as nodes get them, beside CUDA 13's in $(VENV): the compile gate needs the compilers of both.
 $(VENV)/cu12/.test: gpuprov/provision/recipe.py | $(VENV)/.test
