@@ -208,7 +208,7 @@ def test_the_cause_is_in_the_message(bench: Bench, tmp_path: Path, failure: str)
         row.provoke(bench, tmp_path)
     said = str(caught.value)
     LOG.info("%s: %s\n%s", bench.driver.name, failure, said)  # --log-file=FILE --log-file-level=INFO has all of them
-    assert [text for text in words if text not in said] == []
+    assert [text for text in words if text not in said] == [], said
     assert len(caught.value.evidence.splitlines()) <= 20
     assert caught.value.fix
     with suppress(EngineError):
