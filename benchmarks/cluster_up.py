@@ -3,7 +3,7 @@
 Usage, as root, with LXD prepared: python benchmarks/cluster_up.py [--rounds 5] [--large-rounds 3] [--engine lxd|incus]
 
 Prints a table in Markdown; docs/benchmarks.md holds one. Makes and removes a cluster `gptbench` (nodes b000, b001, ...,
-bridges gptbn0 and gptbn1, 10.79.3.0/24 and 10.79.5.0/24) and an image of that name.
+bridges gpbrn0 and gpbrn1, 10.79.3.0/24 and 10.79.5.0/24) and an image of that name.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ name: {name}
 engine: {engine}
 nodes: {{count: 4, prefix: b}}
 gpus: {{mode: simulated}}
-network: {{bridge: gptbn0, subnet: 10.79.3.0/24, private_bridge: gptbn1, private_subnet: 10.79.5.0/24}}
+network: {{bridge: gpbrn0, subnet: 10.79.3.0/24, private_bridge: gpbrn1, private_subnet: 10.79.5.0/24}}
 """
 CLIENTS = {"lxd": "lxc", "incus": "incus"}
 TITLES = {"lxd": "LXD", "incus": "Incus"}

@@ -20,7 +20,7 @@ from pathlib import Path
 import pylxd
 
 THREADS = 4
-BRIDGE, PRIVATE_BRIDGE = "gptbn0", "gptbn1"
+BRIDGE, PRIVATE_BRIDGE = "gpbrn0", "gpbrn1"
 CONTROLLER_MARK = "/etc/slurm/controller"
 GPUS = 4
 # A copy of gpuprov's image must not count as one.

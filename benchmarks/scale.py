@@ -22,7 +22,7 @@ from pathlib import Path
 
 from benchmarks.cluster_up import GPUPROV, MIB, NAME, Bench, available_bytes, describe_machine
 
-BRIDGE, PRIVATE_BRIDGE = "gptbn0", "gptbn1"  # of the spec
+BRIDGE, PRIVATE_BRIDGE = "gpbrn0", "gpbrn1"  # of the spec
 WORKERS = "8"  # as many as gpuprov has
 SETTLE_S = 2.0
 COLUMNS = (
