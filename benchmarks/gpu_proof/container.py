@@ -29,7 +29,7 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
     NodeState,
 )
-from gpuprov.gpu.library_mounts import plan_library_mounts
+from gpuprov.gpu.driver_mounts import plan_library_mounts
 from gpuprov.host.local import LocalHost
 from gpuprov.verify.chain import judge_node
 from gpuprov.verify.request import Work, parse_answer, probe_argv

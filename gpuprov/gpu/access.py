@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.device_nodes import plan_device_nodes, plan_simulated_nodes
-from gpuprov.gpu.library_mounts import plan_library_mounts
+from gpuprov.gpu.driver_mounts import plan_library_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

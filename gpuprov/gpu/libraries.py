@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gpuprov.gpu.library_mounts import SONAMES, TRIPLETS
+from gpuprov.gpu.driver_mounts import SONAMES, TRIPLETS
 
 _LINKS_MAX: Final = 8
 # Where distributions, NVIDIA's installer and container hosts put them; the first that has a file wins.

@@ -10,7 +10,7 @@ from gpuprov.core.catalogue import find_fix
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.access import decide_access
 from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
-from gpuprov.gpu.library_mounts import plan_library_mounts
+from gpuprov.gpu.driver_mounts import plan_library_mounts
 from gpuprov.host.finding import HostFinding
 
 if TYPE_CHECKING:

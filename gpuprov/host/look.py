@@ -14,9 +14,9 @@ from gpuprov.core.errors import GpuprovError, HostNotReady, TimedOut
 from gpuprov.core.execution import run
 from gpuprov.gpu.device_nodes import find_wrong_nodes, plan_device_nodes
 from gpuprov.gpu.driver_files import find_card_drivers, find_switches, read_driver_files
+from gpuprov.gpu.driver_mounts import plan_library_mounts
 from gpuprov.gpu.host_device_nodes import stat_nodes
 from gpuprov.gpu.kernel_log import read_kernel_log
-from gpuprov.gpu.library_mounts import plan_library_mounts
 from gpuprov.gpu.models import Gpu
 from gpuprov.host.links import find_links
 from gpuprov.host.nvidia_services import look_at_services

@@ -13,7 +13,7 @@ from gpuprov.drivers.lxd import documents
 from gpuprov.drivers.lxd.family import KIN
 from gpuprov.drivers.lxd.mac_conflicts import explain_double
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest
-from gpuprov.gpu.library_mounts import SONAMES, plan_library_mounts
+from gpuprov.gpu.driver_mounts import SONAMES, plan_library_mounts
 from gpuprov.gpu.models import DriverFiles
 from gpuprov.spec.addressing import mac
 from gpuprov.spec.devices import CharDevice, Mount

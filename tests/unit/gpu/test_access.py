@@ -7,8 +7,8 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.gpu.access import Access, decide_access
+from gpuprov.gpu.driver_mounts import plan_library_mounts
 from gpuprov.gpu.libraries import find_libraries
-from gpuprov.gpu.library_mounts import plan_library_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
