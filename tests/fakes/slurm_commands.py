@@ -17,7 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 
 SBATCH_OPTION = re.compile(
-    r"--(parsable|requeue|export=NONE|nodes=1|ntasks=1|open-mode=append|job-name=.+|chdir=.+|output=.+|array=0-\d+(?:%\d+)?"
+    r"--(parsable|requeue|export=NONE|nodes=1|ntasks=1|open-mode=append|job-name=.+"
+    r"|chdir=.+|output=.+|array=0-\d+(?:%\d+)?"
     r"|gres=gpu:\d+|time=\d+|mem=\d+M|dependency=afterany:\d+)"
 )
 MAX_ARRAY_SIZE = 1001

@@ -130,7 +130,7 @@ time.sleep(600)
 
 
 def pids_of(folder: Path) -> list[str]:
-    path = folder / "runs/0/work/pids"
+    path = folder / "runs/0" / "work/pids"
     wait_until(path.exists, "the command has not begun")
     return path.read_text().split()
 
@@ -190,7 +190,7 @@ def test_a_cancelled_run_does_not_begin(held: Jobs) -> None:
     folder = held.submitted("touch", "begun", count=2)
     mark_cancelled(read_submission(folder), 1)
     assert [run(folder, number).state for number in (0, 1)] == ["done", "cancelled"]
-    assert (folder / "runs/0/work/begun").exists()
+    assert (folder / "runs/0" / "work/begun").exists()
     assert not (folder / "runs/1/work").exists()
 
 
@@ -199,7 +199,7 @@ def test_one_process_at_a_time_works_on_a_run(held: Jobs) -> None:
     stop = threading.Event()
     thread = threading.Thread(target=lambda: run_one(folder, 0, stop=stop))
     thread.start()
-    wait_until((folder / "runs/0/work/pids").exists, "the command has not begun")
+    wait_until((folder / "runs/0" / "work/pids").exists, "the command has not begun")
     with pytest.raises(Elsewhere, match="the run 1 is running elsewhere"):
         run(folder)
     stop.set()
@@ -247,10 +247,10 @@ def test_a_command_finds_the_frozen_files_and_writes_beside_them(held: Jobs, mak
     record = run(folder)
     assert record.state == "done", log_of(folder)
     assert log_of(folder) == "42 data\n"
-    assert (folder / "runs/0/work/out").exists()
+    assert (folder / "runs/0" / "work/out").exists()
     assert not (project / "out").exists()
     elsewhere = held.folder.rename(held.folder.with_name("elsewhere"))
-    assert (elsewhere / "1/runs/0/work/model.py").read_text() == "ANSWER = 42\n"
+    assert (elsewhere / "1/runs/0" / "work/model.py").read_text() == "ANSWER = 42\n"
     elsewhere.rename(held.folder)
 
 

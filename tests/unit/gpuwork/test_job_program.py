@@ -32,7 +32,7 @@ LONG = "test -e pids && exit 0; echo $$ >part; mv part pids; sleep 600"
 
 def begun(jobs: Jobs, job: str = "1", run: int = 0) -> str:
     """The process of a command of `LONG`."""
-    path = jobs.folder / job / f"runs/{run}/work/pids"
+    path = jobs.folder / job / f"runs/{run}" / "work/pids"
     wait_until(path.exists, "the command has not begun")
     return path.read_text().strip()
 
