@@ -66,11 +66,13 @@ class BuildSite:
         attachments: The builder's networks; the package mirror must be reachable through them.
         files: What the builder needs to resolve names: /etc/resolv.conf, /etc/hosts.
         cache: Folder of the host that keeps root file systems and wheels.
+        networks: Waits until the builder's networks are complete.
     """
 
     attachments: tuple[Attachment, ...]
     files: tuple[File, ...] = ()
     cache: Path | None = None
+    networks: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +128,7 @@ def ensure_image(
         with Rollback(reporter, left_over=AGAIN) as rollback, _told_where_storage_fills_up(driver):
             rollback.add("the builder node", lambda: driver.delete_node(BUILDER))
             with reporter.phase("builder"):
+                site.networks()
                 to_its_end(partial(_start_builder, driver, base, site))
                 python = _ask(driver, "python3 -c 'import sys; print(\"%d.%d\" % sys.version_info[:2])'")
             with reporter.phase("wheels"):

@@ -16,6 +16,8 @@ from gpuprov.provision.recipe import Init, Recipe, image_recipe
 from gpuprov.spec.addressing import capacity, gateway, mac, public_address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.gpu.models import HostGpus
@@ -24,12 +26,18 @@ if TYPE_CHECKING:
 
 
 def ensure_node_image(
-    driver: Driver, spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, reporter: Reporter
+    driver: Driver,
+    spec: ClusterSpec,
+    plane: PlaneRecipe,
+    host: HostGpus,
+    *,
+    networks: Callable[[], None],
+    reporter: Reporter,
 ) -> ImageState:
-    """The image for nodes of a plane; the cluster's networks must be there."""
+    """The image for nodes of a plane; it is built on the cluster's NAT network, which `networks` waits for."""
     with reporter.phase("image"):
         recipe = node_recipe(spec, plane, host, init=init_of(driver))
-        site = build_site(spec, nameserver=driver.nameserver)
+        site = build_site(spec, nameserver=driver.nameserver, networks=networks)
         return ensure_image(driver, recipe, site=site, reporter=reporter).image
 
 
@@ -62,7 +70,7 @@ def node_recipe(spec: ClusterSpec, plane: PlaneRecipe, host: HostGpus, *, init: 
     )
 
 
-def build_site(spec: ClusterSpec, *, nameserver: str | None) -> BuildSite:
+def build_site(spec: ClusterSpec, *, nameserver: str | None, networks: Callable[[], None]) -> BuildSite:
     """The builder's place on the NAT bridge: the last address, which a cluster of full size alone would use."""
     from ipaddress import IPv4Network
 
@@ -83,4 +91,5 @@ def build_site(spec: ClusterSpec, *, nameserver: str | None) -> BuildSite:
             File(path="/etc/resolv.conf", content=f"nameserver {nameserver or router}\n".encode()),
             File(path="/etc/hosts", content=b"127.0.0.1 localhost\n"),
         ),
+        networks=networks,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.drift import changed_settings
@@ -21,6 +22,31 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkState
 
 
+@dataclass(frozen=True, kw_only=True)
+class NetworkPlan:
+    """What the networks lack.
+
+    Attributes:
+        create: Those to make.
+        complete: Those that a killed run made and did not complete.
+    """
+
+    create: tuple[NetworkRequest, ...] = ()
+    complete: tuple[NetworkRequest, ...] = ()
+
+    @property
+    def requests(self) -> tuple[NetworkRequest, ...]:
+        """All that are to be completed."""
+        return (*self.create, *self.complete)
+
+    def lines(self) -> tuple[str, ...]:
+        """One line for each change."""
+        return (
+            *(f"create network {request.name} {request.address or '(nodes only)'}" for request in self.create),
+            *(f"complete network {request.name} {request.address}" for request in self.complete),
+        )
+
+
 def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest, ...]:
     """The two networks of a cluster, that with NAT first."""
     begun = ClusterSpec(name=spec.name, nodes=NodesSpec(prefix=spec.nodes.prefix), network=spec.network)
@@ -36,25 +62,30 @@ def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest
     )
 
 
-def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> tuple[NetworkRequest, ...]:
-    """The networks to make.
+def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> NetworkPlan:
+    """Compare the networks with what the spec asks for.
 
     Raises:
         UsageError: Another subnet is asked for than a network was made with.
     """
     wanted = network_requests(spec, version=version)
     present = {network.name: network for network in state.own_networks}
-    recorded = state.recorded
-    as_recorded = isinstance(recorded, ClusterSpec) and recorded.network == spec.network  # changed outside gpuprov
+    as_settled = state.settled is not None and state.settled.network == spec.network  # changed outside gpuprov
+    complete = []
     for request in wanted:
         found = present.get(request.name)
-        if found is not None and found.address != request.address and not as_recorded:
+        if found is None or found.address == request.address:
+            continue
+        if not as_settled:
             raise UsageError(
                 f"the address of the network {request.name} differs from the spec",
                 evidence=f"it has {found.address}, the spec has {request.address}",
                 fix=f"gpuprov cluster down {spec.name}, then bring it up with the new subnet",
             )
-    return tuple(request for request in wanted if request.name not in present)
+        if found.address is None and state.recorded is None:
+            complete.append(request)
+    create = tuple(request for request in wanted if request.name not in present)
+    return NetworkPlan(create=create, complete=tuple(complete))
 
 
 def open_networks(networks: Iterable[NetworkState], clusters: Collection[str]) -> tuple[str, ...]:
@@ -64,10 +95,16 @@ def open_networks(networks: Iterable[NetworkState], clusters: Collection[str]) -
 
 
 def plan_repairs(
-    spec: ClusterSpec, state: ClusterState, *, version: str, expect: Callable[[NetworkRequest], Settings]
+    spec: ClusterSpec,
+    state: ClusterState,
+    plan: NetworkPlan,
+    *,
+    version: str,
+    expect: Callable[[NetworkRequest], Settings],
 ) -> tuple[tuple[NetworkRequest, str], ...]:
-    """The networks of the cluster that were changed, each with its differences in words."""
-    present = {network.name: network for network in state.own_networks}
+    """The networks of the cluster that were changed, each with its differences in words; none that the plan has."""
+    planned = {request.name for request in plan.requests}
+    present = {network.name: network for network in state.own_networks if network.name not in planned}
     found = [
         (request, "; ".join(changed_settings(present[request.name].settings, expect(request)).values()))
         for request in network_requests(spec, version=version)

@@ -2,36 +2,50 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.core.interrupts import to_its_end
-from gpuprov.core.outcome import Outcome
+from gpuprov.core.side_by_side import beside
 from gpuprov.drivers.base import LABEL_SPEC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from threading import Event
 
+    from gpuprov.cluster.network_plan import NetworkPlan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.rollback import Rollback
     from gpuprov.drivers.base import Driver
-    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.spec.models import ClusterSpec
 
 
-def create_networks(
-    driver: Driver, requests: tuple[NetworkRequest, ...], rollback: Rollback, *, reporter: Reporter
-) -> Outcome:
-    """Make the planned networks, and isolate each from those of other clusters.
+@contextmanager
+def networks_created(
+    driver: Driver, plan: NetworkPlan, rollback: Rollback, *, reporter: Reporter
+) -> Iterator[Callable[[], None]]:
+    """Make the planned networks, and isolate each from those of other clusters; nodes can be attached in the block.
 
-    One after the other: on Docker the second is on the bridge of the first.
+    They are completed beside the block, which is given a function that waits for it; its end waits as well.
     """
-    for request in requests:
-        rollback.add(f"network {request.name}", partial(driver.delete_network, request.name))
-        to_its_end(partial(driver.create_network, request))
-    isolate_networks(driver, [request.name for request in requests], reporter=reporter)
-    return Outcome(changed=tuple(f"created network {request.name}" for request in requests))
+    if not plan.requests:
+        yield lambda: None
+        return
+
+    def complete(_: Event) -> None:
+        for request in plan.requests:
+            driver.complete_network(request)
+
+    with reporter.phase("networks"):
+        for request in plan.create:  # one after the other: on Docker the second is on the bridge of the first
+            rollback.add(f"network {request.name}", partial(driver.delete_network, request.name))
+            to_its_end(partial(driver.create_network, request))
+        isolate_networks(driver, [request.name for request in plan.create], reporter=reporter)
+    with beside(complete) as completed:
+        yield completed
+        completed()
 
 
 def isolate_networks(driver: Driver, names: Sequence[str], *, reporter: Reporter) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from gpuprov.cluster.design import NodeDesign, design_node
 from gpuprov.cluster.drift import Drift, find_drift
 from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
-from gpuprov.cluster.network_plan import attach, open_networks, plan_networks, plan_repairs
+from gpuprov.cluster.network_plan import NetworkPlan, attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.ordered_spec import with_order
 from gpuprov.cluster.placement import place
@@ -46,7 +46,7 @@ class Plan:
     """What would be done, in this order.
 
     Attributes:
-        networks: To make.
+        networks: What they lack.
         network_repairs: Networks that were changed, each with its differences.
         isolate: Networks that other clusters can reach, as after a reboot.
         remove: Nodes beyond the count, and half-made ones.
@@ -58,7 +58,7 @@ class Plan:
         drift: For each node of `repair`, what differs.
     """
 
-    networks: tuple[NetworkRequest, ...]
+    networks: NetworkPlan
     network_repairs: tuple[tuple[NetworkRequest, str], ...]
     isolate: tuple[str, ...]
     remove: tuple[str, ...]
@@ -86,7 +86,7 @@ class Plan:
     def lines(self, forced: Mapping[str, str] = MappingProxyType({})) -> tuple[str, ...]:
         """One line for each change, with what was `forced` of a node; empty when there is nothing to do."""
         return (
-            *(f"create network {request.name} {request.address or '(nodes only)'}" for request in self.networks),
+            *self.networks.lines(),
             *(f"repair network {request.name}: {words}" for request, words in self.network_repairs),
             *(f"isolate network {name} from other clusters" for name in self.isolate),
             *(with_forced("remove node", name, forced) for name in self.remove),
@@ -149,7 +149,7 @@ def plan_cluster(
     _refuse_taken_names(names, state)
     staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
     designs = _design(names, spec, staying, places)
-    repairs = plan_repairs(spec, state, version=version, expect=expect.network_settings)
+    repairs = plan_repairs(spec, state, networks, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
     isolate = open_networks(state.networks, {spec.name})
     return replace(sorted_out, networks=networks, network_repairs=repairs, isolate=isolate, beside=tuple(beside))
@@ -173,7 +173,7 @@ def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple
         if node.status != "running":
             start.append(design.name)
     return Plan(
-        networks=(),
+        networks=NetworkPlan(),
         network_repairs=(),
         isolate=(),
         remove=remove,

@@ -366,7 +366,13 @@ class Driver(Protocol):
         """Every network the engine knows, foreign ones too."""
 
     def create_network(self, request: NetworkRequest) -> None:
-        """Make a network; EngineError if the name is taken."""
+        """Make a network that nodes can be attached to; EngineError if the name is taken."""
+
+    def complete_network(self, request: NetworkRequest) -> None:
+        """Give a network of ours its address, NAT and name server, where `create_network` leaves it without.
+
+        Nodes may be created and started meanwhile. No change where it has them.
+        """
 
     def isolate_network(self, name: str) -> str:
         """Have the host refuse connections to nodes on a network of ours from elsewhere; no change where it does.

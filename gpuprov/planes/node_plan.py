@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.network_plan import NetworkPlan
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import Driver, ImageState
-    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.gpu.allocate import Claims
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
@@ -52,7 +52,7 @@ class NodePlan:
     state: ClusterState
     leaves: list[Leave]
     spec: ClusterSpec
-    networks: tuple[NetworkRequest, ...]
+    networks: NetworkPlan
     design: NodeDesign
     image: ImageState | None
     silent: Mapping[str, GpuprovError]
@@ -106,7 +106,7 @@ def plan_node(
     image = None if order.image is None else get_named_image(driver, order.image)
     refuse_without_room(driver, host, nodes=1)
     own = found.taken_addresses().keys() - state.taken_addresses().keys()  # that node may run, and answer
-    if not networks and design.address and design.address not in own:
+    if not networks.requests and design.address and design.address not in own:
         _refuse_answering(host, design.address, spec, engine=driver.name)
     return NodePlan(
         state=state,

@@ -12,7 +12,7 @@ from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours, read_leases
-from gpuprov.cluster.networks import create_networks, isolate_networks, record_spec
+from gpuprov.cluster.networks import isolate_networks, networks_created, record_spec
 from gpuprov.cluster.nodes import (
     NodeRun,
     boot_nodes,
@@ -222,7 +222,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
     for plane in PLANES.values():
         plane.refuse_crew(_crew(spec, plan))
-    choice = describe_choice(order.draft, spec) if plan.networks else ""
+    choice = describe_choice(order.draft, spec) if plan.networks.create else ""
     return _Aim(spec=spec, state=state, plan=plan, gpus=gpus, choice=choice, silent=around.silent)
 
 
@@ -231,9 +231,6 @@ def _carry_out(
 ) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """Do what was planned; returns one line for each change, and the planes' words for the nodes."""
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
-    if plan.networks:
-        with reporter.phase("networks"):
-            create_networks(driver, plan.networks, run.rollback, reporter=reporter)
     if plan.isolate:
         with reporter.phase("isolation"):
             isolate_networks(driver, plan.isolate, reporter=reporter)
@@ -241,20 +238,23 @@ def _carry_out(
         with reporter.phase("network repair"):
             for request, _ in plan.network_repairs:
                 driver.set_network_settings(request)
-    images = {
-        role: ensure_node_image(driver, spec, plane_of(role).recipe, aim.gpus, reporter=reporter)
-        for role in sorted({design.role for design in plan.create})
-    }
-    files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, images, reading)
-    with leaving(driver, aim.leaves, policy, reporter=reporter):
-        forced = _remove_and_repair(run, aim)
-        if plan.create or plan.start:
-            with reporter.phase("nodes"):
-                boot_nodes(driver, plan.start, reporter=reporter)
-                _create(run, aim, images, files.of)
-        old, new = ([design.name for design in designs] for designs in ((*plan.keep, *plan.repair), plan.create))
-        reading = reading.without([design.name for design in plan.repair])
-        renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
+    with networks_created(driver, plan.networks, run.rollback, reporter=reporter) as completed:
+        images = {
+            role: ensure_node_image(
+                driver, spec, plane_of(role).recipe, aim.gpus, networks=completed, reporter=reporter
+            )
+            for role in sorted({design.role for design in plan.create})
+        }
+        files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, images, reading)
+        with leaving(driver, aim.leaves, policy, reporter=reporter):
+            forced = _remove_and_repair(run, aim)
+            if plan.create or plan.start:
+                with reporter.phase("nodes"):
+                    boot_nodes(driver, plan.start, reporter=reporter)
+                    _create(run, aim, images, files.of)
+            old, new = ([design.name for design in designs] for designs in ((*plan.keep, *plan.repair), plan.create))
+            reading = reading.without([design.name for design in plan.repair])
+            renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), aim.state)
     return (*plan.lines(forced), *renewal.changed), renewal.words
 

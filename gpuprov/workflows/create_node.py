@@ -11,7 +11,7 @@ from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.network_plan import open_networks
-from gpuprov.cluster.networks import create_networks, isolate_networks
+from gpuprov.cluster.networks import isolate_networks, networks_created
 from gpuprov.cluster.nodes import (
     Copied,
     NodeRun,
@@ -142,31 +142,29 @@ def _create(
     warn_of_silence(plan.silent, reporter)
     refuse_busy(driver, plan.leaves, policy)
     why_plain = explain_plain(order, design.role, state)
-    choice = describe_choice(first_draft(order), spec) if plan.networks and not state.spec else ""
+    choice = describe_choice(first_draft(order), spec) if plan.networks.create and not state.spec else ""
     for line in filter(None, (why_plain, choice)):
         reporter.note(line)
-    if plan.networks:
-        with reporter.phase("networks"):
-            create_networks(driver, plan.networks, run.rollback, reporter=reporter)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
-    image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, reporter=reporter)
     old = [node for node in state.nodes if node.complete]
     members = sorted((*map(present_member, old), planned_member(design)), key=lambda member: member.name)
-    files = gather_files(driver, Crew(spec=spec, members=tuple(members)), state, {design.role: image}, reading)
-    with leaving(driver, plan.leaves, policy, reporter=reporter):
-        removed = _remove(driver, plan, reporter=reporter)
-        with reporter.phase("node"):
-            seed = ensure_seed(run, spec)
-            create_nodes(
-                run,
-                [design],
-                image,
-                lambda name: (*seed, *files.of(name)),
-                labels={LABEL_ORDER: order.label(), **image_labels(image, plane.recipe.labels)},
-                copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
-            )
-        running = [node.name for node in old if node.status == "running"]
-        renewal = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)
+    with networks_created(driver, plan.networks, run.rollback, reporter=reporter) as completed:
+        image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, networks=completed, reporter=reporter)
+        files = gather_files(driver, Crew(spec=spec, members=tuple(members)), state, {design.role: image}, reading)
+        with leaving(driver, plan.leaves, policy, reporter=reporter):
+            removed = _remove(driver, plan, reporter=reporter)
+            with reporter.phase("node"):
+                seed = ensure_seed(run, spec)
+                create_nodes(
+                    run,
+                    [design],
+                    image,
+                    lambda name: (*seed, *files.of(name)),
+                    labels={LABEL_ORDER: order.label(), **image_labels(image, plane.recipe.labels)},
+                    copied=Copied(source=order.source, forget=plane.forget(init_of(driver))) if order.source else None,
+                )
+            running = [node.name for node in old if node.status == "running"]
+            renewal = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)
     return Outcome(changed=(*isolated, *removed, f"created node {design.summary}", *renewal.changed))
 
 

@@ -10,8 +10,8 @@ from gpuprov.cluster.build_image import EnsuredImage, find_built
 from gpuprov.cluster.built_images import delete_built, match_images, remove_left_builder
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.images import ensure_node_image, node_recipe
-from gpuprov.cluster.network_plan import plan_networks
-from gpuprov.cluster.networks import create_networks
+from gpuprov.cluster.network_plan import NetworkPlan, plan_networks
+from gpuprov.cluster.networks import networks_created
 from gpuprov.cluster.services import init_of
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.surroundings import Surroundings
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
+    from gpuprov.drivers.networks import NetworkRequest
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.spec.models import ClusterSpec
@@ -55,16 +56,25 @@ def build_image(driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *
         spec = around.settle(Draft(spec=spec, left=NETWORK_VALUES))
         around.refuse_taken_by_others(spec, private=False)
         warn_of_silence(around.silent, reporter)
-        missing = tuple(
-            replace(request, labels={**request.labels, LABEL_PURPOSE: PURPOSE})
-            for request in plan_networks(spec, state, version=__version__)
-            if request.name == spec.network.bridge
-        )
-        with Rollback(reporter, left_over=AGAIN) as rollback:
-            create_networks(driver, missing, rollback, reporter=reporter)
-            image = ensure_node_image(driver, spec, plane, gpus, reporter=reporter)
-        _remove_networks(driver, [*left, *(request.name for request in missing)])
+        plan = plan_networks(spec, state, version=__version__)
+        create, complete = (_for_build(requests, spec) for requests in (plan.create, plan.complete))
+        networks = NetworkPlan(create=create, complete=complete)
+        with (
+            Rollback(reporter, left_over=AGAIN) as rollback,
+            networks_created(driver, networks, rollback, reporter=reporter) as completed,
+        ):
+            image = ensure_node_image(driver, spec, plane, gpus, networks=completed, reporter=reporter)
+        _remove_networks(driver, [*left, *(request.name for request in create)])
     return EnsuredImage(image=image, built=True)
+
+
+def _for_build(requests: Sequence[NetworkRequest], spec: ClusterSpec) -> tuple[NetworkRequest, ...]:
+    """The NAT network of these alone, marked as one that goes with the build."""
+    return tuple(
+        replace(request, labels={**request.labels, LABEL_PURPOSE: PURPOSE})
+        for request in requests
+        if request.name == spec.network.bridge
+    )
 
 
 def _left_networks(state: ClusterState) -> list[str]:

@@ -320,6 +320,12 @@ class DockerSite:
                 self._client.remove_network(network["Id"])
 
 
+def make_network(driver: Driver, request: NetworkRequest) -> None:
+    """A whole one."""
+    driver.create_network(request)
+    driver.complete_network(request)
+
+
 class Bench:
     """A site with an image and two networks, on which tests make nodes with names and addresses of their own."""
 
@@ -329,8 +335,9 @@ class Bench:
         self.real = site.real
         self._numbers = count(10)
         self.labels = {LABEL_CLUSTER: CLUSTER, LABEL_VERSION: "test"}
-        self.driver.create_network(NetworkRequest(name=NAT, labels=self.labels, address="10.77.0.1/24"))
-        self.driver.create_network(NetworkRequest(name=PRIVATE, labels=self.labels, subnet="10.77.1.0/24", beside=NAT))
+        make_network(self.driver, NetworkRequest(name=NAT, labels=self.labels, address="10.77.0.1/24"))
+        private = NetworkRequest(name=PRIVATE, labels=self.labels, subnet="10.77.1.0/24", beside=NAT)
+        make_network(self.driver, private)
         self.base = site.base_image()
         self.image = self.publish("gpt-base")
 

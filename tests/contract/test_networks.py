@@ -11,7 +11,7 @@ import pytest
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
-from tests.contract.engines import CLUSTER, NAT, PRIVATE, Bench, refused
+from tests.contract.engines import CLUSTER, NAT, PRIVATE, Bench, make_network, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ BUDGET_S = 15.0
 
 @pytest.fixture
 def spare(driver: Driver) -> Iterator[str]:
-    driver.create_network(SPARE)
+    make_network(driver, SPARE)
     yield SPARE.name
     driver.delete_network(SPARE.name)
 
@@ -59,7 +59,7 @@ def test_networks_are_as_asked(driver: Driver, bench: Bench) -> None:
 
 
 def test_a_network_s_life(driver: Driver) -> None:
-    driver.create_network(SPARE)
+    make_network(driver, SPARE)
     assert SPARE.name in networks(driver)
     driver.delete_network(SPARE.name)
     assert SPARE.name not in networks(driver)
@@ -75,8 +75,38 @@ def test_a_network_s_labels_can_be_added_to(driver: Driver, spare: str) -> None:
 
 def test_a_network_s_name_is_taken(driver: Driver, spare: str) -> None:
     with refused(EngineError):
-        driver.create_network(NetworkRequest(name=spare, labels={LABEL_CLUSTER: "other"}))
+        make_network(driver, NetworkRequest(name=spare, labels={LABEL_CLUSTER: "other"}))
     assert networks(driver)[spare].labels[LABEL_CLUSTER] == CLUSTER
+
+
+def test_a_network_is_completed_under_its_nodes(driver: Driver, bench: Bench) -> None:
+    driver.create_network(SPARE)
+    try:
+        assert networks(driver)[SPARE.name].ours
+        router = "10.77.2.1"
+        name = bench.create(
+            start=True,
+            attachments=(
+                Attachment(
+                    network=SPARE.name,
+                    interface="eth0",
+                    kind="veth",
+                    address="10.77.2.9/24",
+                    mac="00:16:3e:77:02:09",
+                    gateway=router,
+                ),
+            ),
+        )
+        for _ in range(2):
+            driver.complete_network(SPARE)
+            (whole,) = (network for network in driver.list_networks() if network.name == SPARE.name)
+            assert whole.address == SPARE.address
+            assert whole.settings == driver.network_settings(SPARE)
+        if bench.real:
+            assert bench.python(name, KNOCK.format(router)) == ECONNREFUSED
+        driver.delete_node(name)
+    finally:
+        driver.delete_network(SPARE.name)
 
 
 def test_a_network_in_use_is_not_removed(bench: Bench, spare: str) -> None:
@@ -164,7 +194,7 @@ def test_a_foreign_network_is_left_alone(driver: Driver, foreign_network: str) -
     with refused(NotOurs):
         driver.isolate_network(foreign_network)
     with refused(EngineError):
-        driver.create_network(NetworkRequest(name=foreign_network, labels={LABEL_CLUSTER: CLUSTER}))
+        make_network(driver, NetworkRequest(name=foreign_network, labels={LABEL_CLUSTER: CLUSTER}))
 
 
 def test_a_node_on_a_network_that_is_not_there(bench: Bench) -> None:
@@ -292,7 +322,7 @@ def test_a_port_of_the_host_that_is_in_use_is_refused(bench: Bench) -> None:
 @pytest.mark.usefixtures("real")
 def test_a_network_that_lost_its_link_leaves_nothing_behind(bench: Bench) -> None:
     for _ in range(2):  # what the first has left would stand in the way of the second
-        bench.driver.create_network(SPARE)
+        make_network(bench.driver, SPARE)
         subprocess.run(["ip", "link", "delete", SPARE.name], check=True)
         bench.driver.delete_network(SPARE.name)
         assert SPARE.name not in networks(bench.driver)

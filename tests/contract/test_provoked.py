@@ -18,7 +18,7 @@ from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_VERSION, File
 from gpuprov.drivers.networks import Exposure, NetworkRequest
 from gpuprov.spec.devices import Mount
-from tests.contract.engines import NAT, NETWORKS, Bench, rootfs_of
+from tests.contract.engines import NAT, NETWORKS, Bench, make_network, rootfs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,16 +108,16 @@ def expose_a_port_in_use(bench: Bench, _folder: Path) -> None:
 
 
 def create_a_network_twice(bench: Bench, _folder: Path) -> None:
-    bench.driver.create_network(NetworkRequest(name=NAT, labels=bench.labels, address="10.77.9.1/24"))
+    make_network(bench.driver, NetworkRequest(name=NAT, labels=bench.labels, address="10.77.9.1/24"))
 
 
 def create_a_network_on_a_taken_subnet(bench: Bench, _folder: Path) -> None:
-    bench.driver.create_network(NetworkRequest(name=f"{NETWORKS}8", labels=bench.labels, address="10.77.0.1/24"))
+    make_network(bench.driver, NetworkRequest(name=f"{NETWORKS}8", labels=bench.labels, address="10.77.0.1/24"))
 
 
 def create_a_network_with_a_long_name(bench: Bench, _folder: Path) -> None:
     name = f"{NETWORKS}-longer-than-linux-allows"
-    bench.driver.create_network(NetworkRequest(name=name, labels=bench.labels, address="10.77.8.1/24"))
+    make_network(bench.driver, NetworkRequest(name=name, labels=bench.labels, address="10.77.8.1/24"))
 
 
 def import_garbage(bench: Bench, folder: Path) -> None:

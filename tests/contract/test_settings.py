@@ -10,7 +10,7 @@ import pytest
 from gpuprov.core.execution import run
 from gpuprov.drivers.base import LABEL_CLUSTER, File
 from gpuprov.drivers.networks import NetworkRequest
-from tests.contract.engines import CLUSTER, Bench
+from tests.contract.engines import CLUSTER, Bench, make_network
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
@@ -73,8 +73,8 @@ def test_a_network_shows_the_settings_of_its_request(driver: Driver, address: st
     labels = {LABEL_CLUSTER: CLUSTER}
     below = NetworkRequest(name="gptbr3", labels=labels, address="10.77.3.1/24")
     request = NetworkRequest(name="gptbr2", labels=labels, address=address, subnet="10.77.2.0/24", beside=below.name)
-    driver.create_network(below)
-    driver.create_network(request)
+    make_network(driver, below)
+    make_network(driver, request)
     try:
         (before,) = (network for network in driver.list_networks() if network.name == request.name)
         assert before.settings == driver.network_settings(request)

@@ -380,11 +380,17 @@ class FakeDriver(FakeTrees):
             self.engine.networks[request.name] = NetworkState(
                 name=request.name,
                 managed=True,
-                address=request.address,
                 labels=dict(request.labels),
-                settings=self.network_settings(request),
+                settings=self.network_settings(replace(request, address=None)),
                 isolated=False,
             )
+
+    def complete_network(self, request: NetworkRequest) -> None:
+        """Give it its address."""
+        with self._step("complete_network", request.name):
+            network = self.engine.networks[request.name]
+            settings = self.network_settings(request)
+            self.engine.networks[request.name] = replace(network, address=request.address, settings=settings)
 
     def isolate_network(self, name: str) -> str:
         """Record it."""

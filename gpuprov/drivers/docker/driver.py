@@ -327,6 +327,9 @@ class DockerDriver(TellsNoNetworkSettings):
         """Make a network."""
         networks.create_network(self._api, request)
 
+    def complete_network(self, request: NetworkRequest) -> None:
+        """Docker makes a network as a whole."""
+
     def isolate_network(self, name: str) -> str:
         """Have the host refuse connections to its nodes from elsewhere."""
         return networks.isolate_network(self._api, name)

@@ -410,6 +410,10 @@ class LxdDriver:
         """Make a bridge."""
         networks.create_network(self._api, request)
 
+    def complete_network(self, request: NetworkRequest) -> None:
+        """Give it its address; LXD waits half a second to see whether its name server stays up."""
+        networks.complete_network(self._api, request)
+
     def isolate_network(self, name: str) -> str:
         """Have the host refuse connections to its nodes from elsewhere."""
         return networks.isolate_network(self._api, name)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import LxdApi
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
 
+_WITHOUT_ADDRESS = {"ipv4.address": "none"}
+
 
 def list_networks(api: LxdApi) -> list[NetworkState]:
     """Every network, the host's own interfaces too."""
@@ -37,9 +39,15 @@ def _read_rules(api: LxdApi) -> str | None:
 
 
 def create_network(api: LxdApi, request: NetworkRequest) -> None:
-    """Make a bridge."""
-    api.send("post", "networks", body=documents.render_network(request))
-    if request.address:
+    """Make a bridge, as yet without an address."""
+    document = documents.render_network(request)
+    api.send("post", "networks", body={**document, "config": {**document["config"], **_WITHOUT_ADDRESS}})
+
+
+def complete_network(api: LxdApi, request: NetworkRequest) -> None:
+    """Give a bridge of ours its address, if it is to have one."""
+    if request.address and _get_our_network(api, request.name).address != request.address:
+        api.send("patch", "networks", request.name, body={"config": {"ipv4.address": request.address}})
         let_through(request.name)
 
 

@@ -2,61 +2,111 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from ipaddress import IPv4Interface
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
 
-from gpuprov.cluster.network_plan import attach, plan_networks
-from gpuprov.cluster.networks import create_networks, record_spec
+from gpuprov.cluster.network_plan import NetworkPlan, attach, plan_networks
+from gpuprov.cluster.networks import networks_created, record_spec
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.rollback import AGAIN, Rollback
 from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.drivers.networks import Attachment
 from gpuprov.spec.models import ClusterSpec
 from gpuprov.workflows.cluster_up import preview_changes
 from gpuprov.workflows.start_stop import start_nodes
+from tests.fakes.driver import FakeDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gpuprov.core.outcome import Outcome
+    from gpuprov.drivers.base import Driver, NodeRequest
     from gpuprov.drivers.networks import NetworkRequest
     from tests.fakes.world import World
 
 
+def planned(world: World) -> NetworkPlan:
+    return plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
+
+
+def create(driver: Driver, world: World, requests: tuple[NetworkRequest, ...]) -> None:
+    with (
+        Rollback(world.reporter, left_over=AGAIN) as rollback,
+        networks_created(driver, NetworkPlan(create=requests), rollback, reporter=world.reporter),
+    ):
+        pass
+
+
 def test_only_what_is_missing_is_planned(world: World) -> None:
-    spec = world.spec()
-    first = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
-    assert [(request.name, request.address) for request in first] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
-    with Rollback(world.reporter, left_over=AGAIN) as rollback:
-        create_networks(world.driver, first[:1], rollback, reporter=world.reporter)
-    left = plan_networks(spec, observe_cluster(world.driver, "lab"), version="1")
-    assert [request.name for request in left] == ["gpbr1"]
+    plan = planned(world)
+    assert [(request.name, request.address) for request in plan.create] == [("gpbr0", "10.0.3.1/24"), ("gpbr1", None)]
+    create(world.driver, world, plan.create[:1])
+    assert planned(world) == NetworkPlan(create=plan.create[1:])
 
 
-def test_networks_are_taken_back_when_the_run_fails(world: World) -> None:
-    requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
-    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), "create_network:done", subject="gpbr1")
-    with pytest.raises(EngineError), Rollback(world.reporter, left_over=AGAIN) as rollback:
-        create_networks(world.driver, requests, rollback, reporter=world.reporter)
+@pytest.mark.parametrize(("step", "subject"), [("create_network:done", "gpbr1"), ("complete_network", "gpbr0")])
+def test_networks_are_taken_back_when_the_run_fails(world: World, step: str, subject: str) -> None:
+    requests = planned(world).create
+    world.engine.faults.raise_at(EngineError("broke", evidence="e", fix="f"), step, subject=subject)
+    with pytest.raises(EngineError, match="broke"):
+        create(world.driver, world, requests)
     assert world.engine.networks == {}
 
 
+def test_nodes_are_made_while_a_network_is_completed(world: World) -> None:
+    """The name server of LXD's bridge takes half a second to be counted as up: here it waits for the first node."""
+    created = threading.Event()
+    complete, make_node = FakeDriver.complete_network, FakeDriver.create_node
+
+    def completed_late(driver: FakeDriver, request: NetworkRequest) -> None:
+        assert created.wait(10)
+        complete(driver, request)
+
+    def make(driver: FakeDriver, request: NodeRequest) -> None:
+        make_node(driver, request)
+        if request.name == "c000":
+            created.set()
+
+    with patch.object(FakeDriver, "complete_network", completed_late), patch.object(FakeDriver, "create_node", make):
+        world.up(1)
+    assert world.engine.networks["gpbr0"].address == "10.0.3.1/24"
+
+
+@pytest.mark.parametrize("verb", ["cluster up", "create-node"])
+def test_a_network_that_a_killed_run_left_without_its_address_is_completed(world: World, verb: str) -> None:
+    requests = planned(world).create
+    for request in requests:
+        world.driver.create_network(request)
+    assert planned(world) == NetworkPlan(complete=requests[:1])
+    if verb == "cluster up":
+        told = preview_changes(world.driver, world.spec(1), world.host, reporter=world.reporter)
+        assert told[0] == "complete network gpbr0 10.0.3.1/24"
+    VERBS[verb](world)
+    assert world.engine.networks["gpbr0"].address == "10.0.3.1/24"
+    assert planned(world) == NetworkPlan()
+
+
+def test_a_network_is_not_completed_with_a_subnet_that_it_was_not_made_for(world: World) -> None:
+    for request in planned(world).create:
+        world.driver.create_network(request)
+    other = replace(world.spec(), network=replace(world.spec().network, subnet="10.0.9.0/24"))
+    with pytest.raises(UsageError, match="differs from the spec"):
+        plan_networks(other, observe_cluster(world.driver, "lab"), version="1")
+
+
 def test_new_networks_are_isolated_and_a_host_that_cannot_is_told(world: World) -> None:
-    requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
+    requests = planned(world).create
     driver = world.driver
-    with (
-        patch.object(driver, "isolate_network", lambda _name: "nft is missing"),
-        Rollback(world.reporter, left_over=AGAIN) as rollback,
-    ):
-        create_networks(driver, requests[:1], rollback, reporter=world.reporter)
-    (line,) = world.reporter.lines
+    with patch.object(driver, "isolate_network", lambda _name: "nft is missing"):
+        create(driver, world, requests[:1])
+    (line,) = (line for line in world.reporter.lines if line.startswith("warn"))
     assert "warn nodes of other clusters on this host can reach those on gpbr0: nft is missing" in line
-    with Rollback(world.reporter, left_over=AGAIN) as rollback:
-        create_networks(driver, requests[1:], rollback, reporter=world.reporter)
+    create(world.driver, world, requests[1:])
     assert {name: network.isolated for name, network in world.engine.networks.items()} == {
         "gpbr0": False,
         "gpbr1": True,
@@ -86,12 +136,12 @@ def test_what_a_reboot_took_is_told_and_restored_once(world: World, verb: str) -
 
 def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: World) -> None:
     """The engine goes on though the sender of the request is gone: undone at once, the network came afterwards."""
-    requests = plan_networks(world.spec(), observe_cluster(world.driver, "lab"), version="1")
+    requests = planned(world).create
     driver = world.driver
     make = driver.create_network
     asked: list[threading.Thread] = []
 
-    def create(request: NetworkRequest) -> None:
+    def make_late(request: NetworkRequest) -> None:
         def work() -> None:
             threading.Event().wait(0.05)
             make(request)
@@ -102,12 +152,8 @@ def test_an_interrupt_waits_for_the_network_that_the_engine_still_makes(world: W
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
         thread.join()
 
-    with (
-        patch.object(driver, "create_network", create),
-        pytest.raises(KeyboardInterrupt),
-        Rollback(world.reporter, left_over=AGAIN) as rollback,
-    ):
-        create_networks(driver, requests, rollback, reporter=world.reporter)
+    with patch.object(driver, "create_network", make_late), pytest.raises(KeyboardInterrupt):
+        create(driver, world, requests)
     for thread in asked:
         thread.join()
     assert world.engine.networks == {}
