@@ -29,7 +29,9 @@ up: $(BIN)/gpuprov
 	$(BIN)/gpuprov cluster up -n 4
 
 LEDGER := build/reliability.jsonl
-IN_PARALLEL := --numprocesses auto --dist worksteal
+# Twice as many as there are CPUs: some tests wait.
+IN_PARALLEL := --numprocesses $$((2 * $$(nproc))) --maxprocesses 16 --dist worksteal
+AN_ENGINE_EACH := --numprocesses 3 --dist loadgroup
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
 test test-long: lint $(VENV)/cu12/.test
@@ -40,7 +42,8 @@ test test-long: lint $(VENV)/cu12/.test
 		elif [ -n "$(CI)" ]; then $(NEED_ROOT); \
 		else echo "warning: not root: tests that need a real engine are skipped" >&2; fi
 	$(BIN)/python -m pytest $(TESTS) $(IN_PARALLEL) tests/unit
-	$(BIN)/python -m pytest $(TESTS) --ignore tests/unit --durations 20 --durations-min 5 tests
+	$(BIN)/python -m pytest $(TESTS) $(AN_ENGINE_EACH) --durations 5 tests/contract
+	$(BIN)/python -m pytest $(TESTS) --ignore tests/unit --ignore tests/contract --durations 20 --durations-min 5 tests
 
 reliability: $(VENV)/.test
 	@$(NEED_ROOT)

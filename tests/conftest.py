@@ -6,7 +6,7 @@ import gc
 import json
 import os
 import signal
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 DRIVER = Path("/proc/driver/nvidia/version")
 WITHOUT_GPU = pytest.StashKey[int]()
+SHARED = "GPUPROV_TESTS_SHARE_ENGINES"  # set for the processes of a run that itself is alone on the engines
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,10 +89,17 @@ def ledger(request: pytest.FixtureRequest) -> Ledger:
     return Ledger(request.config.getoption("--ledger"))
 
 
-@pytest.fixture(scope="session")
-def real_engines() -> Iterator[None]:
+@contextmanager
+def alone_on_engines() -> Iterator[None]:
     """This machine's engines are this run's alone, and the bridges that tests make there lead to the outside."""
     with only_run(), bridges_let_through():
+        yield
+
+
+@pytest.fixture(scope="session")
+def real_engines() -> Iterator[None]:
+    """The engines of this machine for this run alone."""
+    with nullcontext() if SHARED in os.environ else alone_on_engines():
         yield
 
 

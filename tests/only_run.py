@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LOCK = Path("/run/lock/gpuprov-tests.lock")
+BASE_LOCK = Path("/run/lock/gpuprov-tests-base.lock")
 
 
 @contextmanager
@@ -34,4 +35,12 @@ def only_run(path: Path = LOCK) -> Iterator[None]:
         file.truncate(0)
         file.write(f"process {os.getpid()} in {Path.cwd()}\n")
         file.flush()
+        yield
+
+
+@contextmanager
+def one_at_a_time(path: Path = BASE_LOCK) -> Iterator[None]:
+    """Other processes of a parallel run wait for the block."""
+    with path.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from tests.contract.engines import Bench, DockerSite, FakeSite, LxdSite, Site
+from tests.conftest import SHARED, alone_on_engines
+from tests.contract.engines import Bench, DockerSite, FakeSite, LxdSite, Site, bridge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +22,19 @@ SITES: dict[str, Callable[[], Site]] = {
     "incus": partial(LxdSite, "incus"),
     "docker": DockerSite,
 }
-ENGINES = [pytest.param(name, marks=[] if name == "fake" else pytest.mark.engine) for name in SITES]
+ENGINES = [
+    pytest.param(name, marks=[*([] if name == "fake" else [pytest.mark.engine]), pytest.mark.xdist_group(name)])
+    for name in SITES
+]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """The processes of a parallel run, one for each engine, share what a run has alone."""
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    stack.enter_context(alone_on_engines())
+    os.environ[SHARED] = "yes"
 
 
 # Incus is driven by LXD's driver: of its tests these alone are not long, which meet most of what differs.
@@ -111,7 +125,7 @@ def foreign(bench: Bench) -> Iterator[str]:
 @pytest.fixture
 def foreign_network(bench: Bench) -> Iterator[str]:
     """A network that gpuprov did not create; whatever a test tries, it is the same afterwards."""
-    name = "gptbr9"
+    name = bridge(9)
     if name not in [network.name for network in bench.driver.list_networks()]:
         bench.site.add_foreign_network(name)
     before = bench.site.foreign(name)

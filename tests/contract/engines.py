@@ -1,12 +1,14 @@
 """The engines under test, and what their tests must do behind a driver's back.
 
 Objects of these tests are called `gpt-*` (nodes, images) and `gptbr*` (networks), carry the cluster label `gpt` and
-live in 10.77.0.0/16; sweeping removes those, whoever made them, and nothing else.
+live in 10.77.0.0/16; sweeping removes those, whoever made them, and nothing else. Where engines are tested side by
+side, each process has networks, addresses and MACs of its own: 10.77.0.0/16, 10.78.0.0/16 and so on.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from contextlib import contextmanager
 from dataclasses import replace
@@ -39,6 +41,7 @@ from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.spec.models import ImageSpec
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage
+from tests.only_run import one_at_a_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,9 +55,27 @@ if TYPE_CHECKING:
 CLUSTER = "gpt"
 NODES = "gpt-"
 NETWORKS = "gptbr"
-NAT = "gptbr0"
-PRIVATE = "gptbr1"
+PROCESS = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
 PREFIX_LENGTH = 24
+
+
+def bridge(network: int) -> str:
+    """The name of a network of this process."""
+    return f"{NETWORKS}{PROCESS}{network}"
+
+
+def ipv4(network: int, host: int) -> str:
+    """An address on it."""
+    return f"10.{77 + PROCESS}.{network}.{host}"
+
+
+def mac(network: int, host: int) -> str:
+    """The MAC that goes with the address."""
+    return f"00:16:3e:{77 + PROCESS}:{network:02x}:{host:02x}"
+
+
+NAT, PRIVATE = bridge(0), bridge(1)
+NAT_ROUTER = ipv4(0, 1)
 
 # Counts the processes that are `sleep` for that many seconds.
 FIND_PROCESS = """
@@ -191,7 +212,8 @@ def import_plain_base(driver: Driver) -> str:
     recipe = image_recipe(
         ImageSpec(), plane=PLAIN.recipe, wheels="none", init=init, roles_path=roles, smoke_kernels=kernels
     )
-    rootfs = ensure_rootfs(recipe.rootfs, cache=default_cache())
+    with one_at_a_time():
+        rootfs = ensure_rootfs(recipe.rootfs, cache=default_cache())
     return driver.import_rootfs(import_name(rootfs), str(rootfs), {LABEL_VERSION: "test"})
 
 
@@ -335,8 +357,8 @@ class Bench:
         self.real = site.real
         self._numbers = count(10)
         self.labels = {LABEL_CLUSTER: CLUSTER, LABEL_VERSION: "test"}
-        make_network(self.driver, NetworkRequest(name=NAT, labels=self.labels, address="10.77.0.1/24"))
-        private = NetworkRequest(name=PRIVATE, labels=self.labels, subnet="10.77.1.0/24", beside=NAT)
+        make_network(self.driver, NetworkRequest(name=NAT, labels=self.labels, address=f"{NAT_ROUTER}/{PREFIX_LENGTH}"))
+        private = NetworkRequest(name=PRIVATE, labels=self.labels, subnet=f"{ipv4(1, 0)}/{PREFIX_LENGTH}", beside=NAT)
         make_network(self.driver, private)
         self.base = site.base_image()
         self.image = self.publish("gpt-base")
@@ -377,16 +399,16 @@ class Bench:
                     network=NAT,
                     interface="eth0",
                     kind="veth",
-                    address=f"10.77.0.{number}/{PREFIX_LENGTH}",
-                    mac=f"00:16:3e:77:00:{number:02x}",
-                    gateway="10.77.0.1",
+                    address=f"{ipv4(0, number)}/{PREFIX_LENGTH}",
+                    mac=mac(0, number),
+                    gateway=NAT_ROUTER,
                 ),
                 Attachment(
                     network=PRIVATE,
                     interface="eth1",
                     kind="macvlan",
-                    address=f"10.77.1.{number}/{PREFIX_LENGTH}",
-                    mac=f"00:16:3e:77:01:{number:02x}",
+                    address=f"{ipv4(1, number)}/{PREFIX_LENGTH}",
+                    mac=mac(1, number),
                 ),
             ),
         }

@@ -11,14 +11,14 @@ import pytest
 from gpuprov.core.errors import EngineError, NotOurs
 from gpuprov.drivers.base import LABEL_CLUSTER
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
-from tests.contract.engines import CLUSTER, NAT, PRIVATE, Bench, make_network, refused
+from tests.contract.engines import CLUSTER, NAT, NAT_ROUTER, PRIVATE, Bench, bridge, ipv4, mac, make_network, refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuprov.drivers.base import Driver
 
-SPARE = NetworkRequest(name="gptbr2", labels={LABEL_CLUSTER: CLUSTER}, address="10.77.2.1/24")
+SPARE = NetworkRequest(name=bridge(2), labels={LABEL_CLUSTER: CLUSTER}, address=f"{ipv4(2, 1)}/24")
 # A port nobody listens on: a neighbour that is there refuses at once, one that is not lets the connection hang.
 KNOCK = "import socket\ntry:\n socket.create_connection(('{0}', 9), timeout=5)\nexcept OSError as e:\n print(e.errno)"
 ECONNREFUSED, EHOSTUNREACH = "111", "113"
@@ -50,7 +50,7 @@ def interfaces(bench: Bench, name: str) -> dict[str, tuple[str, str]]:
 
 def test_networks_are_as_asked(driver: Driver, bench: Bench) -> None:
     found = networks(driver)
-    assert found[NAT].address == "10.77.0.1/24"
+    assert found[NAT].address == f"{NAT_ROUTER}/24"
     assert found[PRIVATE].address is None
     for name in (NAT, PRIVATE):
         assert found[name].managed
@@ -83,7 +83,7 @@ def test_a_network_is_completed_under_its_nodes(driver: Driver, bench: Bench) ->
     driver.create_network(SPARE)
     try:
         assert networks(driver)[SPARE.name].ours
-        router = "10.77.2.1"
+        router = ipv4(2, 1)
         name = bench.create(
             start=True,
             attachments=(
@@ -91,8 +91,8 @@ def test_a_network_is_completed_under_its_nodes(driver: Driver, bench: Bench) ->
                     network=SPARE.name,
                     interface="eth0",
                     kind="veth",
-                    address="10.77.2.9/24",
-                    mac="00:16:3e:77:02:09",
+                    address=f"{ipv4(2, 9)}/24",
+                    mac=mac(2, 9),
                     gateway=router,
                 ),
             ),
@@ -111,7 +111,7 @@ def test_a_network_is_completed_under_its_nodes(driver: Driver, bench: Bench) ->
 
 def test_a_network_in_use_is_not_removed(bench: Bench, spare: str) -> None:
     nic = Attachment(
-        network=spare, interface="eth0", kind="veth", address="10.77.2.9/24", mac="00:16:3e:77:02:09", gateway=None
+        network=spare, interface="eth0", kind="veth", address=f"{ipv4(2, 9)}/24", mac=mac(2, 9), gateway=None
     )
     name = bench.create(attachments=(nic,))
     with refused(EngineError):
@@ -146,7 +146,7 @@ def test_a_network_is_isolated_until_it_goes(bench: Bench, spare: str) -> None:
 
 
 def test_a_network_that_cannot_be_removed_stays_isolated(bench: Bench, spare: str) -> None:
-    nic = Attachment(network=spare, interface="eth0", kind="veth", address="10.77.2.9/24", mac="00:16:3e:77:02:09")
+    nic = Attachment(network=spare, interface="eth0", kind="veth", address=f"{ipv4(2, 9)}/24", mac=mac(2, 9))
     name = bench.create(attachments=(nic,))
     bench.driver.isolate_network(spare)
     with refused(EngineError):
@@ -161,9 +161,9 @@ def test_nodes_of_another_network_are_refused_and_the_host_is_not(bench: Bench, 
         network=spare,
         interface="eth0",
         kind="veth",
-        address="10.77.2.9/24",
-        mac="00:16:3e:77:02:09",
-        gateway="10.77.2.1",
+        address=f"{ipv4(2, 9)}/24",
+        mac=mac(2, 9),
+        gateway=ipv4(2, 1),
     )
     stranger, node = bench.create(attachments=(nic,), start=True), bench.create(start=True)
     state = bench.driver.find_node(node)
@@ -172,7 +172,7 @@ def test_nodes_of_another_network_are_refused_and_the_host_is_not(bench: Bench, 
     bench.driver.isolate_network(NAT)
     try:
         assert bench.python(stranger, KNOCK.format(address)) == EHOSTUNREACH
-        assert bench.python(stranger, KNOCK.format("10.77.0.1")) == ECONNREFUSED  # that is the host
+        assert bench.python(stranger, KNOCK.format(NAT_ROUTER)) == ECONNREFUSED  # that is the host
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection((address, 9), timeout=5)
     finally:
@@ -182,7 +182,7 @@ def test_nodes_of_another_network_are_refused_and_the_host_is_not(bench: Bench, 
 
 def test_an_absent_network_has_no_labels(driver: Driver) -> None:
     with refused(EngineError):
-        driver.set_network_labels("gptbr8", {"gpuprov.x": "1"})
+        driver.set_network_labels(bridge(8), {"gpuprov.x": "1"})
 
 
 def test_a_foreign_network_is_left_alone(driver: Driver, foreign_network: str) -> None:
@@ -199,7 +199,7 @@ def test_a_foreign_network_is_left_alone(driver: Driver, foreign_network: str) -
 
 def test_a_node_on_a_network_that_is_not_there(bench: Bench) -> None:
     nic = Attachment(
-        network="gptbr8", interface="eth0", kind="veth", address="10.77.8.9/24", mac="00:16:3e:77:08:09", gateway=None
+        network=bridge(8), interface="eth0", kind="veth", address=f"{ipv4(8, 9)}/24", mac=mac(8, 9), gateway=None
     )
     request = bench.request(attachments=(nic,))
     with refused(EngineError):
@@ -237,7 +237,7 @@ def test_addresses_and_macs_survive_a_restart(bench: Bench) -> None:
         assert seen[-1]["eth0"] == wanted["eth0"]
         assert seen[-1] in (seen[0], wanted)
         route = json.loads(bench.sh(request.name, "ip -j route show default"))[0]
-        assert (route["gateway"], route["dev"]) == ("10.77.0.1", "eth0")
+        assert (route["gateway"], route["dev"]) == (NAT_ROUTER, "eth0")
         bench.driver.stop_node(request.name, timeout_s=0)
 
 
@@ -246,7 +246,7 @@ def test_nodes_reach_each_other_on_both_networks_and_the_host_on_one(bench: Benc
     one, other = bench.create(start=True), bench.create(start=True)
     state = bench.driver.find_node(other)
     assert state
-    for address in (*state.addresses.values(), "10.77.0.1/24"):
+    for address in (*state.addresses.values(), f"{NAT_ROUTER}/24"):
         assert bench.python(one, KNOCK.format(address.partition("/")[0])) == ECONNREFUSED
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((state.addresses["eth0"].partition("/")[0], 9), timeout=5)

@@ -18,7 +18,7 @@ from gpuprov.core.waiting import Wait
 from gpuprov.drivers.base import LABEL_VERSION, File
 from gpuprov.drivers.networks import Exposure, NetworkRequest
 from gpuprov.spec.devices import Mount
-from tests.contract.engines import NAT, NETWORKS, Bench, make_network, rootfs_of
+from tests.contract.engines import NAT, NAT_ROUTER, NETWORKS, Bench, bridge, ipv4, make_network, rootfs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,16 +108,16 @@ def expose_a_port_in_use(bench: Bench, _folder: Path) -> None:
 
 
 def create_a_network_twice(bench: Bench, _folder: Path) -> None:
-    make_network(bench.driver, NetworkRequest(name=NAT, labels=bench.labels, address="10.77.9.1/24"))
+    make_network(bench.driver, NetworkRequest(name=NAT, labels=bench.labels, address=f"{ipv4(9, 1)}/24"))
 
 
 def create_a_network_on_a_taken_subnet(bench: Bench, _folder: Path) -> None:
-    make_network(bench.driver, NetworkRequest(name=f"{NETWORKS}8", labels=bench.labels, address="10.77.0.1/24"))
+    make_network(bench.driver, NetworkRequest(name=bridge(8), labels=bench.labels, address=f"{NAT_ROUTER}/24"))
 
 
 def create_a_network_with_a_long_name(bench: Bench, _folder: Path) -> None:
     name = f"{NETWORKS}-longer-than-linux-allows"
-    make_network(bench.driver, NetworkRequest(name=name, labels=bench.labels, address="10.77.8.1/24"))
+    make_network(bench.driver, NetworkRequest(name=name, labels=bench.labels, address=f"{ipv4(8, 1)}/24"))
 
 
 def import_garbage(bench: Bench, folder: Path) -> None:
@@ -212,4 +212,4 @@ def test_the_cause_is_in_the_message(bench: Bench, tmp_path: Path, failure: str)
     assert len(caught.value.evidence.splitlines()) <= 20
     assert caught.value.fix
     with suppress(EngineError):
-        bench.driver.delete_network(f"{NETWORKS}8")
+        bench.driver.delete_network(bridge(8))

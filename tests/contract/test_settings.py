@@ -10,7 +10,7 @@ import pytest
 from gpuprov.core.execution import run
 from gpuprov.drivers.base import LABEL_CLUSTER, File
 from gpuprov.drivers.networks import NetworkRequest
-from tests.contract.engines import CLUSTER, Bench, make_network
+from tests.contract.engines import CLUSTER, PROCESS, Bench, bridge, ipv4, make_network
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, NodeState
@@ -58,21 +58,24 @@ def test_links_that_a_killed_engine_left_on_the_host_are_seen_and_go(bench: Benc
     bench.driver.create_node(request)
     bench.driver.start_node(request.name)
     before = find(bench.driver, request.name)
-    run(["ip", "link", "add", "gptl0", "type", "veth", "peer", "name", "gptl1"], timeout_s=10)
+    links = (f"gptl{PROCESS}0", f"gptl{PROCESS}1")
+    run(["ip", "link", "add", links[0], "type", "veth", "peer", "name", links[1]], timeout_s=10)
     try:
-        run(["ip", "link", "set", "gptl1", "address", request.attachments[0].mac], timeout_s=10)
-        assert find(bench.driver, request.name).settings["links left on the host"].value == "gptl1"
+        run(["ip", "link", "set", links[1], "address", request.attachments[0].mac], timeout_s=10)
+        assert find(bench.driver, request.name).settings["links left on the host"].value == links[1]
         bench.driver.set_settings(request.name, request)
         assert find(bench.driver, request.name) == before
     finally:
-        run(["ip", "link", "delete", "gptl0"], timeout_s=10, check=False)
+        run(["ip", "link", "delete", links[0]], timeout_s=10, check=False)
 
 
-@pytest.mark.parametrize("address", ["10.77.2.1/24", None])
+@pytest.mark.parametrize("address", [f"{ipv4(2, 1)}/24", None], ids=["NAT", "nodes only"])
 def test_a_network_shows_the_settings_of_its_request(driver: Driver, address: str | None) -> None:
     labels = {LABEL_CLUSTER: CLUSTER}
-    below = NetworkRequest(name="gptbr3", labels=labels, address="10.77.3.1/24")
-    request = NetworkRequest(name="gptbr2", labels=labels, address=address, subnet="10.77.2.0/24", beside=below.name)
+    below = NetworkRequest(name=bridge(3), labels=labels, address=f"{ipv4(3, 1)}/24")
+    request = NetworkRequest(
+        name=bridge(2), labels=labels, address=address, subnet=f"{ipv4(2, 0)}/24", beside=below.name
+    )
     make_network(driver, below)
     make_network(driver, request)
     try:
