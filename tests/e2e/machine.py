@@ -1,4 +1,4 @@
-"""Machines as people have them: Debian 12 with systemd as PID 1, and nothing that gpuprov needs installed.
+"""Machines as people have them: Debian 12 or 13 with systemd as PID 1, and nothing that gpuprov needs installed.
 
 `container` is one in LXD, as fast as this machine; it is privileged, as a machine is: LXD and Docker run in it, and it
 attaches loop devices. `virtual_machine` has a kernel of its own and cgroup v2 alone; emulated, it is some ten times
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 HOME = "/root/gpuprov"
-SUITE = "bookworm"
 PACKAGES = ("systemd-sysv", "dbus", "ifupdown", "iproute2", "procps", "ca-certificates", "git", "make")
 FOR_A_KERNEL = ("linux-image-cloud-amd64", "initramfs-tools", "udev", "openssh-server")
 TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")  # with a certificate authority of the site's own, maybe
@@ -118,12 +117,12 @@ class Machine:
 
 
 @contextmanager
-def container(place: Place, folder: Path) -> Iterator[Machine]:
+def container(place: Place, folder: Path, suite: str) -> Iterator[Machine]:
     """A machine in LXD."""
     name, network, image = place.node(0), f"{place.mark}0", f"{place.mark}-machine"
     pool = image  # its own: mkfs.btrfs takes a file for mounted if the root file system lies in one of the same path
     _remove(name, image, pool, network)
-    root = _install(folder, address=f"{place.address(0, 2)}/24", gateway=place.address(0, 1))
+    root = _install(folder, suite, address=f"{place.address(0, 2)}/24", gateway=place.address(0, 1))
     (root / "etc/tmpfiles.d/loop.conf").write_text(_loop_devices())
     (root / "etc/systemd/system/cgroups.service").write_text(CGROUPS_UNIT)
     output("systemctl", "--quiet", "--root", str(root), "enable", "cgroups.service")
@@ -149,10 +148,10 @@ def container(place: Place, folder: Path) -> Iterator[Machine]:
 
 
 @contextmanager
-def virtual_machine(_place: Place, folder: Path) -> Iterator[Machine]:
+def virtual_machine(_place: Place, folder: Path, suite: str) -> Iterator[Machine]:
     """A machine in qemu, emulated, with a disk of 20 GB."""
     address, gateway, names = SLIRP
-    root = _install(folder, *FOR_A_KERNEL, address=address, gateway=gateway)
+    root = _install(folder, suite, *FOR_A_KERNEL, address=address, gateway=gateway)
     key = folder / "key"
     output("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
     (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
@@ -207,11 +206,11 @@ def _remove(name: str, image: str, pool: str, network: str) -> None:
         subprocess.run(["lxc", *argv], check=False, capture_output=True)
 
 
-def _install(folder: Path, *more: str, address: str, gateway: str) -> Path:
+def _install(folder: Path, suite: str, *more: str, address: str, gateway: str) -> Path:
     """Debian as its installer leaves it, in a folder, with an address and what this machine trusts."""
     root = folder / "rootfs"
     packages = ",".join((*PACKAGES, *more))
-    output("mmdebstrap", "--quiet", "--variant=apt", f"--include={packages}", SUITE, str(root), timeout_s=900)
+    output("mmdebstrap", "--quiet", "--variant=apt", f"--include={packages}", suite, str(root), timeout_s=900)
     interfaces = ("auto lo eth0", "iface lo inet loopback", "iface eth0 inet static")
     (root / "etc/network/interfaces").write_text(
         "\n".join((*interfaces, f"address {address}", f"gateway {gateway}", "")),

@@ -26,9 +26,13 @@ WORKING = {"idle", "allocated", "mixed"}
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param((container, ()), id="container"),
-        pytest.param((container, ("incus", "docker")), id="container, three engines", marks=pytest.mark.long),
-        pytest.param((virtual_machine, ()), id="virtual machine", marks=pytest.mark.long),
+        pytest.param((container, "bookworm", ()), id="container"),
+        pytest.param(
+            (container, "bookworm", ("incus", "docker")), id="container, three engines", marks=pytest.mark.long
+        ),
+        pytest.param((container, "trixie", ()), id="container, Debian 13", marks=pytest.mark.long),
+        pytest.param((virtual_machine, "bookworm", ()), id="virtual machine", marks=pytest.mark.long),
+        pytest.param((virtual_machine, "trixie", ()), id="virtual machine, Debian 13", marks=pytest.mark.long),
     ],
 )
 def machine(
@@ -38,8 +42,8 @@ def machine(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Machine]:
     folder = tmp_path_factory.mktemp("machine")
-    kind, more_engines = request.param
-    with kind(place, folder) as made:
+    kind, suite, more_engines = request.param
+    with kind(place, folder, suite) as made:
         made.run("make", "up")
         for engine in more_engines:
             made.run("gpuprov", "host", "prepare", "--engine", engine)
