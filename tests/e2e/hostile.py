@@ -56,6 +56,7 @@ class Kind:
         restart: Whether the node is started anew afterwards.
         sample: Whether `make test` tries it; the others are long.
         codes: Exit codes besides those of the catalogue: of ssh and of the engines' own clients.
+        within_s: How long the attacker needs.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Kind:
     restart: bool = False
     sample: bool = False
     codes: frozenset[int] = field(default_factory=frozenset)
+    within_s: float = 20.0
 
 
 SSH = "ssh {which} {node} true"
@@ -164,6 +166,7 @@ def _kept(
 _HANGS = f"#!{KEPT_SHELL}\nexec /root/ignore"
 _FLOODS = f"#!{KEPT_SHELL}\nexec /root/kept-yes"
 _DEEP = f"#!{KEPT_SHELL}\n/root/kept-yes '[' | head -n 3000000 | tr -d '\\n'"
+_MILLION = "python3 -c 'import os\nfor n in range(1000000): os.close(os.open(str(n), os.O_CREAT | os.O_WRONLY))'"
 _FORGES = r"printf '\nfix: forged\n  fix: forged\nerror: forged\n'"
 _SHOWS_ESCAPES = f"#!{KEPT_SHELL}\n{_PRINT_ESCAPES}; {_FORGES}; {_PRINT_ESCAPES} >&2; {_FORGES} >&2; exit 9"
 
@@ -180,6 +183,7 @@ KINDS: tuple[Kind, ...] = (
     _key("a link to itself", f"ln -s {KEY} {KEY}"),
     _key("a link to a FIFO", f"rm -f /root/fifo; mkfifo /root/fifo; ln -s /root/fifo {KEY}"),
     _key("a folder", f"mkdir {KEY}"),
+    replace(_key("a folder with a million files", f"mkdir {KEY}; cd {KEY}; {_MILLION}"), within_s=300),
     _key("a socket", f"python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"{KEY}\")'"),
     _key("absent", ":"),
     _key("10 MB", f"head -c 10000000 /dev/zero >{KEY}"),
@@ -199,6 +203,7 @@ KINDS: tuple[Kind, ...] = (
     _managed("a link to an endless device", f"ln -s /dev/zero {MANAGED}"),
     _managed("a link to itself", f"ln -s {MANAGED} {MANAGED}"),
     _managed("a folder that is not empty", f"mkdir {MANAGED}; touch {MANAGED}/x"),
+    replace(_managed("a folder with a million files", f"mkdir {MANAGED}; cd {MANAGED}; {_MILLION}"), within_s=300),
     _managed("1 TB without blocks", f"truncate -s 1T {MANAGED}"),
     _program("head", "never ends and ignores signals", _HANGS, SSH),
     _program("head", "prints for ever", _FLOODS, SSH),
@@ -352,12 +357,12 @@ class HostileNode:
 
     def misbehave(self, kind: Kind) -> None:
         """Try a kind, each of its verbs, and undo it."""
-        self.in_node(kind.lines)
+        self.in_node(kind.lines, timeout_s=kind.within_s)
         try:
             for verb in self.verbs_of(kind):
                 self.survive(kind, verb)
         finally:
-            self.in_node(kind.undo, shell=KEPT_SHELL)
+            self.in_node(kind.undo, shell=KEPT_SHELL, timeout_s=kind.within_s)
             if kind.restart:
                 self.gpuprov("stop", self.node, "--engine", self.engine)
             self.gpuprov("start", self.node, "--engine", self.engine)
