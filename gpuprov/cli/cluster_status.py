@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 def command(session: Session, name: str, engine: str | None) -> None:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cluster.state import observe_cluster
     from gpuprov.documents.nodes import status_document
     from gpuprov.drivers.foreign import copies_of_cluster
-    from gpuprov.planes.rows import cluster_rows
+    from gpuprov.planes.rows import state_rows
 
     driver = open_engine_of_cluster(session, engine, name)
-    rows = cluster_rows(driver, name)
-    for copy in copies_of_cluster(name, driver.list_nodes()):
+    state = observe_cluster(driver, name)
+    rows = state_rows(driver, state)
+    for copy in copies_of_cluster(name, state.others):
         session.reporter.note(f"{copy.name} is {copy.copy_of}; it is not part of the cluster and is not changed")
     text = (
         render_nodes(rows, colour=session.colour)
