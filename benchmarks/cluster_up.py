@@ -53,6 +53,12 @@ GPUPROV = str(Path(sys.executable).parent / "gpuprov")
 PLAIN = (sys.executable, str(Path(__file__).parent / "plain_pylxd.py"))
 SMALL, LARGE, MOST = 4, 16, 32
 QUICK_RUNS = 10
+EVERYDAY = {
+    "list": ("list",),
+    "cluster status": ("cluster", "status", NAME),
+    "show": ("show", "b001"),
+    "exec -- true": ("exec", "b001", "--", "true"),
+}
 MIB = 1024**2
 
 
@@ -126,6 +132,8 @@ def compare(bench: Bench, count: int, rounds: int) -> None:
         bench.time(f"gpuprov up {count}", *bench.gpuprov_up(count))
         if count == SMALL:
             bench.time("second up", *bench.gpuprov_up(count))
+            for verb, argv in EVERYDAY.items():
+                bench.time(f"gpuprov {verb}", GPUPROV, *argv)
         bench.keep_files()
         bench.time(f"gpuprov down {count}", *bench.gpuprov_down())
         bench.time(f"plain up {count}", *bench.plain("up", count))
