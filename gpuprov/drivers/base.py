@@ -223,6 +223,13 @@ class Driver(Protocol):
     def facts(self) -> EngineFacts:
         """Describe the engine; raises HostNotReady when it has no storage to put nodes on."""
 
+    def owner_on_host(self, uid: int) -> int:
+        """The user of the host to whom a folder must belong so that it is user `uid`'s where it is mounted read-write.
+
+        This holds for unprivileged nodes; in a privileged one, users are those of the host. EngineError where the
+        engine does not tell.
+        """
+
     def list_nodes(self) -> list[NodeState]:
         """Every instance of the engine, foreign ones too; images and builders of ours are left out."""
 

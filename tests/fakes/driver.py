@@ -86,6 +86,13 @@ class FakeDriver(FakeTrees):
             free_bytes=self.engine.free_bytes,
         )
 
+    def owner_on_host(self, uid: int) -> int:
+        """The engine's first user, and so many more."""
+        self._reach("owner_on_host", "")
+        if self.engine.first_user is None:
+            raise _error(f"the engine does not tell who user {uid} is", "it has no id map")
+        return self.engine.first_user + uid
+
     # --- nodes
 
     def list_nodes(self) -> list[NodeState]:

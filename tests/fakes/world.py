@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
 
 READS = {
-    *("facts", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
+    *("facts", "owner_on_host", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
     *("pull", "look", "read_tree", "run", "logs"),
 }
 
