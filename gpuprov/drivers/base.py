@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LABEL_CLUSTER = "gpuprov.cluster"
 LABEL_ROLE = "gpuprov.role"
+LABEL_ACCOUNT = "gpuprov.account"  # number of the account that jobs run as, in an image; kept by the nodes made from it
 LABEL_GPUS = "gpuprov.gpus"
 LABEL_SHARING = "gpuprov.sharing"
 LABEL_ACCESS = "gpuprov.access"

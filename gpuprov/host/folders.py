@@ -94,7 +94,7 @@ class Folders:
                 status = os.fstat(folder)
                 if status.st_uid == owner:
                     return
-                if status.st_uid != os.geteuid() or os.listdir(folder):
+                if status.st_uid != os.geteuid() or not _is_empty(folder):
                     raise HostNotReady(
                         f"the folder {path} is not used",
                         evidence=f"it belongs to user {status.st_uid} and is not a new folder",

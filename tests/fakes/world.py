@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.drivers.base import LABEL_FINGERPRINT
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
+from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 from gpuprov.workflows.create_node import create_node
@@ -71,6 +72,7 @@ class World:
                         ClusterSpec(), PLANES[role].recipe, self.gpus, init="systemd"
                     ).fingerprint,
                     LABEL_MUNGE_OWNER: "101:102",
+                    LABEL_ACCOUNT: str(ACCOUNT_UID),
                 },
             )
 
