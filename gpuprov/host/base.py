@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Observation
 
 
-class Folders(Protocol):
+class HostFolders(Protocol):
     """The folders of a machine that nodes mount."""
 
     def look(self, path: str) -> FolderLook:
@@ -34,7 +34,7 @@ class Folders(Protocol):
         """
 
     def drop(self, path: str) -> None:
-        """Remove a folder in which there is nothing.
+        """Remove a folder in which there is nothing; no change if it is absent.
 
         Raises:
             HostNotReady: It has content, or cannot be removed.
@@ -75,7 +75,7 @@ class Host(Protocol):
         """Who waits for its GPUs."""
 
     @property
-    def folders(self) -> Folders:
+    def folders(self) -> HostFolders:
         """Its folders that nodes mount."""
 
     def open(self, engine: str) -> Driver:

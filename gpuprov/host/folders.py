@@ -47,7 +47,7 @@ class FolderLook:
     can_give: bool = False
 
 
-class Folders:
+class LocalFolders:
     """The folders of a machine.
 
     Args:
@@ -104,13 +104,14 @@ class Folders:
                 os.fchown(folder, owner, owner)
 
     def drop(self, path: str) -> None:
-        """Remove a folder in which there is nothing.
+        """Remove a folder in which there is nothing; no change if it is absent.
 
         Raises:
-            HostNotReady: It has content, or is not there.
+            HostNotReady: It has content.
         """
-        with self._above(path) as (above, name):
-            os.rmdir(name, dir_fd=above)
+        if self.look(path).kind != "absent":
+            with self._above(path) as (above, name):
+                os.rmdir(name, dir_fd=above)
 
     def set_aside(self, path: str) -> None:
         """Take a folder out of the way, with all that is in it, in one step; `clear` removes it.

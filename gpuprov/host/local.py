@@ -17,7 +17,7 @@ from gpuprov.core.queue import Queue
 from gpuprov.drivers.registry import is_installed, open_driver
 from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host import links
-from gpuprov.host.folders import Folders
+from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import ENGINES
@@ -70,9 +70,9 @@ class LocalHost:
         return Queue(self._gates())
 
     @property
-    def folders(self) -> Folders:
+    def folders(self) -> LocalFolders:
         """Below its root."""
-        return Folders(self.root)
+        return LocalFolders(self.root)
 
     def open(self, engine: str) -> Driver:
         """Connect to an engine of this machine."""

@@ -10,9 +10,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.host.folders import FolderLook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.fakes.faults import Faults
+    from collections.abc import Callable, Iterator
 
 
 @dataclass(kw_only=True)
@@ -23,13 +21,13 @@ class FakeFolders:
         there: What stands at each path; at any other one there is nothing.
         aside: What was set aside, by the path where it stood.
         can_give: Whether this process is root's.
-        faults: Where a process is killed, if it is.
+        reach: Is told each step and its path, and may end the process there.
     """
 
     there: dict[str, FolderLook] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
     can_give: bool = True
-    faults: Faults | None = None
+    reach: Callable[[str, str], None] = lambda _step, _path: None
 
     def add(self, path: str, *, owner: int = 0, empty: bool = True) -> None:
         self.there[path] = FolderLook(kind="folder", at=path, owner=owner, empty=empty)
@@ -42,14 +40,14 @@ class FakeFolders:
         with self._step("make_folder", path):
             if path not in self.there:
                 self.add(path)
-            self._reach("make_folder:new", path)
+            self.reach("make_folder:new", path)
             self.there[path] = replace(self.there[path], owner=owner)
 
     def drop(self, path: str) -> None:
         with self._step("drop_folder", path):
-            if not self.look(path).empty:
+            if path in self.there and not self.look(path).empty:
                 raise HostNotReady(f"the folder {path} cannot be removed", evidence="Directory not empty", fix="ls")
-            del self.there[path]
+            self.there.pop(path, None)
 
     def set_aside(self, path: str) -> None:
         with self._step("set_folder_aside", path):
@@ -62,10 +60,6 @@ class FakeFolders:
 
     @contextmanager
     def _step(self, step: str, path: str) -> Iterator[None]:
-        self._reach(step, path)
+        self.reach(step, path)
         yield
-        self._reach(f"{step}:done", path)
-
-    def _reach(self, step: str, path: str) -> None:
-        if self.faults:
-            self.faults.reach(step, path)
+        self.reach(f"{step}:done", path)

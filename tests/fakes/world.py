@@ -77,9 +77,11 @@ class World:
             )
 
     def empty(self) -> None:
-        """Take away all but the images."""
+        """Take away all but the images, also of the host's folders."""
         self.engine.nodes.clear()
         self.engine.networks.clear()
+        self.host.folders.there.clear()
+        self.host.folders.aside.clear()
 
     def forget_isolation(self) -> None:
         """What a reboot does to the host's rules."""
@@ -89,7 +91,9 @@ class World:
     @property
     def driver(self) -> FakeDriver:
         """A new process's."""
-        return BootingDriver(self.engine, self.slurm)
+        driver = BootingDriver(self.engine, self.slurm)
+        self.host.folders.reach = driver.reach  # what the same process does to the host
+        return driver
 
     def spec(self, count: int = 3, *, sharing: Sharing = "shared", per_node: int = 1, **more: Any) -> ClusterSpec:
         nodes = NodesSpec(count=count)

@@ -39,6 +39,7 @@ class SlurmPlane(Plane):
     title = "Slurm"
     has_services = True
     first_network = True
+    shares = True
     recipe = PlaneRecipe(
         roles=(NAME, "work"),
         brings=("gpuwork",),

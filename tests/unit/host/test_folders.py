@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.host.folders import Folders, find_mounts
+from gpuprov.host.folders import LocalFolders, find_mounts
 from gpuprov.host.local import LocalHost
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ ROOT_ALONE = pytest.mark.skipif(os.getuid() != 0, reason="only root gives folder
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> LocalFolders:
     (tmp_path / "srv").mkdir()
     return LocalHost(root=tmp_path).folders
 
 
 @ROOT_ALONE
-def test_a_folder_and_those_above_it_are_made_whatever_the_umask(folders: Folders, tmp_path: Path) -> None:
+def test_a_folder_and_those_above_it_are_made_whatever_the_umask(folders: LocalFolders, tmp_path: Path) -> None:
     assert folders.look(PLACE).kind == "absent"
     before = os.umask(0o077)
     try:
@@ -43,7 +43,7 @@ def test_a_folder_and_those_above_it_are_made_whatever_the_umask(folders: Folder
 
 
 @ROOT_ALONE
-def test_a_folder_of_the_right_owner_stays_as_it_is(folders: Folders, tmp_path: Path) -> None:
+def test_a_folder_of_the_right_owner_stays_as_it_is(folders: LocalFolders, tmp_path: Path) -> None:
     folders.make(PLACE, owner=UID)
     folder = tmp_path / PLACE[1:]
     (folder / "result").write_text("42")
@@ -55,7 +55,7 @@ def test_a_folder_of_the_right_owner_stays_as_it_is(folders: Folders, tmp_path: 
 
 
 @ROOT_ALONE
-def test_an_empty_folder_of_root_is_taken_and_any_other_is_not(folders: Folders, tmp_path: Path) -> None:
+def test_an_empty_folder_of_root_is_taken_and_any_other_is_not(folders: LocalFolders, tmp_path: Path) -> None:
     folder = tmp_path / PLACE[1:]
     folder.mkdir(parents=True)
     (folder / "mine").write_text("")
@@ -74,7 +74,9 @@ def test_an_empty_folder_of_root_is_taken_and_any_other_is_not(folders: Folders,
 
 @pytest.mark.parametrize("kind", ["link", "file"])
 @pytest.mark.parametrize("place", ["srv/gpuprov", "srv/gpuprov/lab"])
-def test_what_is_no_folder_is_seen_and_never_followed(folders: Folders, tmp_path: Path, kind: str, place: str) -> None:
+def test_what_is_no_folder_is_seen_and_never_followed(
+    folders: LocalFolders, tmp_path: Path, kind: str, place: str
+) -> None:
     target, stranger = tmp_path / place, tmp_path / "elsewhere"
     stranger.mkdir()
     target.parent.mkdir(exist_ok=True)
@@ -91,7 +93,7 @@ def test_what_is_no_folder_is_seen_and_never_followed(folders: Folders, tmp_path
     assert list(stranger.iterdir()) == []
 
 
-def test_a_folder_with_content_is_not_dropped(folders: Folders, tmp_path: Path) -> None:
+def test_a_folder_with_content_is_not_dropped(folders: LocalFolders, tmp_path: Path) -> None:
     folder = tmp_path / PLACE[1:]
     folder.mkdir(parents=True)
     (folder / "result").write_text("42")
@@ -103,7 +105,9 @@ def test_a_folder_with_content_is_not_dropped(folders: Folders, tmp_path: Path) 
     assert folders.look(PLACE).kind == "absent"
 
 
-def test_a_folder_is_removed_with_its_links_and_without_what_they_lead_to(folders: Folders, tmp_path: Path) -> None:
+def test_a_folder_is_removed_with_its_links_and_without_what_they_lead_to(
+    folders: LocalFolders, tmp_path: Path
+) -> None:
     folder, stranger = tmp_path / PLACE[1:], tmp_path / "elsewhere"
     stranger.mkdir()
     (stranger / "kept").write_text("")
@@ -118,7 +122,7 @@ def test_a_folder_is_removed_with_its_links_and_without_what_they_lead_to(folder
     assert (stranger / "kept").exists()
 
 
-def test_what_a_killed_run_had_set_aside_is_removed_by_the_next(folders: Folders, tmp_path: Path) -> None:
+def test_what_a_killed_run_had_set_aside_is_removed_by_the_next(folders: LocalFolders, tmp_path: Path) -> None:
     left = tmp_path / "srv/gpuprov/.lab.removed-1"
     folders.clear(PLACE)  # nothing is there
     left.mkdir(parents=True)
@@ -142,7 +146,7 @@ def test_mount_points_are_found_at_a_path_and_below_it() -> None:
     assert list(find_mounts(f"{mountinfo}\nnonsense\n", PLACE)) == [PLACE, f"{PLACE}/a b"]
 
 
-def test_a_mount_is_seen_where_the_kernel_shows_it(folders: Folders, tmp_path: Path) -> None:
+def test_a_mount_is_seen_where_the_kernel_shows_it(folders: LocalFolders, tmp_path: Path) -> None:
     (tmp_path / PLACE[1:]).mkdir(parents=True)
     assert folders.look(PLACE).mounts == ()
     (tmp_path / "proc/self").mkdir(parents=True)
