@@ -159,6 +159,6 @@ def require_account(names: Sequence[str], labels: Iterable[Mapping[str, str]], *
     if without:
         raise UsageError(
             f"{fold(without)} cannot share a folder",
-            evidence=f"the image has no account {ACCOUNT} with the number {ACCOUNT_UID}: an earlier gpuprov built it",
+            evidence=f"the image has no account {ACCOUNT} with the number {ACCOUNT_UID}; an older version built it",
             fix=fix,
         )

@@ -111,14 +111,30 @@ class Surroundings:
         Raises:
             UsageError: That cluster is named.
         """
-        for seen in self._others:
-            for cluster, path in seen.shared_folders:
-                if overlaps(folder, path):
-                    raise UsageError(
-                        f"the folder {folder} cannot be shared by nodes of cluster {self._state.name}",
-                        evidence=f"cluster {cluster} on {seen.engine} shares {path}",
-                        fix="use another folder: --share FOLDER, or `share` in the spec; or another --name",
-                    )
+        sharers = self.find_sharers(folder)
+        if sharers:
+            raise UsageError(
+                f"the folder {folder} cannot be shared by nodes of cluster {self._state.name}",
+                evidence=sharers[0],
+                fix="use another folder: --share FOLDER, or `share` in the spec; or another --name",
+            )
+
+    def find_sharers(self, folder: str) -> tuple[str, ...]:
+        """Other clusters that have a folder, or one in it or around it, in words."""
+        found = {(seen.engine, *shared): None for seen in self._others for shared in seen.shared_folders}
+        return tuple(
+            f"cluster {cluster} on {engine} shares {path}" for engine, cluster, path in found if overlaps(folder, path)
+        )
+
+    def find_copies(self, folder: str) -> tuple[str, ...]:
+        """Foreign instances that mount a folder, or one in it or around it, as copies of nodes do, in words."""
+        return tuple(
+            f"the instance {node.name} on {seen.engine} mounts {mount.source}"
+            for seen in self._others
+            for node in seen.nodes
+            for mount in node.mounts
+            if not node.ours and overlaps(folder, mount.source)
+        )
 
     @cached_property
     def taken(self) -> Taken:

@@ -117,8 +117,8 @@ class World:
         self.engine.faults.passed += seen[0]
         self.reporter.lines += seen[1]
 
-    def down(self) -> Outcome:
-        return cluster_down(self.driver, "lab", self.host, reporter=self.reporter)
+    def down(self, *, purge: bool = False) -> Outcome:
+        return cluster_down(self.driver, "lab", self.host, reporter=self.reporter, purge=purge)
 
     def create(self, name: str, **order: Any) -> Outcome:
         wanted = NodeOrder(**{"name": name, "cluster": "lab", **order})

@@ -103,6 +103,9 @@ STORIES = {
         verb=lambda world: start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "cluster down": Story(before=lambda world: world.begin_with(2), verb=lambda world: world.down()),
+    "cluster down, purging": Story(
+        before=lambda world: world.up(spec=world.spec(1, share=True)), verb=lambda world: world.down(purge=True)
+    ),
 }
 
 
