@@ -40,7 +40,7 @@ def purge(world: World, **how: Any) -> Outcome:
 
 
 def kept(world: World) -> list[str]:
-    return [line for line in world.reporter.lines if "the folder that the nodes shared" in line]  # type: ignore[attr-defined]
+    return [line for line in world.reporter.lines if "the folder that the nodes shared" in line]
 
 
 def test_results_stay_when_a_cluster_goes_and_the_next_one_finds_them(world: World) -> None:

@@ -284,7 +284,7 @@ def test_a_folder_in_which_something_is_already_stays_after_a_failed_run(world: 
     with pytest.raises(EngineError):
         up(world)
     assert set(world.host.folders.there) == {PLACE}
-    assert any(f"could not undo the folder {PLACE}" in line for line in world.reporter.lines)  # type: ignore[attr-defined]
+    assert any(f"could not undo the folder {PLACE}" in line for line in world.reporter.lines)
 
 
 @pytest.mark.parametrize(
