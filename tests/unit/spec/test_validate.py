@@ -95,6 +95,8 @@ def test_what_can_be_passes(spec: ClusterSpec) -> None:
         ("share", changed("", share="/var/lib/docker")),
         ("share", changed("", share="/var")),
         ("share", changed("", share="/home")),
+        ("share", changed("", share="/home/alice")),
+        ("share", changed("", share="/root/results")),
         ("share", changed("", share="/srv")),
         ("share", changed("", share="/srv/gpuprov")),
         ("share", changed("", share="/srv/gpuprov/other")),
