@@ -47,6 +47,13 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 help="Whether other nodes may hold the same GPUs.",
             ),
             click.option(
+                "--share",
+                is_flag=False,
+                flag_value="true",
+                metavar="[FOLDER]",
+                help="Let the nodes share a folder of the host as /shared.  [default folder: /srv/gpuprov/NAME]",
+            ),
+            click.option(
                 "--prune", is_flag=True, help="Also remove nodes from create-node or clone that the spec does not have."
             ),
             gpu_mode_option,
@@ -71,6 +78,7 @@ def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Dr
         gpu_mode=cast("GpuMode | None", options["gpu_mode"]),
         bridge=cast("str | None", options["bridge"]),
         subnet=cast("str | None", options["subnet"]),
+        share=workflow.read_share(cast("str | None", options["share"])),
     )
     engine = cast("str | None", options["engine"])
     driver = workflow.resolve_engine(session.host, engine, order, reporter=session.reporter)

@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 def command(session: Session, name: str, engine: str | None) -> None:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cluster.share import shared_folder
     from gpuprov.cluster.state import observe_cluster
     from gpuprov.documents.nodes import status_document
     from gpuprov.drivers.foreign import copies_of_cluster
     from gpuprov.planes.rows import state_rows
+    from gpuprov.spec.shared_folder import SHARED
 
     driver = open_engine_of_cluster(session, engine, name)
     state = observe_cluster(driver, name)
-    rows = state_rows(driver, state)
+    rows, folder = state_rows(driver, state), shared_folder(state)
     for copy in copies_of_cluster(name, state.others):
         session.reporter.note(f"{copy.name} is {copy.copy_of}; it is not part of the cluster and is not changed")
     text = (
@@ -35,4 +37,5 @@ def command(session: Session, name: str, engine: str | None) -> None:
         if rows
         else f"cluster {name} has no nodes; {name_cluster('create them: gpuprov cluster up -n 4', name)}"
     )
-    session.show(status_document(name, rows, host=session.host.name), text)
+    text += f"\n\nshared folder: {folder} of the host, {SHARED} in the nodes" if folder else ""
+    session.show(status_document(name, rows, host=session.host.name, shared_folder=folder), text)

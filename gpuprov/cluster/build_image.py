@@ -233,12 +233,14 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
 def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
     for wheel in wheels:  # one at a time: they are large
         driver.push(BUILDER, [File(path=f"{PAYLOAD}/wheels/{wheel.name}", content=wheel.read_bytes())])
-    kernels = recipe.smoke_kernels
+    kernels = ("smoke_kernels", recipe.smoke_kernels)
+    brought = ((folder.name, folder) for folder in recipe.brought)
     driver.push(
         BUILDER,
         [
-            File(path=f"{PAYLOAD}/smoke_kernels/{path.relative_to(kernels)}", content=path.read_bytes())
-            for path in source_files(kernels)
+            File(path=f"{PAYLOAD}/{name}/{path.relative_to(folder)}", content=path.read_bytes())
+            for name, folder in (kernels, *brought)
+            for path in source_files(folder)
         ],
     )
 

@@ -187,7 +187,7 @@ def design_node(
         host_gpus=0 if there.simulated or there.driver is None else len(there.driver.cards),
         driver_version=there.driver_version if gpus else "",
         devices=access.devices,
-        mounts=access.mounts + own,
+        mounts=(*access.mounts, *own, *place.shared.get(nodes.role, ())),
         privileged=nodes.privileged,
         cpus=nodes.cpus,
         memory_gib=nodes.memory_gib,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +10,8 @@ if TYPE_CHECKING:
 
     from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest
     from gpuprov.gpu.models import HostGpus
-    from gpuprov.spec.models import Sharing
+    from gpuprov.spec.devices import Mount
+    from gpuprov.spec.models import Role, Sharing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,12 +23,14 @@ class Place:
         gpus: Its GPUs.
         leases: Of the nodes of the engine that the requests are for.
         claims: What its other engines hold, and who waits.
+        shared: What it mounts in every node of a role, by role.
     """
 
     host: str
     gpus: HostGpus
     leases: tuple[Lease, ...]
     claims: Claims
+    shared: Mapping[Role, tuple[Mount, ...]] = field(default_factory=dict)
 
 
 def place(requests: Sequence[LeaseRequest], places: Sequence[Place]) -> dict[str, str]:

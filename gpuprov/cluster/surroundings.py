@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from gpuprov import __version__
 from gpuprov.cluster.choice import Holder, Taken, choose, refuse_taken_networks
 from gpuprov.cluster.network_plan import network_requests
-from gpuprov.core.errors import SpecError
+from gpuprov.core.errors import SpecError, UsageError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.host.links import Link
 from gpuprov.host.survey import survey
 from gpuprov.spec.serialize import load_spec_json
+from gpuprov.spec.shared_folder import SHARED, folder_of, overlaps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,6 +54,13 @@ class Holdings:
     def our_nodes(self) -> Iterator[NodeState]:
         """Those that gpuprov made."""
         return (node for node in self.nodes if node.ours)
+
+    @property
+    def shared_folders(self) -> Iterator[tuple[str, str]]:
+        """Cluster and folder of the host, by the specs and by the nodes."""
+        yield from ((spec.name, folder_of(spec)) for spec in self.specs if folder_of(spec))
+        for node in self.our_nodes:
+            yield from ((node.labels[LABEL_CLUSTER], found.source) for found in node.mounts if found.target == SHARED)
 
 
 class Surroundings:
@@ -97,20 +105,56 @@ class Surroundings:
         if missing:
             refuse_taken_networks(spec, missing, self.taken)
 
+    def refuse_shared_by_others(self, folder: str) -> None:
+        """Refuse a folder that is another cluster's, or in it, or around it.
+
+        Raises:
+            UsageError: That cluster is named.
+        """
+        sharers = self.find_sharers(folder)
+        if sharers:
+            raise UsageError(
+                f"the folder {folder} cannot be shared by nodes of cluster {self._state.name}",
+                evidence=sharers[0],
+                fix="use another folder: --share FOLDER, or `share` in the spec; or another --name",
+            )
+
+    def find_sharers(self, folder: str) -> tuple[str, ...]:
+        """Other clusters that have a folder, or one in it or around it, in words."""
+        found = {(seen.engine, *shared): None for seen in self._others for shared in seen.shared_folders}
+        return tuple(
+            f"cluster {cluster} on {engine} shares {path}" for engine, cluster, path in found if overlaps(folder, path)
+        )
+
+    def find_copies(self, folder: str) -> tuple[str, ...]:
+        """Foreign instances that mount a folder, or one in it or around it, as copies of nodes do, in words."""
+        return tuple(
+            f"the instance {node.name} on {seen.engine} mounts {mount.source}"
+            for seen in self._others
+            for node in seen.nodes
+            for mount in node.mounts
+            if not node.ours and overlaps(folder, mount.source)
+        )
+
     @cached_property
     def taken(self) -> Taken:
         """What others have, on every engine that responds."""
-        state, others = self._state, [door for door in self._host.engines if door.name != self._driver.name]
-        own = {network.name for network in state.own_networks}
-        seen = survey(others, _holdings)
-        self.silent = seen.errors
-        networks = [network for network in state.networks if network.name not in own]
-        here = Holdings(engine=self._driver.name, networks=networks, nodes=state.others)
+        own = {network.name for network in self._state.own_networks}
         return describe_taken(
-            [here, *seen.answers.values()],
+            self._others,
             interfaces=[name for name in self._host.interfaces() if name not in own],
             links=[link for link in self._host.links() or () if link.interface not in own],
         )
+
+    @cached_property
+    def _others(self) -> tuple[Holdings, ...]:
+        """What every engine that responds has besides the cluster."""
+        state, doors = self._state, [door for door in self._host.engines if door.name != self._driver.name]
+        seen = survey(doors, _holdings)
+        self.silent = seen.errors
+        networks = [network for network in state.networks if network not in state.own_networks]
+        here = Holdings(engine=self._driver.name, networks=networks, nodes=state.others)
+        return (here, *seen.answers.values())
 
 
 def _holdings(driver: Driver) -> Holdings:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.services import init_of
+from gpuprov.cluster.share import shared_folder
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.bundle_parts import as_json
 from gpuprov.core.errors import EngineError
@@ -20,7 +21,7 @@ from gpuprov.documents.engine_state import (
 from gpuprov.documents.nodes import status_document
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.registry import planes_of
-from gpuprov.planes.rows import cluster_rows
+from gpuprov.planes.rows import state_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +76,11 @@ def cluster_parts(
             )
         return "".join(f"{line}\n" for line in preview_changes(spec)) or "nothing to do: the cluster matches its spec\n"
 
+    def status() -> str:
+        state = observe_cluster(driver, cluster)
+        rows, folder = state_rows(driver, state), shared_folder(state)
+        return as_json(status_document(cluster, rows, host=host, shared_folder=folder))
+
     def plane_part(plane: Plane) -> str:
         state = observe_cluster(driver, cluster)
         return _tell(driver, plane.diagnosed_node(state), plane.diagnostics().cluster)
@@ -85,9 +91,7 @@ def cluster_parts(
         f"{driver.name}/clusters/{cluster}/spec.json": lambda: as_json(
             spec_document(cluster, observe_cluster(driver, cluster).spec, host=host)
         ),
-        f"{driver.name}/clusters/{cluster}/status.json": lambda: as_json(
-            status_document(cluster, cluster_rows(driver, cluster), host=host)
-        ),
+        f"{driver.name}/clusters/{cluster}/status.json": status,
         f"{driver.name}/clusters/{cluster}/plan.txt": plan,
         **{
             f"{driver.name}/clusters/{cluster}/{plane.name}.txt": partial(plane_part, plane)

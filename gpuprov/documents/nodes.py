@@ -24,7 +24,7 @@ def nodes_document(rows: Iterable[NodeRow], *, host: str) -> dict[str, Any]:
     return document("nodes", host=host, nodes=[row_document(row) for row in rows])
 
 
-def status_document(cluster: str, rows: Iterable[NodeRow], *, host: str) -> dict[str, Any]:
-    """The nodes of one cluster."""
+def status_document(cluster: str, rows: Iterable[NodeRow], *, host: str, shared_folder: str) -> dict[str, Any]:
+    """The nodes of one cluster, and the folder of the host that they share."""
     nodes = [row_document(row) for row in rows]
-    return document("cluster-status", host=host, cluster=cluster, nodes=nodes)
+    return document("cluster-status", host=host, cluster=cluster, shared_folder=shared_folder or None, nodes=nodes)

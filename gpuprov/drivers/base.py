@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 LABEL_CLUSTER = "gpuprov.cluster"
 LABEL_ROLE = "gpuprov.role"
+LABEL_ACCOUNT = "gpuprov.account"  # number of the account that jobs run as, in an image; kept by the nodes made from it
 LABEL_GPUS = "gpuprov.gpus"
 LABEL_SHARING = "gpuprov.sharing"
 LABEL_ACCESS = "gpuprov.access"
@@ -222,6 +223,13 @@ class Driver(Protocol):
 
     def facts(self) -> EngineFacts:
         """Describe the engine; raises HostNotReady when it has no storage to put nodes on."""
+
+    def owner_on_host(self, uid: int) -> int:
+        """The user of the host to whom a folder must belong so that it is user `uid`'s where it is mounted read-write.
+
+        This holds for unprivileged nodes; in a privileged one, users are those of the host. EngineError where the
+        engine does not tell.
+        """
 
     def list_nodes(self) -> list[NodeState]:
         """Every instance of the engine, foreign ones too; images and builders of ours are left out."""

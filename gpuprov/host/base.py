@@ -13,10 +13,46 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.folders import FolderLook
     from gpuprov.host.links import Link
     from gpuprov.host.survey import EngineDoor
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Observation
+
+
+class HostFolders(Protocol):
+    """The folders of a machine that nodes mount."""
+
+    def look(self, path: str) -> FolderLook:
+        """What stands at an absolute path; follows no link and changes nothing."""
+
+    def make(self, path: str, *, owner: int) -> None:
+        """Make a folder, and those above it that are missing, and give it to a user; an empty one of root is taken.
+
+        Raises:
+            HostNotReady: It cannot be made.
+        """
+
+    def drop(self, path: str) -> None:
+        """Remove a folder in which there is nothing; no change if it is absent.
+
+        Raises:
+            HostNotReady: It has content, or cannot be removed.
+        """
+
+    def set_aside(self, path: str) -> None:
+        """Take a folder out of the way, with all that is in it, in one step; `clear` removes it.
+
+        Raises:
+            HostNotReady: It cannot be.
+        """
+
+    def clear(self, path: str) -> None:
+        """Remove what was set aside from this path, also by a run that was killed.
+
+        Raises:
+            GpuprovError: Something could not be removed.
+        """
 
 
 class Host(Protocol):
@@ -37,6 +73,10 @@ class Host(Protocol):
     @property
     def queue(self) -> Queue:
         """Who waits for its GPUs."""
+
+    @property
+    def folders(self) -> HostFolders:
+        """Its folders that nodes mount."""
 
     def open(self, engine: str) -> Driver:
         """Connect to one of its engines.

@@ -17,6 +17,7 @@ from gpuprov.core.queue import Queue
 from gpuprov.drivers.registry import is_installed, open_driver
 from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host import links
+from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import ENGINES
@@ -67,6 +68,11 @@ class LocalHost:
     def queue(self) -> Queue:
         """Beside the lock."""
         return Queue(self._gates())
+
+    @property
+    def folders(self) -> LocalFolders:
+        """Below its root."""
+        return LocalFolders(self.root)
 
     def open(self, engine: str) -> Driver:
         """Connect to an engine of this machine."""

@@ -132,6 +132,7 @@ class Plane:
         title: As people call it, in tables and phases.
         has_services: Whether services of its own run in nodes, which have to read files and get ready.
         first_network: Whether its nodes find each other on the first network, so that each must be on it.
+        shares: Whether its nodes share a folder, where their cluster has one.
         recipe: What it adds to the image of its nodes.
         checks: What `verify` asks of its nodes; on nodes of other planes each is skipped.
         secret_files: Files in its nodes that no bundle may show.
@@ -142,6 +143,7 @@ class Plane:
     title: ClassVar[str]
     has_services: ClassVar[bool] = False
     first_network: ClassVar[bool] = False
+    shares: ClassVar[bool] = False
     recipe: ClassVar[PlaneRecipe] = PlaneRecipe()
     checks: ClassVar[tuple[Rule, ...]] = ()
     secret_files: ClassVar[tuple[SecretFile, ...]] = ()

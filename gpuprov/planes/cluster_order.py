@@ -33,6 +33,7 @@ class ClusterOrder:
     Attributes:
         bridge: Of its NAT network.
         subnet: Of its NAT network.
+        share: The folder that its nodes share; True for a place of the cluster's own.
         verify: Whether its nodes are to be proven once they are up; no part of the spec.
         prune: Whether nodes from create-node and clone that the spec does not have are removed; no part of the spec.
         policy: What becomes of jobs on nodes that have to leave; no part of the spec either.
@@ -47,6 +48,7 @@ class ClusterOrder:
     gpu_mode: GpuMode | None = None
     bridge: str | None = None
     subnet: str | None = None
+    share: bool | str | None = None
     verify: bool = False
     prune: bool = False
     policy: JobsPolicy = SPARE_JOBS
@@ -121,8 +123,14 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
         gpus = replace(gpus, sharing=order.sharing)
     if order.gpu_mode is not None:
         gpus = replace(gpus, mode=order.gpu_mode)
-    changed = replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus, network=network)
+    share = spec.share if order.share is None else order.share
+    changed = replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus, network=network, share=share)
     return Draft(spec=changed, left=draft.left - {f"network.{key}" for key in asked}), state
+
+
+def read_share(said: str | None) -> bool | str | None:
+    """The folder to share, as the spec writes it: true, false or a path."""
+    return {"true": True, "false": False}.get(said.lower(), said) if said is not None else None
 
 
 def _refuse_other_networks(state: ClusterState, asked: Mapping[str, str]) -> None:

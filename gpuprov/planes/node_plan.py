@@ -14,6 +14,7 @@ from gpuprov.cluster.ordered_design import design_ordered
 from gpuprov.cluster.ordered_spec import first_draft, with_order
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_without_room
+from gpuprov.cluster.share import plan_share, require_account
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.taken_name import refuse_taken_name
@@ -21,7 +22,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Departure
 from gpuprov.planes.hold import Leave
 from gpuprov.planes.ordered_role import decide_role, refuse_unreachable
-from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.planes.registry import check_spec, plane_of, shared_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.design import NodeDesign
     from gpuprov.cluster.network_plan import NetworkPlan
     from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.cluster.share import SharePlan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import Driver, ImageState
@@ -46,6 +48,7 @@ class NodePlan:
         state: The cluster without an unfinished node of that name, which would hold its address and its GPUs.
         leaves: That node, if there is one.
         image: None if the role's own image is used.
+        share: The folder that its cluster shares.
         silent: Why engines do not respond whose networks this one has to keep clear of.
     """
 
@@ -55,6 +58,7 @@ class NodePlan:
     networks: NetworkPlan
     design: NodeDesign
     image: ImageState | None
+    share: SharePlan
     silent: Mapping[str, GpuprovError]
 
 
@@ -88,8 +92,7 @@ def plan_node(
     Raises:
         GpuprovError: It cannot be made as it was ordered.
     """
-    if order.source is not None:
-        get_source(driver, order.source, copy=order.name)
+    source = None if order.source is None else get_source(driver, order.source, copy=order.name)
     leaves = find_unfinished(order, found)
     state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))
     around = Surroundings(driver, host, state)
@@ -101,9 +104,13 @@ def plan_node(
     plane_of(spec.nodes.role).refuse_joining(order.name, spec, state)
     networks = plan_networks(spec, state, version=__version__)
     leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
-    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims)
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
     design = design_ordered(order, spec, state, place)
     image = None if order.image is None else get_named_image(driver, order.image)
+    share = plan_share(driver, host, settled, state, [design], around)
+    origin = source or image  # None for the role's own image, which has the account
+    if share.folder and origin and plane_of(spec.nodes.role).shares:
+        require_account([order.name], [origin.labels], fix="use the image of the role; or --role plain")
     refuse_without_room(driver, host, nodes=1)
     own = found.taken_addresses().keys() - state.taken_addresses().keys()  # that node may run, and answer
     if not networks.requests and design.address and design.address not in own:
@@ -115,6 +122,7 @@ def plan_node(
         networks=networks,
         design=design,
         image=image,
+        share=share,
         silent=around.silent,
     )
 

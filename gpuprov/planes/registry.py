@@ -8,14 +8,16 @@ from gpuprov.core.errors import UsageError
 from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
 from gpuprov.spec import load, validate
+from gpuprov.spec.shared_folder import share_mount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from gpuprov.planes.base import Plane
+    from gpuprov.spec.devices import Mount
     from gpuprov.spec.draft import Draft
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.spec.models import ClusterSpec, Role
     from gpuprov.verify.models import Rule
 
 PLAIN = PlainPlane()
@@ -42,6 +44,11 @@ def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
     """The planes of these roles, each once, in the order of the registry; a role that is not known has none."""
     present = set(roles)
     return tuple(plane for plane in PLANES.values() if plane.name in present)
+
+
+def shared_mounts(spec: ClusterSpec) -> dict[Role, tuple[Mount, ...]]:
+    """The folder that nodes of a cluster share, by the roles whose nodes do."""
+    return {plane.name: share_mount(spec) for plane in PLANES.values() if plane.shares}
 
 
 def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None:

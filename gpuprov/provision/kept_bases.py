@@ -29,8 +29,8 @@ class Base:
     Attributes:
         suite: Of the distribution.
         packages: Of the distribution.
-        kind: Which nodes it is for, such as `slurm-systemd`; a new one takes the place of all others of its suite and
-            kind.
+        kind: Which nodes it is for, such as `slurm-work-systemd`; a new one takes the place of all others of its suite
+            and kind.
     """
 
     suite: str

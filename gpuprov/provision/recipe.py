@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.assets import find_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.role_packages import find_packages
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from gpuprov.assets import Asset
     from gpuprov.gpu.wheels import CudaWheels
     from gpuprov.spec.models import ImageSpec
 
@@ -38,11 +40,13 @@ class PlaneRecipe:
 
     Attributes:
         roles: Ansible roles, after the common ones.
+        brings: Packages of gpuprov's that the roles install, besides the smoke kernels.
         variables: Of these roles, by role, for nodes with that init.
         labels: Of the image: each with the shell line that prints its value in the builder.
     """
 
     roles: tuple[str, ...] = ()
+    brings: tuple[Asset, ...] = ()
     variables: Callable[[Init], Mapping[str, Mapping[str, object]]] = lambda _init: {}
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -59,6 +63,7 @@ class Recipe:
         smoke_kernels: The folder of that package.
         init: What starts the services of a node.
         plane: What the plane of its nodes adds.
+        brought: The folders of the packages that the plane brings.
     """
 
     base: str
@@ -68,6 +73,7 @@ class Recipe:
     smoke_kernels: Path
     init: Init = "systemd"
     plane: PlaneRecipe = field(default_factory=PlaneRecipe)
+    brought: tuple[Path, ...] = ()
 
     @property
     def engine_image(self) -> str | None:
@@ -89,7 +95,7 @@ class Recipe:
     @property
     def fingerprint(self) -> str:
         """64 hexadecimal digits that change with anything that changes the image."""
-        folders = [*(self.roles_path / role for role in self.roles), self.smoke_kernels]
+        folders = [*(self.roles_path / role for role in self.roles), self.smoke_kernels, *self.brought]
         return fingerprint(
             {
                 "base": self.base,
@@ -123,6 +129,7 @@ def image_recipe(
         smoke_kernels=smoke_kernels,
         init=init,
         plane=plane,
+        brought=tuple(map(find_asset, plane.brings)),
     )
 
 

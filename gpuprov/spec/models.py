@@ -13,6 +13,7 @@ GpuMode = Literal["auto", "real", "simulated"]
 Engine = Literal["lxd", "incus", "docker"]
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 DEFAULT_ENGINE: Final[Engine] = "lxd"  # for what is new
+DEFAULT_SHARE: Final = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +92,11 @@ class SlurmSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
-    """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md)."""
+    """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md).
+
+    Attributes:
+        share: The folder of the host that all nodes share; True for a place of the cluster's own, False for none.
+    """
 
     name: str = DEFAULT_CLUSTER
     engine: Engine = DEFAULT_ENGINE
@@ -100,3 +105,4 @@ class ClusterSpec:
     network: NetworkSpec = field(default_factory=NetworkSpec)
     image: ImageSpec = field(default_factory=ImageSpec)
     slurm: SlurmSpec = field(default_factory=SlurmSpec)
+    share: bool | str = DEFAULT_SHARE

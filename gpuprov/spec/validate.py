@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import Problem, SpecError
 from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.spec.addressing import NODES_MAX, capacity
+from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
 from gpuprov.spec.suites import SUITES
 from gpuprov.spec.variables import FORM, find_variable_problems
 
@@ -222,6 +223,24 @@ def _mount_target(path: str, mount: MountSpec) -> Found:
         yield f"{path}.target", f"{mount.target[:80]} would hide files that the node needs", allowed
 
 
+def _share(spec: ClusterSpec, _root: Path) -> Found:
+    if isinstance(spec.share, str):
+        problem = find_folder_problem(spec.share, spec.name)
+        if problem:
+            allowed = f"an absolute path of the host, such as /data/results; true: a folder in {PLACE}; false: none"
+            yield "share", f"{spec.share[:80]!r} {problem}", allowed
+
+
+def _share_and_mounts(spec: ClusterSpec, _root: Path) -> Found:
+    for index, mount in enumerate(spec.nodes.mounts if spec.share else ()):
+        if _one_root(mount.target) == PurePosixPath(SHARED):
+            yield (
+                f"nodes.mounts[{index}].target",
+                f"{SHARED} is where nodes have the folder of `share`",
+                "another folder",
+            )
+
+
 def _one_root(path: str) -> PurePosixPath:
     """The path below `/`: `//dev` has a root of its own for pathlib, and is /dev for the kernel."""
     return PurePosixPath("/" + path.lstrip("/"))
@@ -251,5 +270,7 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("image.base",), find=_base),
     SpecRule(reads=("image.packages",), find=_packages),
     SpecRule(reads=("nodes.count", "slurm.controller"), find=_controller),
+    SpecRule(reads=("name", "share"), find=_share),
+    SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),
     _pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),
 )

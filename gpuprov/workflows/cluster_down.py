@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.built_images import remove_left_builder
 from gpuprov.cluster.find_engine import find_elsewhere
 from gpuprov.cluster.nodes import delete_nodes
+from gpuprov.cluster.purge import describe_kept, find_doomed
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
@@ -17,6 +18,7 @@ from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.planes.base import Departure
 from gpuprov.planes.hold import Leave
 from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
+from gpuprov.spec.shared_folder import own_place
 
 if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
@@ -36,12 +38,28 @@ def find_work(driver: Driver, name: str) -> str:
     return ""
 
 
+def find_results(driver: Driver, name: str, host: Host) -> str:
+    """The folder that `cluster_down` with `purge` would remove; empty if there is none. Changes nothing.
+
+    Raises:
+        GpuprovError: It would not be removed.
+    """
+    return find_doomed(driver, host, observe_cluster(driver, name))
+
+
 def cluster_down(
-    driver: Driver, name: str, host: Host, *, reporter: Reporter, policy: JobsPolicy = SPARE_JOBS
+    driver: Driver,
+    name: str,
+    host: Host,
+    *,
+    reporter: Reporter,
+    policy: JobsPolicy = SPARE_JOBS,
+    purge: bool = False,
 ) -> Outcome:
     """Remove a cluster's nodes, networks (with their NAT rules) and this user's keys; images stay for the next time.
 
     The keys stay where another engine has, or may have, a cluster of that name: they are that one's too.
+    The folder that the nodes shared stays, unless it is to be purged.
 
     Args:
         driver: The engine.
@@ -49,14 +67,19 @@ def cluster_down(
         host: The machine.
         reporter: Is told what goes on.
         policy: What becomes of jobs, also of those that wait.
+        purge: Remove the folder that the nodes shared, with all that is in it.
 
     Raises:
-        UsageError: There are jobs, or it is no cluster's name; nothing was changed.
+        UsageError: There are jobs, it is no cluster's name, or the folder is not gpuprov's; nothing was changed.
     """
     check_cluster_name(name)
+    if purge:
+        find_results(driver, name, host)  # before jobs are waited for
     with drained(driver, lambda: _look(driver, name), policy, reporter=reporter), host.lock(reporter):
         (leave,) = _look(driver, name)
         state, nodes = leave.state, leave.departure.nodes
+        doomed = find_doomed(driver, host, state) if purge else ""
+        kept = "" if purge else describe_kept(host, state)
         forced = {}
         if nodes:
             with leaving(driver, [leave], policy, reporter=reporter), reporter.phase("nodes"):
@@ -66,6 +89,14 @@ def cluster_down(
         changed += [f"removed network {network}" for network in networks]
         if _remove_keys(driver, name, host, reporter):
             changed.append("removed the ssh keys")
+        if doomed:
+            host.folders.set_aside(doomed)
+            changed.append(f"removed the folder {doomed}")
+    if kept:
+        reporter.note(kept)
+    if purge:  # without the lock, for it may hold millions of files
+        with reporter.phase("shared folder"):
+            host.folders.clear(own_place(name))
     return Outcome(changed=tuple(changed))
 
 

@@ -26,6 +26,7 @@ from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.room import refuse_without_room
+from gpuprov.cluster.share import SharePlan, ensure_share, plan_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
@@ -36,7 +37,7 @@ from gpuprov.planes.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.hold import Leave, find_abandoned
 from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_then_lock
-from gpuprov.planes.registry import PLANES, check_spec, plane_of
+from gpuprov.planes.registry import PLANES, check_spec, plane_of, shared_mounts
 from gpuprov.planes.renew import renew_nodes
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
@@ -132,6 +133,7 @@ class _Aim:
     spec: ClusterSpec
     state: ClusterState
     plan: Plan
+    share: SharePlan
     gpus: HostGpus
     choice: str
     silent: Mapping[str, GpuprovError]
@@ -171,6 +173,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
+        ensure_share(host, aim.share, rollback)
         changed, words = _carry_out(run, aim, readings[spec.name], policy)
     report = None
     if order.verify and changed:
@@ -202,7 +205,12 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
     files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, {})
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
-    changes = (*aim.plan.lines(), *renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
+    changes = (
+        *aim.share.lines(),
+        *aim.plan.lines(),
+        *renewal_lines(files.planes, find_stale(driver, running, files.of)),
+        *released,
+    )
     return UpPreview(changes=changes, beside=aim.plan.beside_lines(), choice=aim.choice, silent=aim.silent)
 
 
@@ -215,15 +223,17 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     check_spec(spec)
     around.refuse_taken_by_others(spec)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
-    place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
+    claims = Neighbours(host).claims(driver.name)
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
     plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
     refuse_without_room(driver, host, nodes=len(plan.create))
     starting = [*plan.start, *plan.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
     for plane in PLANES.values():
         plane.refuse_crew(_crew(spec, plan))
+    share = plan_share(driver, host, spec, state, plan.members, around)
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
-    return _Aim(spec=spec, state=state, plan=plan, gpus=gpus, choice=choice, silent=around.silent)
+    return _Aim(spec=spec, state=state, plan=plan, share=share, gpus=gpus, choice=choice, silent=around.silent)
 
 
 def _carry_out(
@@ -256,7 +266,7 @@ def _carry_out(
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_spec(driver, spec, dump_spec(spec), aim.state)
-    return (*plan.lines(forced), *renewal.changed), renewal.words
+    return (*aim.share.lines(), *plan.lines(forced), *renewal.changed), renewal.words
 
 
 def _remove_and_repair(run: NodeRun, aim: _Aim) -> dict[str, str]:

@@ -24,6 +24,7 @@ from gpuprov.cluster.nodes import (
 from gpuprov.cluster.ordered_spec import first_draft
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.services import init_of
+from gpuprov.cluster.share import ensure_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.taken_name import made_by
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
@@ -107,6 +108,7 @@ def create_node(
                 plan = None if made else plan_node(driver, order, state, host, gpus, claims())
             reading = readings[order.cluster]
             if plan:
+                ensure_share(host, plan.share, rollback)
                 outcome = _create(run, order, plan, gpus, reading, policy)
             elif made:
                 outcome = _complete(driver, made, reading, reporter=reporter)
@@ -165,7 +167,9 @@ def _create(
                 )
             running = [node.name for node in old if node.status == "running"]
             renewal = renew_nodes(driver, files, running, new=[design.name], reading=reading, reporter=reporter)
-    return Outcome(changed=(*isolated, *removed, f"created node {design.summary}", *renewal.changed))
+    return Outcome(
+        changed=(*isolated, *plan.share.lines(), *removed, f"created node {design.summary}", *renewal.changed)
+    )
 
 
 def _remove(driver: Driver, plan: NodePlan, *, reporter: Reporter) -> list[str]:

@@ -54,6 +54,7 @@ OF_INCUS = frozenset(
         "test_the_console_log_is_text",
         "test_owner_and_mode_are_as_asked",
         "test_only_the_leased_device_opens",
+        "test_the_account_writes_in_one_node_and_reads_in_another",
         "test_a_builder_becomes_an_image_and_nodes_come_from_it",
         "test_a_snapshot_brings_files_back",
         "test_the_cause_is_in_the_message",

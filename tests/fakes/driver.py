@@ -49,12 +49,13 @@ class FakeDriver(FakeTrees):
 
     @contextmanager
     def _step(self, step: str, subject: str = "") -> Iterator[None]:
-        self._reach(step, subject)
+        self.reach(step, subject)
         with self.engine.lock:
             yield
-        self._reach(f"{step}:done", subject)
+        self.reach(f"{step}:done", subject)
 
-    def _reach(self, step: str, subject: str) -> None:
+    def reach(self, step: str, subject: str) -> None:
+        """Record a step of this process, which may end there."""
         if self._killed:
             raise Killed
         try:
@@ -74,7 +75,7 @@ class FakeDriver(FakeTrees):
 
     def facts(self) -> EngineFacts:
         """Describe the engine."""
-        self._reach("facts", "")
+        self.reach("facts", "")
         return EngineFacts(
             name=self.name,
             version="1",
@@ -86,17 +87,24 @@ class FakeDriver(FakeTrees):
             free_bytes=self.engine.free_bytes,
         )
 
+    def owner_on_host(self, uid: int) -> int:
+        """The engine's first user, and so many more."""
+        self.reach("owner_on_host", "")
+        if self.engine.first_user is None:
+            raise _error(f"the engine does not tell who user {uid} is", "it has no id map")
+        return self.engine.first_user + uid
+
     # --- nodes
 
     def list_nodes(self) -> list[NodeState]:
         """Every instance but builders."""
-        self._reach("list_nodes", "")
+        self.reach("list_nodes", "")
         with self.engine.lock:
             return [replace(node.state(), host=self.host) for node in self.engine.nodes.values() if not node.builder]
 
     def find_node(self, name: str) -> NodeState | None:
         """One instance, or None."""
-        self._reach("find_node", name)
+        self.reach("find_node", name)
         with self.engine.lock:
             node = self.engine.nodes.get(name)
             return replace(node.state(), host=self.host) if node else None
@@ -132,9 +140,9 @@ class FakeDriver(FakeTrees):
         )
         self.engine.nodes[request.name] = node
         try:
-            self._reach(f"{step}:made", request.name)
+            self.reach(f"{step}:made", request.name)
             _write(node, request.files)
-            self._reach(f"{step}:files", request.name)
+            self.reach(f"{step}:files", request.name)
         except Killed:
             raise
         except BaseException:
@@ -243,7 +251,7 @@ class FakeDriver(FakeTrees):
         timeout_s: float = READ_S,  # noqa: ARG002 - it is there at once
     ) -> bytes:
         """Read a file."""
-        self._reach("pull", name)
+        self.reach("pull", name)
         with self.engine.lock:
             file = self._ours(name).files.get(path)
         if file is None:
@@ -261,10 +269,10 @@ class FakeDriver(FakeTrees):
         stdin: bytes = b"",
     ) -> ExecResult:
         """Ask the engine's `answer`, side by side with other commands."""
-        self._reach("run", name)
+        self.reach("run", name)
         call = Call(argv=argv, environment=environment or {}, cwd=cwd, timeout_s=timeout_s, stdin=stdin)
         result = self.engine.answer(self._command(name, call))
-        self._reach("run:done", name)
+        self.reach("run:done", name)
         return result
 
     def _command(self, name: str, call: Call) -> Command:
@@ -297,11 +305,11 @@ class FakeDriver(FakeTrees):
         labels = {key: value for key, value in request.labels.items() if key != LABEL_FINGERPRINT}
         self.create_node(replace(request, labels=labels))
         try:
-            self._reach("run_job", request.name)
+            self.reach("run_job", request.name)
             with self.engine.lock:
                 node = self.engine.nodes[request.name]
                 node.job, node.status, node.labels = True, "running", dict(request.labels)
-            self._reach("run_job:started", request.name)
+            self.reach("run_job:started", request.name)
             started()
             result = self.engine.answer(self._command(request.name, Call(argv=argv)))
             write("stdout", result.stdout.encode())
@@ -313,7 +321,7 @@ class FakeDriver(FakeTrees):
             raise
         with self.engine.lock:
             self.engine.nodes.pop(request.name, None)
-        self._reach("run_job:done", request.name)
+        self.reach("run_job:done", request.name)
         return result.exit_code
 
     def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
@@ -322,7 +330,7 @@ class FakeDriver(FakeTrees):
 
     def logs(self, name: str) -> str:
         """A line."""
-        self._reach("logs", name)
+        self.reach("logs", name)
         with self.engine.lock:
             return f"{self._ours(name).name} booted\n"
 
@@ -368,7 +376,7 @@ class FakeDriver(FakeTrees):
 
     def list_networks(self) -> list[NetworkState]:
         """Every network."""
-        self._reach("list_networks", "")
+        self.reach("list_networks", "")
         with self.engine.lock:
             return list(self.engine.networks.values())
 
@@ -449,13 +457,13 @@ class FakeDriver(FakeTrees):
 
     def list_images(self) -> list[ImageState]:
         """Images that gpuprov made; imported bases are no images yet."""
-        self._reach("list_images", "")
+        self.reach("list_images", "")
         with self.engine.lock:
             return [image.state() for image in self.engine.images.values() if image.ours and not image.base]
 
     def find_image(self, name: str) -> ImageState | None:
         """An image by name or identity."""
-        self._reach("find_image", name)
+        self.reach("find_image", name)
         with self.engine.lock:
             found = (i for i in self.engine.images.values() if name in (i.name, i.name.removeprefix(_IMAGE_PREFIX)))
             return next((image.state() for image in found), None)

@@ -136,6 +136,7 @@ class FakeEngine:
         gone: Paths that the host has not got (any more): nothing that mounts one starts.
         stubborn: What an engine says that it had to force, by node.
         snapshot_pauses: Whether nodes stand still while a snapshot is taken.
+        first_user: Which user of the host root of a node is, in what is mounted; None where it does not tell.
         tars: What a node gives in place of a path's tar, by that path.
         lock: Held while the state changes.
     """
@@ -151,6 +152,7 @@ class FakeEngine:
     gone: set[str] = field(default_factory=set)
     stubborn: dict[str, str] = field(default_factory=dict)
     snapshot_pauses: bool = False
+    first_user: int | None = 0
     tars: dict[str, bytes] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
 

@@ -12,6 +12,7 @@ from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.host.kernel_limits import LIMITS
 from gpuprov.verify.models import Observation
+from tests.fakes.folders import FakeFolders
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class FakeHost:
         listening: Who listens on a port.
         kernel: Limits other than plenty, by check.
         check: Called under the lock where another run had to be waited for.
+        folders: Those that nodes mount.
         looks: What `verify` sees of it.
     """
 
@@ -53,6 +55,7 @@ class FakeHost:
     listening: dict[int, str] = field(default_factory=dict)
     kernel: dict[str, int | None] = field(default_factory=dict)
     check: Callable[[], object] = lambda: None
+    folders: FakeFolders = field(default_factory=FakeFolders)
     looks: Callable[[Mapping[str, Any] | None], Observation] = lambda _document: Observation(problem="not looked at")
 
     @property

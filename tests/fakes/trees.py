@@ -27,14 +27,14 @@ class FakeTrees:
     engine: FakeEngine
 
     @abstractmethod
-    def _reach(self, step: str, subject: str) -> None: ...
+    def reach(self, step: str, subject: str) -> None: ...
 
     @abstractmethod
     def _running(self, name: str) -> FakeNode: ...
 
     def look(self, name: str, path: str) -> PathKind:
         """What its files say."""
-        self._reach("look", name)
+        self.reach("look", name)
         with self.engine.lock:
             files = self._running(name).files
         plain = path.rstrip("/") or "/"
@@ -45,19 +45,19 @@ class FakeTrees:
 
     def read_tree(self, name: str, path: str, take: Callable[[bytes], object]) -> str:
         """The tar that the engine has for the path, else one of its files."""
-        self._reach("read_tree", name)
+        self.reach("read_tree", name)
         with self.engine.lock:
             files = dict(self._running(name).files)
         tar = self.engine.tars.get(path)
         packed = pack_tree(files, path) if tar is None else tar
         for start in range(0, len(packed), 1000):
             take(packed[start : start + 1000])
-        self._reach("read_tree:done", name)
+        self.reach("read_tree:done", name)
         return ""
 
     def write_tree(self, name: str, path: str, tar: Iterable[bytes]) -> None:
         """Take all of it, then write its files."""
-        self._reach("write_tree", name)
+        self.reach("write_tree", name)
         with self.engine.lock:
             node = self._running(name)
         if self.look(name, posixpath.dirname(path)) != "folder":
@@ -72,10 +72,10 @@ class FakeTrees:
                     files[place] = File(path=place, content=content.read(), mode=member.mode)
         if WHOLE not in names or ITEM not in names:
             raise _unwritten(name, path, "the archive is not complete")
-        self._reach("write_tree:made", name)
+        self.reach("write_tree:made", name)
         with self.engine.lock:
             node.files.update(files)
-        self._reach("write_tree:done", name)
+        self.reach("write_tree:done", name)
 
 
 def pack_tree(files: dict[str, File], path: str) -> bytes:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.images import node_recipe
 from gpuprov.cluster.node_order import NodeOrder
-from gpuprov.drivers.base import LABEL_FINGERPRINT
+from gpuprov.drivers.base import LABEL_ACCOUNT, LABEL_FINGERPRINT
 from gpuprov.gpu.observe import observe
 from gpuprov.planes.registry import PLANES, ROLES
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
+from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 from gpuprov.workflows.create_node import create_node
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
 
 READS = {
-    *("facts", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
+    *("facts", "owner_on_host", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
     *("pull", "look", "read_tree", "run", "logs"),
 }
 
@@ -71,13 +72,16 @@ class World:
                         ClusterSpec(), PLANES[role].recipe, self.gpus, init="systemd"
                     ).fingerprint,
                     LABEL_MUNGE_OWNER: "101:102",
+                    LABEL_ACCOUNT: str(ACCOUNT_UID),
                 },
             )
 
     def empty(self) -> None:
-        """Take away all but the images."""
+        """Take away all but the images, also of the host's folders."""
         self.engine.nodes.clear()
         self.engine.networks.clear()
+        self.host.folders.there.clear()
+        self.host.folders.aside.clear()
 
     def forget_isolation(self) -> None:
         """What a reboot does to the host's rules."""
@@ -87,7 +91,9 @@ class World:
     @property
     def driver(self) -> FakeDriver:
         """A new process's."""
-        return BootingDriver(self.engine, self.slurm)
+        driver = BootingDriver(self.engine, self.slurm)
+        self.host.folders.reach = driver.reach  # what the same process does to the host
+        return driver
 
     def spec(self, count: int = 3, *, sharing: Sharing = "shared", per_node: int = 1, **more: Any) -> ClusterSpec:
         nodes = NodesSpec(count=count)
@@ -111,8 +117,8 @@ class World:
         self.engine.faults.passed += seen[0]
         self.reporter.lines += seen[1]
 
-    def down(self) -> Outcome:
-        return cluster_down(self.driver, "lab", self.host, reporter=self.reporter)
+    def down(self, *, purge: bool = False) -> Outcome:
+        return cluster_down(self.driver, "lab", self.host, reporter=self.reporter, purge=purge)
 
     def create(self, name: str, **order: Any) -> Outcome:
         wanted = NodeOrder(**{"name": name, "cluster": "lab", **order})

@@ -50,6 +50,7 @@ LOOKING = {
     "gpuprov/provision/transport.py": "looks at processes of its own",
     "gpuprov/provision/unfinished.py": "looks at processes of its own",
     "gpuprov/spec/load.py": "the sources of mounts are looked up below a root, `/` unless a test hands in another one",
+    "gpuprov/spec/shared_folder.py": "refuses these folders as those that nodes share",
     "gpuprov/spec/validate.py": "as spec/load.py; and refuses these folders as targets of mounts",
 }
 # May look below a root that a host hands in.

@@ -35,6 +35,7 @@ from gpuprov.drivers.docker.commits import commit
 from gpuprov.drivers.docker.execute import execute
 from gpuprov.drivers.docker.files import KEPT, NodeFiles, apply_kept
 from gpuprov.drivers.docker.last_words import last_words_of, read_container_log
+from gpuprov.drivers.docker.owners import find_mapped_owner
 from gpuprov.drivers.endings import killed_words
 from gpuprov.drivers.networks import LOCALLY, Exposure, NetworkRequest, NetworkState, TellsNoNetworkSettings
 from gpuprov.drivers.node_trees import look_in_node, read_tree, write_tree
@@ -80,6 +81,10 @@ class DockerDriver(TellsNoNetworkSettings):
         folders = map(Path, info.get("CDISpecDirs") or ())
         files = [str(path) for path in read_cdi_files(folders)]
         return documents.parse_facts(info, api=self._api.client.api_version, free_bytes=free_bytes, cdi_files=files)
+
+    def owner_on_host(self, uid: int) -> int:
+        """The same user, unless Docker has a user namespace."""
+        return find_mapped_owner(self._api.get("/info"), uid)
 
     # --- nodes
 

@@ -43,7 +43,7 @@ _FIXES = (  # by an engine's own words; the first that is in them counts
     ),
     (
         ("idmapping abilities",),
-        "this kernel or {title} cannot map file owners: mount read-only (SOURCE:TARGET:ro) or use --privileged",
+        "this kernel or {title} cannot map file owners there: mount read-only (:ro), --privileged, or --share FOLDER",
     ),
     (
         ("already exists", "already used", "already in use"),

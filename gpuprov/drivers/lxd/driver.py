@@ -32,6 +32,7 @@ from gpuprov.drivers.lxd.execute import execute
 from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
 from gpuprov.drivers.lxd.mac_conflicts import explain_double
+from gpuprov.drivers.lxd.owners import owner_without_shift
 from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
@@ -109,6 +110,10 @@ class LxdDriver:
             best = min(pools, key=lambda pool: (pool["name"] != "gpuprov", pool["driver"] not in _COPY_ON_WRITE))
             self._api.pool = str(best["name"])
         return self._api.pool
+
+    def owner_on_host(self, uid: int) -> int:
+        """The same user where the kernel maps the owners of mounts, else by the id map of the nodes."""
+        return uid if self._can_shift() else owner_without_shift(self._api, uid)
 
     # --- nodes
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
-from gpuprov.drivers.base import File
+from gpuprov.drivers.base import LABEL_ACCOUNT, File
 from gpuprov.planes.base import RELEASED, Diagnostics, Plane, Ready, spec_of
 from gpuprov.planes.slurm import checks, daemons, jobs, munge
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
@@ -17,6 +17,7 @@ from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
 from gpuprov.provision.recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
+from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,10 +39,12 @@ class SlurmPlane(Plane):
     title = "Slurm"
     has_services = True
     first_network = True
+    shares = True
     recipe = PlaneRecipe(
-        roles=(NAME,),
-        variables=lambda init: {NAME: {"slurm_init": init}},
-        labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge"},
+        roles=(NAME, "work"),
+        brings=("gpuwork",),
+        variables=lambda init: {NAME: {"slurm_init": init}, "work": {"work_uid": ACCOUNT_UID}},
+        labels={munge.LABEL_MUNGE_OWNER: "stat -c %u:%g /etc/munge", LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
     )
     checks = checks.RULES
     secret_files = (munge.KEY_FILE,)

@@ -111,6 +111,21 @@ CASES = (
         argv=("cluster", "up", "-n", "3", "--no-verify"),
     ),
     Case(
+        site="cluster/share.py: create the nodes again",
+        before=(*LAB, label("c001", account="")),
+        argv=("cluster", "up", "--share", "--no-verify"),
+    ),
+    Case(
+        site="cluster/purge.py: without --purge: gpuprov",
+        before=(("cluster", "up", "-f", "{file}", "--no-verify", "--share", "/data"),),
+        argv=("cluster", "down", "--purge", "--yes"),
+    ),
+    Case(
+        site="cluster/purge.py: without --purge, the folder stays",
+        before=(("cluster", "up", "-f", "{file}", "--no-verify", "--share"), silent_docker),
+        argv=("cluster", "down", "--purge", "--yes", "--engine", "lxd"),
+    ),
+    Case(
         site="cluster/shared_addresses.py: gpuprov stop",
         before=(*LAB, stop("c001"), share_address("c001", "web")),
         argv=("start", "c001"),
@@ -310,6 +325,8 @@ REASONS = {
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
     "cli/cluster_down.py": "a terminal, on which somebody says no: tests/unit/cli",
     "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",
+    "cluster/purge.py: to remove it": "a note: tests/unit/workflows/test_purge.py",
+    "cluster/purge.py: as root": "root is needed: tests/unit/workflows/test_purge.py",
     "cluster/services.py: gpuprov exec {name} -- journalctl": "a part of what planes/slurm/daemons.py says",
     "cluster/services.py: gpuprov logs": "Docker's nodes, in place of journalctl",
     "core/execution.py": "a program is missing: tests/unit/core/test_execution.py",

@@ -48,3 +48,31 @@ def test_a_plan_says_that_nodes_from_create_node_stay_unless_they_are_pruned(
     pruned = json.loads(typed(("--json", *plan, "--prune"), capsys))
     assert (pruned["plan"][:2], pruned["kept"]) == (["remove node c001", "remove node web"], [])
     assert typed.world.names == ["c000", "c001", "web"]
+
+
+@pytest.mark.parametrize(
+    ("words", "folder"),
+    [
+        (("--share",), "/srv/gpuprov/lab"),
+        (("--share", "--no-verify"), "/srv/gpuprov/lab"),
+        (("--share", "true"), "/srv/gpuprov/lab"),
+        (("--share", "/data/results"), "/data/results"),
+        (("--share=/data/results",), "/data/results"),
+        (("--share", "false"), ""),
+        ((), ""),
+    ],
+)
+def test_the_folder_to_share_is_an_option_with_or_without_a_path(
+    typed: Typed, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], folder: str
+) -> None:
+    typed((*UP, *words), capsys)
+    mounts = {mount.source for node in typed.world.engine.nodes.values() for mount in node.mounts}
+    assert {source for source in mounts if source.startswith(("/srv", "/data"))} == ({folder} if folder else set())
+    assert set(typed.world.host.folders.there) == ({folder} if folder else set())
+
+
+def test_a_word_that_is_no_folder_is_refused(typed: Typed, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main([*UP, "--share", "results"], host=typed.world.host) == 2
+    assert "share: 'results' is not an absolute path" in capsys.readouterr().err
+    assert typed.world.names == []

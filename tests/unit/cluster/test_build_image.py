@@ -101,7 +101,7 @@ class Workshop:
 
 def answer(command: Command) -> ExecResult:
     line = command.argv[-1]
-    said = {"is-system-running": "running", "stat -c %u:%g /etc/munge": "102:103"}.get(line)
+    said = {"is-system-running": "running", "stat -c %u:%g /etc/munge": "102:103", "id -u work": "59400"}.get(line)
     if said is None:
         said = "3.11" if "python3" in line else "64030:64030"
     return ExecResult(exit_code=0, stdout=said + "\n", stderr="")
@@ -109,10 +109,11 @@ def answer(command: Command) -> ExecResult:
 
 @pytest.fixture
 def workshop(tmp_path: Path) -> Workshop:
-    for folder in ("roles/base", "roles/cuda", "roles/slurm", "kernels/data"):
+    for folder in ("roles/base", "roles/cuda", "roles/slurm", "roles/work", "kernels/data", "gpuwork/jobs"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "kernels" / "__main__.py").write_text("main\n")
     (tmp_path / "kernels" / "data" / "golden.json").write_text("{}\n")
+    (tmp_path / "gpuwork" / "jobs" / "one.py").write_text("one\n")
     recipe = Recipe(
         base="bookworm",
         packages=("git",),
@@ -120,6 +121,7 @@ def workshop(tmp_path: Path) -> Workshop:
         plane=PLANES["slurm"].recipe,
         roles_path=tmp_path / "roles",
         smoke_kernels=tmp_path / "kernels",
+        brought=(tmp_path / "gpuwork",),
     )
     engine = FakeEngine(answer=answer)
     engine.add_foreign_network("gpbr0", address="10.0.3.1/24")
@@ -131,6 +133,7 @@ def test_a_build_leaves_one_image_with_its_labels_and_no_builder(workshop: Works
     assert built.built
     assert built.image.labels[LABEL_FINGERPRINT] == workshop.recipe.fingerprint
     assert built.image.labels["gpuprov.munge-owner"] == "102:103"
+    assert built.image.labels["gpuprov.account"] == "59400"
     assert workshop.recipe.fingerprint[:12] in built.image.name
     assert workshop.engine.nodes == {}
     assert (workshop.done, workshop.fetched) == (["rootfs bookworm", "play"], ["3.11"])
@@ -169,6 +172,7 @@ def test_the_play_gets_the_packages_and_cleans_up_last(workshop: Workshop) -> No
         ("cuda", "begin"),
         ("base", "main"),
         ("slurm", "main"),
+        ("work", "main"),
         ("cuda", "main"),
         ("base", "clean"),
     ]
@@ -183,6 +187,7 @@ def test_wheels_and_kernels_are_in_the_builder_before_the_roles(workshop: Worksh
     assert pushed[f"{PAYLOAD}/wheels/numpy.whl"].content == b"wheel"
     assert pushed[f"{PAYLOAD}/smoke_kernels/__main__.py"].content == b"main\n"
     assert pushed[f"{PAYLOAD}/smoke_kernels/data/golden.json"].content == b"{}\n"
+    assert pushed[f"{PAYLOAD}/gpuwork/jobs/one.py"].content == b"one\n"
 
 
 def test_the_base_has_what_the_roles_would_install_and_the_spec_s_packages_are_left_to_them(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.assets import find_asset
 from gpuprov.provision.recipe import PlaneRecipe, Recipe, image_recipe
 from gpuprov.spec.models import ImageSpec
 
@@ -82,6 +83,17 @@ def test_what_python_compiled_and_documentation_and_other_roles_do_not_count(rec
     (recipe.roles_path / "host").mkdir()
     (recipe.roles_path / "host" / "x").write_text("x")
     assert recipe.fingerprint == before
+
+
+def test_what_a_plane_brings_counts_and_is_what_ships_with_gpuprov(recipe: Recipe, tmp_path: Path) -> None:
+    brings = image_of(PlaneRecipe(roles=("slurm",), brings=("gpuwork",)), recipe)
+    assert brings.brought == (find_asset("gpuwork"),)
+    (tmp_path / "gpuwork").mkdir()
+    own = replace(brings, brought=(tmp_path / "gpuwork",))
+    seen = {replace(brings, brought=()).fingerprint, brings.fingerprint, own.fingerprint}
+    (tmp_path / "gpuwork" / "record.py").write_text("a\n")
+    seen.add(own.fingerprint)
+    assert len(seen) == 4
 
 
 def test_packages_have_no_order_and_no_doubles(recipe: Recipe) -> None:

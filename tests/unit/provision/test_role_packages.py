@@ -21,6 +21,6 @@ def test_the_packages_of_a_node_are_those_that_its_roles_say(tmp_path: Path) -> 
 
 
 def test_the_roles_of_nodes_say_theirs_in_a_way_that_is_found() -> None:
-    found = find_packages(ROLES, ("base", "cuda", "slurm"), init="systemd")
-    assert {"openssh-server", "dbus", "munge", "slurmd"} <= set(found)
+    found = find_packages(ROLES, ("base", "cuda", "slurm", "work"), init="systemd")
+    assert {"openssh-server", "dbus", "munge", "slurmd", "python3-yaml"} <= set(found)
     assert "runit" in find_packages(ROLES, ("base",), init="runit")

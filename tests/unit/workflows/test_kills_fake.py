@@ -77,6 +77,7 @@ STORIES = {
     "cluster up, growing": Story(before=lambda world: world.up(1), verb=lambda world: world.up(2)),
     "cluster up, shrinking": Story(before=lambda world: world.begin_with(2), verb=lambda world: world.up(1)),
     "cluster up, repairing": Story(before=drifted, verb=lambda world: world.up(2)),
+    "cluster up, with a folder": Story(before=nothing, verb=lambda world: world.up(spec=world.spec(1, share=True))),
     "create-node": Story(before=lambda world: world.up(1), verb=lambda world: world.create("c001", gpus="2")),
     "create-node, the first": Story(before=nothing, verb=lambda world: world.create("web", role="plain")),
     "clone": Story(
@@ -102,6 +103,9 @@ STORIES = {
         verb=lambda world: start_stop.start_nodes(world.driver, ["c001"], world.host, reporter=world.reporter),
     ),
     "cluster down": Story(before=lambda world: world.begin_with(2), verb=lambda world: world.down()),
+    "cluster down, purging": Story(
+        before=lambda world: world.up(spec=world.spec(1, share=True)), verb=lambda world: world.down(purge=True)
+    ),
 }
 
 
@@ -117,6 +121,7 @@ def look(world: World) -> dict[str, Any]:
                 f"the daemons of {name} have read another file"
             )
     assert len(keys) <= 1
+    dump["folders"] = (dict(world.host.folders.there), list(world.host.folders.aside))
     dump["drains"] = {name: drain for name, drain in world.slurm.drains.items() if name in dump["nodes"]}
     return dump
 

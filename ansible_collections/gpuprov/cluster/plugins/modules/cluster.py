@@ -44,6 +44,11 @@ options:
     subnet:
         description: Subnet of that network, such as V(10.9.3.0/24). The default is a free one.
         type: str
+    share:
+        description:
+            - The folder of the host that the Slurm nodes share as C(/shared).
+            - V(true) for C(/srv/gpuprov/NAME), V(false) for none.
+        type: str
     verify:
         description:
             - Whether to prove the nodes once they are up, if anything was changed, as C(gpuprov cluster up) does.
@@ -125,6 +130,7 @@ ARGUMENTS: dict[str, Any] = {
     "sharing": {"type": "str", "choices": ["shared", "exclusive"]},
     "bridge": {"type": "str"},
     "subnet": {"type": "str"},
+    "share": {"type": "str"},
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
     "force": FORCE,
@@ -137,7 +143,7 @@ def act(module: Module) -> dict[str, Any]:
     """Bring the cluster to its state."""
     from gpuprov.documents.nodes import row_document
     from gpuprov.host.local import LocalHost
-    from gpuprov.planes.cluster_order import ClusterOrder, resolve_engine
+    from gpuprov.planes.cluster_order import ClusterOrder, read_share, resolve_engine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.workflows.ensure_cluster import ensure_cluster
 
@@ -145,6 +151,7 @@ def act(module: Module) -> dict[str, Any]:
     order = ClusterOrder(
         file=Path(wanted["file"]) if wanted["file"] else None,
         policy=JobsPolicy(force=wanted["force"]),
+        share=read_share(wanted["share"]),
         **{key: wanted[key] for key in ("name", "count", "role", "gpus_per_node", "sharing", "gpu_mode")},
         **{key: wanted[key] for key in ("verify", "prune", "bridge", "subnet")},
     )

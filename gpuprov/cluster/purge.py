@@ -1,0 +1,77 @@
+"""The folder that nodes shared, when their cluster goes: it stays with the results, or goes too where that is said."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.share import shared_folder
+from gpuprov.cluster.surroundings import Surroundings
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.spec.shared_folder import ACCOUNT_UID, own_place
+
+if TYPE_CHECKING:
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
+    from gpuprov.host.folders import FolderLook
+
+
+def describe_kept(host: Host, state: ClusterState) -> str:
+    """Where the results of a cluster are that goes without them, in a sentence; empty where there are none."""
+    own = own_place(state.name)
+    folder = shared_folder(state) or own  # which an earlier cluster of that name may have left
+    if host.folders.look(folder).kind != "folder":
+        return ""
+    way = (
+        f"to remove it: gpuprov cluster down {state.name} --purge" if folder == own else "it is not gpuprov's to remove"
+    )
+    return f"kept {folder}, the folder that the nodes shared; {way}"
+
+
+def find_doomed(driver: Driver, host: Host, state: ClusterState) -> str:
+    """The folder that goes with a cluster; empty where there is none. Changes nothing.
+
+    Args:
+        driver: The engine.
+        host: The machine.
+        state: The cluster, which may be gone already.
+
+    Raises:
+        UsageError: The folder is not gpuprov's to remove, or somebody else uses it.
+        HostNotReady: Only root can remove it.
+    """
+    folder, shared = own_place(state.name), shared_folder(state)
+    if shared not in ("", folder):
+        raise UsageError(
+            f"the folder {shared} is not removed",
+            evidence=f"`share` of cluster {state.name} names it, and only folders of gpuprov's own place are removed",
+            fix=f"without --purge: gpuprov cluster down {state.name}; then remove what you do not need of it yourself",
+        )
+    seen = host.folders.look(folder)
+    if seen.kind == "absent":
+        return ""
+    _refuse_foreign(seen, folder, {ACCOUNT_UID, driver.owner_on_host(ACCOUNT_UID)})
+    around = Surroundings(driver, host, state)
+    users = [*around.find_sharers(folder), *around.find_copies(folder)]
+    users += [f"{engine} may use it, but cannot be queried: {error.what}" for engine, error in around.silent.items()]
+    if users:
+        fix = f"without --purge, the folder stays: gpuprov cluster down {state.name}"
+        raise UsageError(f"the folder {folder} is not removed", evidence="; ".join(users), fix=fix)
+    if not seen.can_give:
+        what = f"the folder {folder} cannot be removed by this user"
+        raise HostNotReady(what, evidence="only root can", fix=f"as root: gpuprov cluster down {state.name} --purge")
+    return folder
+
+
+def _refuse_foreign(seen: FolderLook, folder: str, owners: set[int]) -> None:
+    """Refuse what gpuprov has not made."""
+    why = ""
+    if seen.kind != "folder":
+        words = {"link": "is a symbolic link", "hidden": "cannot be looked into by this user"}
+        why = f"{seen.at} {words.get(seen.kind, 'is not a folder')}"
+    elif seen.mounts:
+        why = f"a file system is mounted there: {', '.join(seen.mounts)}"
+    elif seen.owner not in owners and not (seen.owner == 0 and seen.empty):
+        why = f"it belongs to user {seen.owner} of the host, and not to the account of the nodes"
+    if why:
+        raise UsageError(f"the folder {folder} is not removed", evidence=why, fix=f"ls -la {folder}")

@@ -1,0 +1,164 @@
+"""The folder that nodes of a cluster share: whether it can be used, and how it comes to be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal
+
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.names import fold
+from gpuprov.drivers.base import LABEL_ACCOUNT
+from gpuprov.spec.models import ClusterSpec
+from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED, folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.surroundings import Surroundings
+    from gpuprov.core.rollback import Rollback
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
+    from gpuprov.host.folders import FolderLook
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharePlan:
+    """The folder, and what has to be done for it.
+
+    Attributes:
+        folder: On the host; empty where the cluster has none.
+        owner: The user of the host to whom it has to belong.
+        act: `make` it, or `take` an empty one of root; nothing where it is as it has to be.
+    """
+
+    folder: str = ""
+    owner: int = 0
+    act: Literal["make", "take", ""] = ""
+
+    def lines(self) -> tuple[str, ...]:
+        """One line if there is something to do."""
+        words = {"make": f"create folder {self.folder} for all nodes", "take": f"share the empty folder {self.folder}"}
+        return (words[self.act],) if self.act else ()
+
+
+def shared_folder(state: ClusterState) -> str:
+    """The folder of the host that the nodes of a cluster share; empty for none.
+
+    Where no spec is recorded, as while its first nodes are made, its nodes tell it.
+    """
+    if isinstance(state.recorded, ClusterSpec):
+        return folder_of(state.recorded)
+    sources = (mount.source for node in state.nodes for mount in node.mounts if mount.target == SHARED)
+    return next(sources, "")
+
+
+def plan_share(
+    driver: Driver,
+    host: Host,
+    spec: ClusterSpec,
+    state: ClusterState,
+    designs: Iterable[NodeDesign],
+    around: Surroundings,
+) -> SharePlan:
+    """Look at the folder that a spec asks for; changes nothing.
+
+    Args:
+        driver: The engine.
+        host: The machine.
+        spec: What is asked for.
+        state: The cluster as it is.
+        designs: The nodes as they are to be.
+        around: What else there is.
+
+    Raises:
+        UsageError: The folder cannot be used, it is another cluster's, or a node cannot share it.
+        HostNotReady: Only root can make it.
+        EngineError: The engine does not tell to whom it has to belong.
+    """
+    folder = folder_of(spec)
+    if not folder:
+        return SharePlan()
+    mapped = driver.owner_on_host(ACCOUNT_UID)
+    owner = ACCOUNT_UID if spec.nodes.privileged else mapped
+    sharing = [design for design in designs if SHARED in [mount.target for mount in design.mounts]]
+    if mapped != ACCOUNT_UID:
+        _refuse_mixed([design.name for design in sharing if design.privileged != spec.nodes.privileged], folder, owner)
+    present = [node for design in sharing if (node := state.node(design.name)) and node.complete]
+    again = f"create the nodes again: gpuprov cluster down {state.name}; then run the same command again"
+    require_account([node.name for node in present], [node.labels for node in present], fix=again)
+    if not isinstance(state.recorded, ClusterSpec) or folder_of(state.recorded) != folder:
+        around.refuse_shared_by_others(folder)
+    return SharePlan(folder=folder, owner=owner, act=judge_folder(host.folders.look(folder), folder, owner))
+
+
+def ensure_share(host: Host, plan: SharePlan, rollback: Rollback) -> None:
+    """Do what was planned; a folder that was made is removed again on failure, if nothing is in it."""
+    if plan.act == "make":
+        rollback.add(f"the folder {plan.folder}", partial(host.folders.drop, plan.folder))
+    if plan.act:
+        host.folders.make(plan.folder, owner=plan.owner)
+
+
+def judge_folder(seen: FolderLook, folder: str, owner: int) -> Literal["make", "take", ""]:
+    """What has to be done for a folder to be shared: a pure function of what stands at its path.
+
+    Raises:
+        UsageError: Something else stands there, or it is somebody else's.
+        HostNotReady: Only root can do it.
+    """
+    what = f"the folder {folder} cannot be shared by nodes"
+    if seen.kind == "link":
+        fix = f"use the folder itself; where the link leads: readlink -f {seen.at}"
+        raise UsageError(what, evidence=f"{seen.at} is a symbolic link", fix=fix)
+    if seen.kind == "file":
+        raise UsageError(what, evidence=f"{seen.at} is not a folder", fix="use another folder")
+    if seen.kind == "hidden":
+        raise HostNotReady(what, evidence=f"this user may not look into {seen.at}", fix="run the command as root")
+    new = seen.kind == "absent"
+    if seen.kind == "folder" and seen.owner == owner:
+        return ""
+    if not new and not (seen.owner == 0 and seen.empty):
+        raise UsageError(
+            what,
+            evidence=f"it belongs to user {seen.owner} of the host; user {owner} is the account {ACCOUNT} of the nodes",
+            fix=f"use another folder; or let jobs have it with its contents: sudo chown -R {owner}:{owner} {folder}",
+        )
+    if not seen.can_give:
+        raise HostNotReady(
+            what,
+            evidence=f"it {'does not exist' if new else 'belongs to root'}; only root can give it to user {owner}",
+            fix=f"sudo install -d -m 0750 -o {owner} -g {owner} {folder}; then run the same command again",
+        )
+    return "make" if new else "take"
+
+
+def _refuse_mixed(names: list[str], folder: str, owner: int) -> None:
+    if names:
+        raise UsageError(
+            f"{fold(names)} cannot share the folder {folder} with the other nodes",
+            evidence=f"on this kernel, privileged nodes have other users; the folder belongs to user {owner}",
+            fix="omit --privileged, or set nodes.privileged for all nodes; or use --role plain for such a node",
+        )
+
+
+def require_account(names: Sequence[str], labels: Iterable[Mapping[str, str]], *, fix: str) -> None:
+    """Refuse nodes that are to share a folder and in which nobody could write.
+
+    Args:
+        names: The nodes.
+        labels: Of each, or of what each is made from.
+        fix: What to do.
+
+    Raises:
+        UsageError: Their image has no account; an earlier gpuprov built it.
+    """
+    without = [name for name, known in zip(names, labels, strict=True) if known.get(LABEL_ACCOUNT) != str(ACCOUNT_UID)]
+    if without:
+        raise UsageError(
+            f"{fold(without)} cannot share a folder",
+            evidence=f"the image has no account {ACCOUNT} with the number {ACCOUNT_UID}; an older version built it",
+            fix=fix,
+        )

@@ -1,0 +1,201 @@
+"""Folders of a host that nodes mount: looked at, made and removed through handles, so that no link is ever followed."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final, Literal
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.execution import run
+from gpuprov.core.limits import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FolderKind = Literal["absent", "folder", "file", "link", "hidden"]
+
+_OURS: Final = 0o750  # nobody else on the host reads what jobs write
+_ABOVE: Final = 0o755
+_FLAGS: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_SILENCE_S: Final = 60.0  # of `rm`, however much there is to remove
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FolderLook:
+    """What stands at a path.
+
+    Attributes:
+        kind: `hidden` where this user may not look.
+        at: The path that is of this kind: the folder's own, or that of a link or a file on the way to it.
+        owner: The user to whom the folder belongs.
+        empty: Whether nothing is in it, as far as this user can see.
+        mounts: Mount points at or below it.
+        can_give: Whether this process may give folders to other users.
+    """
+
+    kind: FolderKind
+    at: str
+    owner: int = 0
+    empty: bool = False
+    mounts: tuple[str, ...] = ()
+    can_give: bool = False
+
+
+class LocalFolders:
+    """The folders of a machine.
+
+    Args:
+        root: Where its file system begins.
+    """
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self._root = root
+
+    def look(self, path: str) -> FolderLook:
+        """What stands at an absolute path; changes nothing."""
+        can_give = os.geteuid() == 0
+        names = PurePosixPath(path).parts[1:]
+        with ExitStack() as stack:
+            here = _opened(stack, str(self._root), os.O_PATH)
+            for number, name in enumerate(names, 1):
+                at = "/" + "/".join(names[:number])
+                try:
+                    status = os.stat(name, dir_fd=here, follow_symlinks=False)
+                    if not stat.S_ISDIR(status.st_mode):
+                        kind: FolderKind = "link" if stat.S_ISLNK(status.st_mode) else "file"
+                        return FolderLook(kind=kind, at=at, can_give=can_give)
+                    here = _opened(stack, name, os.O_PATH, here)
+                except FileNotFoundError:
+                    return FolderLook(kind="absent", at=path, can_give=can_give)
+                except OSError:
+                    return FolderLook(kind="hidden", at=at, can_give=can_give)
+            owner, empty = os.fstat(here).st_uid, _is_empty(here)
+        mounts = tuple(find_mounts(_read(self._root / "proc/self/mountinfo"), path))
+        return FolderLook(kind="folder", at=path, owner=owner, empty=empty, mounts=mounts, can_give=can_give)
+
+    def make(self, path: str, *, owner: int) -> None:
+        """Make a folder, and those above it that are missing, and give it to a user; an empty one of root is taken.
+
+        It gets its owner last: where a run is killed before, an empty folder of root is left.
+
+        Raises:
+            HostNotReady: It cannot be made, or somebody has put something else there meanwhile.
+        """
+        with self._above(path, make=True) as (above, name):
+            _ensure(above, name, _OURS)
+            with ExitStack() as stack:
+                folder = _opened(stack, name, os.O_RDONLY, above)
+                status = os.fstat(folder)
+                if status.st_uid == owner:
+                    return
+                if status.st_uid != os.geteuid() or not _is_empty(folder):
+                    raise HostNotReady(
+                        f"the folder {path} is not used",
+                        evidence=f"it belongs to user {status.st_uid} and is not a new folder",
+                        fix=f"ls -la {path}; then run the same command again",
+                    )
+                os.fchmod(folder, _OURS)
+                os.fchown(folder, owner, owner)
+
+    def drop(self, path: str) -> None:
+        """Remove a folder in which there is nothing; no change if it is absent.
+
+        Raises:
+            HostNotReady: It has content.
+        """
+        if self.look(path).kind != "absent":
+            with self._above(path) as (above, name):
+                os.rmdir(name, dir_fd=above)
+
+    def set_aside(self, path: str) -> None:
+        """Take a folder out of the way, with all that is in it, in one step; `clear` removes it.
+
+        Raises:
+            HostNotReady: It cannot be.
+        """
+        with self._above(path) as (above, name):
+            os.rename(name, f"{_aside(name)}{os.getpid()}", src_dir_fd=above, dst_dir_fd=above)
+
+    def clear(self, path: str) -> None:
+        """Remove what was set aside from this path, also by a run that was killed; no link is followed.
+
+        Raises:
+            HostNotReady: Something could not be removed.
+            TimedOut: It hangs.
+        """
+        if self.look(str(PurePosixPath(path).parent)).kind != "folder":
+            return
+        place = self._root / path.lstrip("/")
+        left = [str(found) for found in place.parent.iterdir() if found.name.startswith(_aside(place.name))]
+        if left:  # by `rm`: a node can nest folders deeper than Python's own way reaches
+            run(["rm", "-rf", "--one-file-system", "--", *left], timeout_s=Limits(silence_s=_SILENCE_S))
+
+    @contextmanager
+    def _above(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """A handle on the folder above, and the last name of the path; errors of the block are told in words."""
+        names = PurePosixPath(path).parts[1:]
+        try:
+            with ExitStack() as stack:
+                here = _opened(stack, str(self._root), os.O_RDONLY)
+                for name in names[:-1]:
+                    if make:
+                        _ensure(here, name, _ABOVE)
+                    here = _opened(stack, name, os.O_RDONLY, here)
+                yield here, names[-1]
+        except OSError as error:
+            raise HostNotReady(
+                f"the folder {path} cannot be {'made' if make else 'removed'}",
+                evidence=f"{error.strerror}: {error.filename or path}",
+                fix=f"ls -la {path}; as root, run the same command again",
+            ) from error
+
+
+def find_mounts(mountinfo: str, path: str) -> Iterator[str]:
+    """The mount points at or below a path, by the text of /proc/self/mountinfo."""
+    for line in mountinfo.splitlines():
+        fields = line.split(" ")
+        if len(fields) > 4:  # noqa: PLR2004 - the fifth field is the mount point
+            point = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields[4])
+            if PurePosixPath(point).is_relative_to(path):
+                yield point
+
+
+def _aside(name: str) -> str:
+    return f".{name}.removed-"
+
+
+def _opened(stack: ExitStack, name: str, flags: int, above: int | None = None) -> int:
+    handle = os.open(name, flags | _FLAGS, dir_fd=above)
+    stack.callback(os.close, handle)
+    return handle
+
+
+def _ensure(above: int, name: str, mode: int) -> None:
+    """Make a folder where there is none; its mode is not cut by the umask."""
+    try:
+        os.mkdir(name, 0o700, dir_fd=above)
+    except FileExistsError:
+        return
+    with ExitStack() as stack:
+        os.fchmod(_opened(stack, name, os.O_RDONLY, above), mode)
+
+
+def _is_empty(handle: int) -> bool:
+    try:
+        with os.scandir(f"/proc/self/fd/{handle}") as found:
+            return next(found, None) is None
+    except OSError:
+        return False
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""

@@ -1,0 +1,65 @@
+"""The folders of a fake host, in memory: what is in them is a list of names."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.host.folders import FolderLook
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@dataclass(kw_only=True)
+class FakeFolders:
+    """Folders by path.
+
+    Attributes:
+        there: What stands at each path; at any other one there is nothing.
+        aside: What was set aside, by the path where it stood.
+        can_give: Whether this process is root's.
+        reach: Is told each step and its path, and may end the process there.
+    """
+
+    there: dict[str, FolderLook] = field(default_factory=dict)
+    aside: list[str] = field(default_factory=list)
+    can_give: bool = True
+    reach: Callable[[str, str], None] = lambda _step, _path: None
+
+    def add(self, path: str, *, owner: int = 0, empty: bool = True) -> None:
+        self.there[path] = FolderLook(kind="folder", at=path, owner=owner, empty=empty)
+
+    def look(self, path: str) -> FolderLook:
+        found = self.there.get(path, FolderLook(kind="absent", at=path))
+        return replace(found, can_give=self.can_give)
+
+    def make(self, path: str, *, owner: int) -> None:
+        with self._step("make_folder", path):
+            if path not in self.there:
+                self.add(path)
+            self.reach("make_folder:new", path)
+            self.there[path] = replace(self.there[path], owner=owner)
+
+    def drop(self, path: str) -> None:
+        with self._step("drop_folder", path):
+            if path in self.there and not self.look(path).empty:
+                raise HostNotReady(f"the folder {path} cannot be removed", evidence="Directory not empty", fix="ls")
+            self.there.pop(path, None)
+
+    def set_aside(self, path: str) -> None:
+        with self._step("set_folder_aside", path):
+            del self.there[path]
+            self.aside.append(path)
+
+    def clear(self, path: str) -> None:
+        with self._step("clear_folder", path):
+            self.aside = [other for other in self.aside if other != path]
+
+    @contextmanager
+    def _step(self, step: str, path: str) -> Iterator[None]:
+        self.reach(step, path)
+        yield
+        self.reach(f"{step}:done", path)

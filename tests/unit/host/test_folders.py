@@ -1,0 +1,155 @@
+"""Folders that nodes mount: made once, taken from nobody, removed without following a link."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.host.folders import LocalFolders, find_mounts
+from gpuprov.host.local import LocalHost
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UID = 4711
+PLACE = "/srv/gpuprov/lab"
+ROOT_ALONE = pytest.mark.skipif(os.getuid() != 0, reason="only root gives folders away")
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> LocalFolders:
+    (tmp_path / "srv").mkdir()
+    return LocalHost(root=tmp_path).folders
+
+
+@ROOT_ALONE
+def test_a_folder_and_those_above_it_are_made_whatever_the_umask(folders: LocalFolders, tmp_path: Path) -> None:
+    assert folders.look(PLACE).kind == "absent"
+    before = os.umask(0o077)
+    try:
+        folders.make(PLACE, owner=UID)
+    finally:
+        os.umask(before)
+    made, above = (tmp_path / "srv/gpuprov/lab").stat(), (tmp_path / "srv/gpuprov").stat()
+    assert (made.st_uid, made.st_gid, stat.S_IMODE(made.st_mode)) == (UID, UID, 0o750)
+    assert (above.st_uid, stat.S_IMODE(above.st_mode)) == (0, 0o755)
+    seen = folders.look(PLACE)
+    assert (seen.kind, seen.at, seen.owner, seen.empty, seen.can_give) == ("folder", PLACE, UID, True, True)
+
+
+@ROOT_ALONE
+def test_a_folder_of_the_right_owner_stays_as_it_is(folders: LocalFolders, tmp_path: Path) -> None:
+    folders.make(PLACE, owner=UID)
+    folder = tmp_path / PLACE[1:]
+    (folder / "result").write_text("42")
+    folder.chmod(0o700)
+    folders.make(PLACE, owner=UID)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert (folder / "result").read_text() == "42"
+    assert not folders.look(PLACE).empty
+
+
+@ROOT_ALONE
+def test_an_empty_folder_of_root_is_taken_and_any_other_is_not(folders: LocalFolders, tmp_path: Path) -> None:
+    folder = tmp_path / PLACE[1:]
+    folder.mkdir(parents=True)
+    (folder / "mine").write_text("")
+    with pytest.raises(HostNotReady, match="is not used") as caught:
+        folders.make(PLACE, owner=UID)
+    assert caught.value.evidence == "it belongs to user 0 and is not a new folder"
+    (folder / "mine").unlink()
+    os.chown(folder, 99, 99)
+    with pytest.raises(HostNotReady, match="is not used"):
+        folders.make(PLACE, owner=UID)
+    assert folder.stat().st_uid == 99
+    os.chown(folder, 0, 0)
+    folders.make(PLACE, owner=UID)
+    assert (folder.stat().st_uid, stat.S_IMODE(folder.stat().st_mode)) == (UID, 0o750)
+
+
+@pytest.mark.parametrize("kind", ["link", "file"])
+@pytest.mark.parametrize("place", ["srv/gpuprov", "srv/gpuprov/lab"])
+def test_what_is_no_folder_is_seen_and_never_followed(
+    folders: LocalFolders, tmp_path: Path, kind: str, place: str
+) -> None:
+    target, stranger = tmp_path / place, tmp_path / "elsewhere"
+    stranger.mkdir()
+    target.parent.mkdir(exist_ok=True)
+    if kind == "link":
+        target.symlink_to(stranger)
+    else:
+        target.write_text("")
+    seen = folders.look(PLACE)
+    assert (seen.kind, seen.at) == (kind, f"/{place}")
+    with pytest.raises(HostNotReady) as caught:
+        folders.make(PLACE, owner=UID)
+    assert caught.value.evidence
+    with pytest.raises(HostNotReady):
+        folders.drop(PLACE)
+    assert list(stranger.iterdir()) == []
+
+
+def test_a_folder_with_content_is_not_dropped(folders: LocalFolders, tmp_path: Path) -> None:
+    folder = tmp_path / PLACE[1:]
+    folder.mkdir(parents=True)
+    (folder / "result").write_text("42")
+    with pytest.raises(HostNotReady, match=f"{PLACE} cannot be removed") as caught:
+        folders.drop(PLACE)
+    assert caught.value.evidence.startswith("Directory not empty")
+    (folder / "result").unlink()
+    folders.drop(PLACE)
+    assert folders.look(PLACE).kind == "absent"
+
+
+def test_a_folder_is_removed_with_its_links_and_without_what_they_lead_to(
+    folders: LocalFolders, tmp_path: Path
+) -> None:
+    folder, stranger = tmp_path / PLACE[1:], tmp_path / "elsewhere"
+    stranger.mkdir()
+    (stranger / "kept").write_text("")
+    (folder / "runs").mkdir(parents=True)
+    (folder / "runs/link").symlink_to(stranger)
+    (tmp_path / "srv/gpuprov/lab2").mkdir()
+    folders.set_aside(PLACE)
+    assert folders.look(PLACE).kind == "absent"
+    folder.mkdir()  # the next cluster's
+    folders.clear(PLACE)
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["lab", "lab2"]
+    assert (stranger / "kept").exists()
+
+
+def test_what_a_killed_run_had_set_aside_is_removed_by_the_next(folders: LocalFolders, tmp_path: Path) -> None:
+    left = tmp_path / "srv/gpuprov/.lab.removed-1"
+    folders.clear(PLACE)  # nothing is there
+    left.mkdir(parents=True)
+    here = os.open(left, os.O_RDONLY)
+    for _ in range(2 * sys.getrecursionlimit()):  # deeper than a path, and than Python's own way, can reach
+        os.mkdir("d", dir_fd=here)
+        above, here = here, os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(above)
+    os.close(here)
+    folders.clear(PLACE)
+    assert not left.exists()
+
+
+def test_mount_points_are_found_at_a_path_and_below_it() -> None:
+    mountinfo = "\n".join(
+        f"{number} 1 8:1 / {point} rw - ext4 /dev/sda rw"
+        for number, point in enumerate(
+            ["/", "/srv", "/srv/gpuprov/lab", "/srv/gpuprov/lab/a\\040b", "/srv/gpuprov/lab2"]
+        )
+    )
+    assert list(find_mounts(f"{mountinfo}\nnonsense\n", PLACE)) == [PLACE, f"{PLACE}/a b"]
+
+
+def test_a_mount_is_seen_where_the_kernel_shows_it(folders: LocalFolders, tmp_path: Path) -> None:
+    (tmp_path / PLACE[1:]).mkdir(parents=True)
+    assert folders.look(PLACE).mounts == ()
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text(f"9 1 8:1 / {PLACE} rw - ext4 /dev/sdb rw\n")
+    assert folders.look(PLACE).mounts == (PLACE,)
