@@ -98,7 +98,7 @@ class OutgoingFiles:
 
     def _inner(self, handle: int, name: str) -> list[str]:  # noqa: ARG002
         """What goes out of a folder, which is `name` in the tar."""
-        return sorted(os.listdir(handle))  # noqa: PTH208 - a path has no handle
+        return sorted(os.listdir(handle))
 
     def _mode(self, found: os.stat_result) -> int:
         """The permissions in the node."""

@@ -29,7 +29,9 @@ def parse_scalar(text: str) -> bool | int | float | str | None:
     if _NUMBER.fullmatch(text):
         value = float(text)
         if value in (float("inf"), float("-inf")):
-            raise UsageError(f"{text:.80} is too large for a number", evidence="at most 1.8e308", fix=f"'\"{text:.80}\"'")
+            raise UsageError(
+                f"{text:.80} is too large for a number", evidence="at most 1.8e308", fix=f"'\"{text:.80}\"'"
+            )
         return value
     return text
 
