@@ -84,7 +84,7 @@ def parse(argv: list[str]) -> None:
     """What the command line makes of it; raises where a verb or an option is unknown, or a word too many."""
     command: click.Command | None = root()
     context = click.Context(root())
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and argv and not argv[0].startswith("-"):
         command, argv = command.get_command(context, argv[0]), argv[1:]
     assert command is not None
     if "--help" not in argv:

@@ -66,6 +66,7 @@ def desk(
     (tmp_path / "jobs").mkdir()
     jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch)
     jobs.share()
+    typed.world.engine.faults.clear()
     (tmp_path / "project").mkdir()
     monkeypatch.chdir(tmp_path / "project")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -137,16 +138,14 @@ def test_a_function_gets_its_arguments_as_yaml_reads_them(desk: Desk) -> None:
     values = ("a=128", "b=1e-3", "c=true", "d=no", "e=", "f='12'", "g=2026-01-01", "h={n}", "i=x=y", "j=-.5")
     given = [word for value in values for word in ("-a", value)]
     desk("submit", "app.tasks:train", *given, "--count", "1", "--gpus", "0", "--wait")
-    assert desk("jobs", "logs", "1.0").strip() == str(
-        [("a", 128), ("b", 0.001), ("c", True), ("d", "no"), ("e", None), ("f", "12"), ("g", "2026-01-01"), ("h", 0)]
-        + [("i", "x=y"), ("j", -0.5)]
-    )
+    read = {"a": 128, "b": 0.001, "c": True, "d": "no", "e": None, "f": "12", "g": "2026-01-01", "h": 0}
+    assert desk("jobs", "logs", "1.0").strip() == str([*read.items(), ("i", "x=y"), ("j", -0.5)])
 
 
 def test_a_bare_command_takes_no_files(desk: Desk) -> None:
     desk.write("file", "")
     desk("submit", "--no-project", "--gpus", "0", "--wait", "--", "ls")
-    assert desk("jobs", "logs", "1") == "\n"
+    assert desk("jobs", "logs", "1") == ""
     assert desk.jobs.orders()[0]["project"] is None
     assert "write_tree" not in [step for step, _ in desk.world.engine.faults.passed]
 
@@ -285,7 +284,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "an id 0": (("jobs", "cancel", "0"), "'0' is not the id of a job"),
     "an id without end": (("jobs", "logs", "1" * 500), "is not the id of a job"),
     "an odd id": (("jobs", "wait", "1.", "2"), "'1.' is not the id of a job"),
-    "an id in other digits": (("jobs", "wait", "١"), "is not the id of a job"),
+    "an id in other digits": (("jobs", "wait", "\N{ARABIC-INDIC DIGIT ONE}"), "is not the id of a job"),
     "an unknown id": (("jobs", "show", "77"), "there is no such job"),
     "an unknown run": (("jobs", "logs", "77.1"), "there is no such job"),
     "cancel unknown": (("jobs", "cancel", "77"), "there is no such job"),
@@ -320,14 +319,30 @@ def test_everything_wrong_is_told_at_once_and_nothing_is_copied(held: Desk) -> N
     what, evidence, fix = held.refused("submit", "app:train", "-a", "unit=1", "--gpus", "65", "--retries", "101")
     assert what == "6 faults in the job; nothing was submitted"
     lines = evidence.splitlines()
-    assert [line.partition(":")[0] for line in lines] == ["--gpus", "--retries", "huge.bin", "passwords"] + [
-        "app.py"
-    ] * 2
+    assert [line.partition(":")[0] for line in lines] == [
+        *("--gpus", "--retries", "huge.bin", "passwords", "app.py", "app.py")
+    ]
     assert "is a link out of the project, to /etc/passwd" in lines[3]
     assert "has 5120 MiB, more than 256 MiB" in lines[2]
     assert "--no-project" in fix
     assert held.jobs.asked == []
     assert "list_nodes" not in [step for step, _ in held.world.engine.faults.passed], "not even the engine was asked"
+
+
+def test_a_project_that_changes_meanwhile_is_not_submitted(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = held.write("train.py", "")
+    listed = "gpuprov.workflows.submit_jobs.check_order"
+    changes = {
+        "removed": file.unlink,
+        "replaced": lambda: os.mkfifo(file),
+        "replaced meanwhile": lambda: (file.unlink(), file.mkdir()),
+    }
+    for words, change in changes.items():
+        monkeypatch.setattr(listed, lambda *_, change=change: [change()] and ["train.py"])
+        what, evidence, _ = held.refused("submit", "--", "true")
+        assert what == "the project changed while it was copied; nothing was submitted"
+        assert evidence.startswith(f"{file}: {words}")
+    assert held.jobs.held() == held.jobs.orders() == []
 
 
 def test_of_very_many_faults_the_first_are_shown(held: Desk) -> None:
@@ -401,7 +416,7 @@ def test_errors_of_the_program_keep_their_parts(held: Desk) -> None:
     assert held.refused("submit", "--no-project", "--", "true", code=4)[0] == "sbatch failed"
     (held.jobs.folder / "jobs").rename(held.jobs.folder / "kept")
     (held.jobs.folder / "jobs").write_text("")
-    assert "cannot be" in held.refused("submit", "--no-project", "--", "true", code=3)[0]
+    assert "the shared folder is not there" in held.refused("submit", "--no-project", "--", "true", code=3)[0]
 
 
 def test_what_is_odd_about_numbers_is_said(held: Desk) -> None:
