@@ -57,6 +57,8 @@ _SAMPLES = {
     **dict.fromkeys(("__version__", "version", "machine or name", "xid"), "79"),
     **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
     "again": "expose c001 8080",
+    "verb": "show",
+    "job": "7",
     "self._kind": "bundle",
     "instead": "--level full",
     "near[0]": "keys",

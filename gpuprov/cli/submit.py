@@ -107,8 +107,7 @@ def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: b
             cancel_jobs(driver, cluster, [job])
             session.reporter.warn(f"cancelled {job}")
         else:
-            end = name_cluster("gpuprov jobs cancel", cluster)
-            session.reporter.warn(f"{job} goes on; to end it: {end} {job}")
+            session.reporter.warn(name_cluster(f"{job} goes on; to end it: gpuprov jobs cancel {job}", cluster))
         raise
 
 

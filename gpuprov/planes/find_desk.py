@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from gpuprov.planes.job_desk import JobDesk
 
 
-def find_desk(driver: Driver, cluster: str, *, verb: str) -> JobDesk:
+def find_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobDesk:
     """The desk of the first of its planes that has one; no lock is held.
 
     Args:
         driver: The engine.
         cluster: Name of the cluster.
-        verb: What the user typed, such as `gpuprov jobs`.
+        verb: What the user typed.
 
     Raises:
         UsageError: There is no such cluster, or its nodes take no jobs (now).

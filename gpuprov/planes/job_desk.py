@@ -161,8 +161,8 @@ class JobDesk:
         found = _OURS.fullmatch(fix)
         if found is None:
             return f"gpuprov shell {self.node}, and there: {excerpt(fix, LINE)}"
-        verb = f" {found[1]} {found[2]}" if found[1] else ""
-        return name_cluster(f"gpuprov jobs{verb}", self.cluster)
+        verb, job = found.groups()
+        return name_cluster(f"gpuprov jobs {verb} {job}" if verb else "gpuprov jobs", self.cluster)
 
     def _unreadable(self, verb: str, result: ExecResult, why: str) -> EngineError:
         said = (result.stderr or result.stdout)[-LINE:].strip() or f"exit status {result.exit_code}"

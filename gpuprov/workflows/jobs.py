@@ -26,7 +26,7 @@ MOST_LOG_BYTES: Final = 4_000_000
 
 def list_jobs(driver: Driver, cluster: str) -> JobList:
     """All jobs of a cluster, or those of the newest submissions."""
-    return find_desk(driver, cluster, verb="gpuprov jobs").list_jobs()
+    return find_desk(driver, cluster).list_jobs()
 
 
 def watch_jobs(
@@ -42,7 +42,7 @@ def watch_jobs(
     Raises:
         GpuprovError: The first round could not be done.
     """
-    desk = find_desk(driver, cluster, verb="gpuprov jobs")
+    desk = find_desk(driver, cluster)
     watch_rounds(
         lambda _before: desk.list_jobs(),
         compare_jobs,
@@ -59,7 +59,7 @@ def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> ShownJobs:
     Raises:
         UsageError: There is no such job.
     """
-    return find_desk(driver, cluster, verb="gpuprov jobs").show(ids)
+    return find_desk(driver, cluster).show(ids)
 
 
 def read_log(
@@ -84,7 +84,7 @@ def read_log(
     Raises:
         UsageError: There is no such job, or there are several of that id.
     """
-    desk = find_desk(driver, cluster, verb="gpuprov jobs")
+    desk = find_desk(driver, cluster)
     piece = desk.read_log(job, 0)
     end = piece.size
     if end > MOST_LOG_BYTES:
@@ -108,7 +108,7 @@ def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRe
         UsageError: There is no such job; nothing was cancelled.
         TimedOut: Some had not ended in time.
     """
-    return find_desk(driver, cluster, verb="gpuprov jobs").cancel(ids)
+    return find_desk(driver, cluster).cancel(ids)
 
 
 def wait_for_jobs(
@@ -120,7 +120,7 @@ def wait_for_jobs(
         UsageError: There is no such job.
         GpuprovError: Nobody could tell for `PATIENCE_S`.
     """
-    desk = find_desk(driver, cluster, verb="gpuprov jobs")
+    desk = find_desk(driver, cluster)
     heard_s: float | None = None
     with reporter.phase(f"wait for {', '.join(ids)}"):
         while True:

@@ -104,6 +104,13 @@ class JobsInNodes:
         found = sorted(self.folder.glob("jobs/[0-9]*/order.json"))
         return [json.loads(path.read_text()) for path in found]
 
+    def lose(self, job: str) -> None:
+        """Have Slurm forget a submission."""
+        told = json.loads((self.folder / "jobs" / job / "submitted.json").read_text())
+        for chunk in told["chunks"]:
+            for path in self.slurm.tasks.glob(f"{chunk['slurm']}_*"):
+                path.unlink()
+
     def finish(self) -> None:
         """Nothing lives on after a test."""
         self.slurm.finish()

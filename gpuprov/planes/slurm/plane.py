@@ -247,7 +247,7 @@ class SlurmPlane(Plane):
             raise UsageError(
                 f"cluster {state.name} takes no jobs now: {node.name} is {node.status}",
                 evidence=f"{node.name} runs Slurm's controller",
-                fix=f"gpuprov start {node.name}",
+                fix=f"start it: gpuprov start {node.name}",
             )
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)

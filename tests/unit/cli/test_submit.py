@@ -374,7 +374,7 @@ def test_a_cluster_that_takes_no_jobs_says_what_it_lacks(held: Desk) -> None:
     what, evidence, _ = held.refused("jobs")
     assert (what, evidence) == ("cluster lab has no shared folder for jobs", "c000 has no mount at /shared")
     nodes["c000"].mounts, nodes["c000"].status = mounts, "stopped"
-    assert held.refused("submit", "--no-project", "--", "true")[2] == "gpuprov start c000"
+    assert held.refused("submit", "--no-project", "--", "true")[2] == "start it: gpuprov start c000"
     nodes["c000"].status = "running"
     for said in ("/usr/bin/python3: No module named gpuwork", "runuser: user work does not exist"):
         held.jobs.say = lambda _command, said=said: ExecResult(exit_code=1, stdout="", stderr=f"{said}\n")  # type: ignore[misc]
