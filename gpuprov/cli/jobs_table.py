@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from gpuprov.cli.tables import render_table
+from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.units import MIB
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ def render_all_jobs(listed: JobList, *, colour: bool) -> str:
 def render_change(change: JobChange) -> str:
     """A line for people."""
     if change.job is None:
-        return "the jobs can be read again" if not change.text else f"the jobs cannot be read: {change.text}"
+        reason = excerpt(change.text, LINE)
+        return f"the jobs cannot be read: {reason}" if reason else "the jobs can be read again"
     job = change.job
     if change.kind == "gone":
         return f"job {job.id} ({job.name}): no longer listed"
@@ -94,7 +96,7 @@ def _job_lines(job: JobRecord) -> list[str]:
 
 
 def _lines(told: Mapping[str, object]) -> list[str]:
-    return [f"  {name:<10}{' '.join(str(value).split())}" for name, value in told.items() if value not in (None, "")]
+    return [f"  {name:<10}{excerpt(str(value), LINE)}" for name, value in told.items() if value not in (None, "")]
 
 
 def _gpus(job: JobRecord) -> str:

@@ -71,6 +71,7 @@ def _as_group(path: str, command: click.Command) -> VerbGroup:
     own = [option for option in command.params if option.name not in _names(group.params)]
     group.params += own
     group.invoke_without_command, group.no_args_is_help = True, False
+    group.subcommand_metavar = "[COMMAND] [ARGS]..."
     serve = cast("Callable[..., Any]", command.callback)
 
     def begin(**given: Any) -> Any:  # noqa: ANN401 - click's own
@@ -79,7 +80,7 @@ def _as_group(path: str, command: click.Command) -> VerbGroup:
             return serve(**given)
         for option in own:
             if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"{option.opts[-1]} goes behind `{context.invoked_subcommand}`")
+                raise click.UsageError(f"{option.opts[-1]} goes after `{context.invoked_subcommand}`")
         return None
 
     group.callback = begin

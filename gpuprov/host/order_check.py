@@ -11,7 +11,8 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.assets import find_asset
-from gpuprov.core.errors import Problem, UsageError
+from gpuprov.core.errors import HostNotReady, Problem, UsageError
+from gpuprov.core.excerpt import few_lines
 from gpuprov.core.execution import run
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def check_order(order: SubmitOrder, project: Path | None, *, python: str = sys.e
 
     Raises:
         UsageError: With every fault.
+        HostNotReady: The program does not run here.
         TimedOut: The project could not be looked through in time.
     """
     asked = order.document(None if project is None else str(project))
@@ -54,13 +56,21 @@ def check_order(order: SubmitOrder, project: Path | None, *, python: str = sys.e
         [python, "-m", "gpuwork.jobs", "check"],
         timeout_s=CHECK_S,
         cwd=find_asset("gpuwork").parent,
+        environment={"PYTHONSAFEPATH": ""},  # else it is not found there
         stdin=json.dumps(asked),
         check=False,
     )
-    told: Mapping[str, Any] = json.loads(done.stdout)
+    try:
+        told: Mapping[str, Any] = json.loads(done.stdout)
+    except ValueError as error:
+        raise HostNotReady(
+            f"the job cannot be checked on this machine; {NOTHING}",
+            evidence=few_lines(done.stderr) or f"exit status {done.exit_code}",
+            fix=f"install gpuprov again, for {python}",
+        ) from error
     if "error" in told:
-        error = told["error"]
-        raise UsageError(f"{error['what']}; {NOTHING}", evidence=error["evidence"], fix=error["fix"])
+        parts = told["error"]
+        raise UsageError(f"{parts['what']}; {NOTHING}", evidence=parts["evidence"], fix=parts["fix"])
     if told["faults"]:
         raise _refusal(told["faults"])
     return tuple(told["files"])

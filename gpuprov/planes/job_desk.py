@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, UsageError
 from gpuprov.core.excerpt import LINE, excerpt, last_words
 from gpuprov.core.names import name_cluster
-from gpuprov.core.printable import printable
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.job_answers import (
     parse_answer,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 _SUBMIT_S: Final = 900.0  # 1 GiB is frozen, and 10,000 runs are ten commands of Slurm's
-_CANCEL_S: Final = 180.0
+_CANCEL_S: Final = 60.0  # the program itself waits half as long
 _ANSWER_S: Final = 90.0
 _TIDY_S: Final = 60.0
 _KINDS: Final[dict[int, type[GpuprovError]]] = {2: UsageError, 3: HostNotReady, 4: EngineError}
@@ -95,7 +94,9 @@ class JobDesk:
         """
         asked = json.dumps(order.document(project)).encode()
         try:
-            return self._ask(lambda told: read_submitted(told, order.count), "submit", stdin=asked, limit_s=_SUBMIT_S)
+            return self._ask(
+                lambda told: read_submitted(told, order.count), "submit", stdin=asked, limit_s=scaled_limit_s(_SUBMIT_S)
+            )
         except TimedOut as error:
             fix = name_cluster("see whether it was submitted: gpuprov jobs", self.cluster)
             raise TimedOut(error.what, evidence=error.evidence, fix=fix) from error
@@ -114,12 +115,13 @@ class JobDesk:
 
     def cancel(self, ids: Sequence[str]) -> tuple[JobRecord, ...]:
         """End jobs; returns them when they have ended."""
-        return self._ask(read_jobs, "cancel", *ids, limit_s=_CANCEL_S).jobs
+        return self._ask(read_jobs, "cancel", *ids, limit_s=_CANCEL_S + scaled_limit_s(_ANSWER_S)).jobs
 
     def wait(self, ids: Sequence[str], *, limit_s: int) -> tuple[JobRecord, ...] | None:
         """Jobs that have all ended; None where they had not when the time was over."""
         try:
-            return self._ask(read_jobs, "wait", *ids, "--limit", str(limit_s), limit_s=limit_s + _ANSWER_S).jobs
+            whole_s = limit_s + scaled_limit_s(_ANSWER_S)
+            return self._ask(read_jobs, "wait", *ids, "--limit", str(limit_s), limit_s=whole_s).jobs
         except NotEnded:
             return None
 
@@ -128,15 +130,15 @@ class JobDesk:
         read: Callable[[dict[str, Any]], Answer],
         *arguments: str,
         stdin: bytes = b"",
-        limit_s: float = _ANSWER_S,
+        limit_s: float | None = None,
     ) -> Answer:
         """What the program answers.
 
         Raises:
             GpuprovError: It complains, or what it says is no answer.
         """
-        argv = program_argv(*arguments)
-        result = self.driver.run(self.node, argv, cwd="/", timeout_s=scaled_limit_s(limit_s), stdin=stdin)
+        timeout_s = scaled_limit_s(_ANSWER_S) if limit_s is None else limit_s
+        result = self.driver.run(self.node, program_argv(*arguments), cwd="/", timeout_s=timeout_s, stdin=stdin)
         if not result.stdout.strip():
             require_program(result.stderr, self.node, self.cluster)
         try:
@@ -168,6 +170,6 @@ class JobDesk:
         said = (result.stderr or result.stdout)[-LINE:].strip() or f"exit status {result.exit_code}"
         return EngineError(
             f"{self.node} does not answer as the program for jobs does (`{verb}`)",
-            evidence=f"{excerpt(why)}: {printable(excerpt(said))}",
+            evidence=f"{excerpt(why)}: {excerpt(said)}",
             fix=f"look into the node: gpuprov shell {self.node}",
         )

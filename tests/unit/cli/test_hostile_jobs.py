@@ -132,7 +132,7 @@ def test_what_is_no_answer_is_quoted_and_bounded(
     answer: str, hostile: JobsInNodes, typed: Typed, capsys: pytest.CaptureFixture[str], *, as_json: bool
 ) -> None:
     for stderr in ("", FORGED, HOSTILE * 100_000):
-        hostile.say = lambda _command, stderr=stderr: ExecResult(exit_code=9, stdout=GARBAGE[answer], stderr=stderr)  # type: ignore[misc]
+        hostile.say = lambda _command, stderr=stderr: ExecResult(exit_code=9, stdout=GARBAGE[answer], stderr=stderr)
         for argv in VERBS.values():
             code, out, err = say(typed, argv, capsys, as_json=as_json)
             assert code in (2, 3, 4, 6)
@@ -182,7 +182,7 @@ def test_a_job_that_is_none_is_refused(
     answers = {"list": document("jobs", jobs=[wrong], older=0), "cancel": document("jobs", jobs=[wrong])}
     answers["show"] = document("jobs-shown", jobs=[wrong], submissions=[SUBMISSION])
     for verb, answer in answers.items():
-        hostile.say = lambda _command, answer=answer: ExecResult(exit_code=0, stdout=answer, stderr="")  # type: ignore[misc]
+        hostile.say = lambda _command, answer=answer: ExecResult(exit_code=0, stdout=answer, stderr="")
         code, _, err = say(typed, VERBS[verb], capsys)
         assert code == EngineError.exit_code
         assert "c000 does not answer as the program for jobs does" in err
@@ -199,6 +199,18 @@ def test_what_a_job_wrote_is_shortened_and_hides_no_other_job(
     assert len(out.splitlines()) == 4, "headers, two jobs, and what is left out"
     assert len(out) < MOST
     assert say(typed, ["jobs"], capsys, as_json=True)[0] == 0
+
+
+def test_what_was_submitted_is_shown_in_few_harmless_lines(
+    hostile: JobsInNodes, typed: Typed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = {**ORDER, "command": [HOSTILE, FORGED, "\x1b[31m" * 100_000], "arguments": {"x": HOSTILE}}
+    answer = document("jobs-shown", jobs=[JOB], submissions=[{**SUBMISSION, "order": order}])
+    hostile.say = lambda _command: ExecResult(exit_code=0, stdout=answer, stderr="")
+    code, out, _ = say(typed, VERBS["show"], capsys)
+    assert code == 0
+    assert len(out) < MOST
+    assert not own_lines(out, "fix:") + own_lines(out, "  fix:")
 
 
 def changed(path: str, value: object) -> dict[str, Any]:

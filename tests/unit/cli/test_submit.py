@@ -17,7 +17,7 @@ from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tests.fakes.engine import Command
@@ -291,7 +291,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "wait for unknown": (("jobs", "wait", "77"), "there is no such job"),
     "no id": (("jobs", "cancel"), "Missing argument 'IDS...'"),
     "two logs": (("jobs", "logs", "1", "2"), "unexpected extra argument"),
-    "options of the list": (("jobs", "--cluster", "lab", "show", "1"), "--cluster goes behind `show`"),
+    "options of the list": (("jobs", "--cluster", "lab", "show", "1"), "--cluster goes after `show`"),
     "no such verb": (("jobs", "stop", "1"), "No such command 'stop'"),
     "jobs of no cluster": (("jobs", "--cluster", "two"), "the cluster two has no nodes"),
 }
@@ -331,18 +331,27 @@ def test_everything_wrong_is_told_at_once_and_nothing_is_copied(held: Desk) -> N
 
 def test_a_project_that_changes_meanwhile_is_not_submitted(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     file = held.write("train.py", "")
-    listed = "gpuprov.workflows.submit_jobs.check_order"
-    changes = {
+
+    def become_a_folder() -> None:
+        file.unlink()
+        file.mkdir()
+
+    changes: dict[str, Callable[[], object]] = {
         "removed": file.unlink,
         "replaced": lambda: os.mkfifo(file),
-        "replaced meanwhile": lambda: (file.unlink(), file.mkdir()),
+        "replaced meanwhile": become_a_folder,
     }
     for words, change in changes.items():
-        monkeypatch.setattr(listed, lambda *_, change=change: [change()] and ["train.py"])
+
+        def check(*_: object, change: Callable[[], object] = change) -> list[str]:
+            change()
+            return ["train.py"]
+
+        monkeypatch.setattr("gpuprov.workflows.submit_jobs.check_order", check)
         what, evidence, _ = held.refused("submit", "--", "true")
         assert what == "the project changed while it was copied; nothing was submitted"
         assert evidence.startswith(f"{file}: {words}")
-    assert held.jobs.held() == held.jobs.orders() == []
+    assert (held.jobs.held(), held.jobs.orders()) == ([], [])
 
 
 def test_of_very_many_faults_the_first_are_shown(held: Desk) -> None:
@@ -377,7 +386,7 @@ def test_a_cluster_that_takes_no_jobs_says_what_it_lacks(held: Desk) -> None:
     assert held.refused("submit", "--no-project", "--", "true")[2] == "start it: gpuprov start c000"
     nodes["c000"].status = "running"
     for said in ("/usr/bin/python3: No module named gpuwork", "runuser: user work does not exist"):
-        held.jobs.say = lambda _command, said=said: ExecResult(exit_code=1, stdout="", stderr=f"{said}\n")  # type: ignore[misc]
+        held.jobs.say = lambda _command, said=said: ExecResult(exit_code=1, stdout="", stderr=f"{said}\n")
         what, evidence, _ = held.refused("jobs", code=4)
         assert (what, evidence) == ("the image of c000 does not support jobs", said)
     for node in nodes.values():
