@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,9 +86,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
             fix="add --wait, or omit --on-interrupt",
         )
 
-    def connect() -> Driver:
-        return open_engine_of_cluster(session, given["engine"], cluster)
-
+    connect = cache(partial(open_engine_of_cluster, session, given["engine"], cluster))
     submitted = submit_jobs(connect, cluster, order, project, home=Path.home(), reporter=session.reporter)
     if given["wait"]:
         return _wait(session, connect(), cluster, submitted.id, cancel=given["on_interrupt"] == "cancel")

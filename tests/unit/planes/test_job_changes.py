@@ -33,7 +33,7 @@ def test_each_job_is_told_when_it_comes_changes_and_goes() -> None:
     assert changes((JOB,), (running,)) == ["changed: job 7.0 (sweep): running on c001"]
     again = replace(running, tries=2, reason="exit status 3")
     assert changes((running,), (again,)) == ["changed: job 7.0 (sweep): running on c001, try 2: exit status 3"]
-    assert changes((running, JOB), (JOB,)) == ["changed: job 7.0 (sweep): waiting"]
+    assert changes((running,), (JOB,)) == ["changed: job 7.0 (sweep): waiting"]
     assert changes((JOB,), ()) == ["gone: job 7.0 (sweep): no longer listed"]
 
 
