@@ -41,23 +41,23 @@ def command(session: Session, interval_s: float | None, cluster: str, engine: st
     """
     from gpuprov.cli.jobs_table import render_all_jobs
     from gpuprov.documents.jobs import all_jobs_document
-    from gpuprov.workflows.jobs import list_jobs
+    from gpuprov.workflows.jobs import all_jobs
 
     driver = open_engine_of_cluster(session, engine, cluster)
     if interval_s is not None:
         _watch(session, driver, cluster, interval_s)
         return
-    listed = list_jobs(driver, cluster)
+    listed = all_jobs(driver, cluster)
     document = all_jobs_document(listed, cluster=cluster, host=session.host.name)
     session.show(document, render_all_jobs(listed, colour=session.colour))
 
 
 def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) -> None:
-    from gpuprov.cli.jobs_table import render_all_jobs, render_change
+    from gpuprov.cli.jobs_table import render_all_jobs, render_job_change
     from gpuprov.cli.session import moment
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.documents.jobs import all_jobs_document, changes_document
+    from gpuprov.documents.jobs import all_jobs_document, job_changes_document
     from gpuprov.workflows.jobs import watch_jobs
 
     def first(listed: JobList) -> None:
@@ -66,7 +66,7 @@ def _watch(session: Session, driver: Driver, cluster: str, interval_s: float) ->
 
     def tell(changes: Sequence[JobChange]) -> None:
         at = moment()
-        text = "\n".join(f"{at} {render_change(change)}" for change in changes)
-        session.show_round(changes_document(changes, cluster=cluster, host=session.host.name), text, at=at)
+        text = "\n".join(f"{at} {render_job_change(change)}" for change in changes)
+        session.show_round(job_changes_document(changes, cluster=cluster, host=session.host.name), text, at=at)
 
     watch_jobs(driver, cluster, rounds=every(interval_s, SystemClock()), first=first, tell=tell)

@@ -28,7 +28,7 @@ def command(session: Session, job: str, cluster: str, engine: str | None, *, fol
     from gpuprov.cli.session import moment
     from gpuprov.core.waiting import SystemClock
     from gpuprov.documents.jobs import log_document
-    from gpuprov.workflows.jobs import read_log
+    from gpuprov.workflows.jobs import read_job_log
 
     pieces: list[LogPiece] = []
     shown = 0
@@ -46,6 +46,6 @@ def command(session: Session, job: str, cluster: str, engine: str | None, *, fol
             session.show_part(piece.text)
 
     driver = open_engine_of_cluster(session, engine, cluster)
-    read_log(driver, cluster, job, follow=follow, take=take, clock=SystemClock())
+    read_job_log(driver, cluster, job, follow=follow, take=take, clock=SystemClock())
     if pieces:
         session.show(log_document(pieces, cluster=cluster, host=session.host.name), "")

@@ -12,7 +12,7 @@ from gpuprov.core.units import MIB
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from gpuprov.planes.job_answers import JobList, JobRecord, ShownJobs, Submission
+    from gpuprov.planes.job_answers import JobList, JobRecord, ShownJobs, ShownSubmission
     from gpuprov.planes.job_changes import JobChange
 
 _HEADERS = ("JOB", "NAME", "STATE", "TRIES", "NODE", "GPU", "EXIT", "SUBMITTED", "STARTED", "ENDED", "REASON")
@@ -37,7 +37,7 @@ def render_all_jobs(listed: JobList, *, colour: bool) -> str:
     return render_jobs(listed.jobs, colour=colour) + older
 
 
-def render_change(change: JobChange) -> str:
+def render_job_change(change: JobChange) -> str:
     """A line for people."""
     if change.job is None:
         reason = excerpt(change.text, LINE)
@@ -62,7 +62,7 @@ def render_shown(shown: ShownJobs) -> str:
     return "\n".join(lines)
 
 
-def _submission_lines(submission: Submission) -> list[str]:
+def _submission_lines(submission: ShownSubmission) -> list[str]:
     order = submission.order
     asked = {
         "command": shlex.join(order.command),

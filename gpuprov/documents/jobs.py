@@ -10,7 +10,7 @@ from gpuprov.documents.envelope import document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.planes.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submission, Submitted
+    from gpuprov.planes.job_answers import JobList, JobRecord, LogPiece, ShownJobs, ShownSubmission, Submitted
     from gpuprov.planes.job_changes import JobChange
 
 
@@ -34,7 +34,7 @@ def all_jobs_document(listed: JobList, *, cluster: str, host: str) -> dict[str, 
     return {**jobs_document(listed.jobs, cluster=cluster, host=host), "older": listed.older}
 
 
-def changes_document(changes: Sequence[JobChange], *, cluster: str, host: str) -> dict[str, Any]:
+def job_changes_document(changes: Sequence[JobChange], *, cluster: str, host: str) -> dict[str, Any]:
     """What is other than in the round before."""
     told = [
         {"kind": one.kind, "job": job_document(one.job) if one.job else None, "text": one.text or None}
@@ -61,7 +61,7 @@ def log_document(pieces: Sequence[LogPiece], *, cluster: str, host: str) -> dict
     return document("job-log", host=host, cluster=cluster, **told)
 
 
-def _submission_document(submission: Submission) -> dict[str, Any]:
+def _submission_document(submission: ShownSubmission) -> dict[str, Any]:
     return {
         "id": submission.id,
         "submitted": submission.submitted,

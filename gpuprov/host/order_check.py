@@ -38,7 +38,7 @@ _TYPED: Final = {
 }
 
 
-def check_order(order: SubmitOrder, project: Path | None, *, python: str = sys.executable) -> tuple[str, ...]:
+def judge_order(order: SubmitOrder, project: Path | None, *, python: str = sys.executable) -> tuple[str, ...]:
     """The files and links of the project, relative to it.
 
     Args:

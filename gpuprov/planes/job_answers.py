@@ -17,7 +17,7 @@ from gpuprov.spec.job_order import SubmitOrder
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    Kind = Callable[[object], bool]
+    Accepts = Callable[[object], bool]
 
 JobStatus = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
 PIECE_BYTES: Final = 256 * 1024
@@ -87,7 +87,7 @@ class JobList:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Submission:
+class ShownSubmission:
     """What was submitted at once.
 
     Attributes:
@@ -113,7 +113,7 @@ class ShownJobs:
     """Jobs, and what they belong to."""
 
     jobs: tuple[JobRecord, ...]
-    submissions: tuple[Submission, ...]
+    submissions: tuple[ShownSubmission, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ class Complaint:
     exit_code: int
 
 
-def parse_answer(text: str) -> dict[str, Any]:
+def parse_job_answer(text: str) -> dict[str, Any]:
     """The document of an answer; raises ValueError where it is none."""
 
     def refuse(name: str) -> float:
@@ -183,7 +183,7 @@ def read_submitted(told: Mapping[str, Any], count: int | None) -> Submitted:
 
 def read_jobs(told: Mapping[str, Any]) -> JobList:
     """Jobs; raises ValueError for anything else."""
-    more: dict[str, Kind] = {"older": _whole(0, 10**9)} if "older" in told else {}
+    more: dict[str, Accepts] = {"older": _whole(0, 10**9)} if "older" in told else {}
     jobs, *older = _fields(told, JOBS, {"jobs": _is_list, **more})
     return JobList(jobs=tuple(map(_read_job, jobs)), older=older[0] if older else 0)
 
@@ -194,9 +194,9 @@ def read_shown(told: Mapping[str, Any]) -> ShownJobs:
     return ShownJobs(jobs=tuple(map(_read_job, jobs)), submissions=tuple(map(_read_submission, submissions)))
 
 
-def read_piece(told: Mapping[str, Any], *, job: str, start: int) -> LogPiece:
+def read_log_piece(told: Mapping[str, Any], *, job: str, start: int) -> LogPiece:
     """Part of the log of a job; raises ValueError for anything else, or for another part."""
-    kinds: dict[str, Kind] = {
+    kinds: dict[str, Accepts] = {
         "id": _matching(JOB_ID),
         "state": _is_status,
         "text": _text(PIECE_BYTES),
@@ -220,12 +220,12 @@ def _read_job(told: object) -> JobRecord:
     return JobRecord(**{**row, "gpus": tuple(row["gpus"])})
 
 
-def _read_submission(told: object) -> Submission:
+def _read_submission(told: object) -> ShownSubmission:
     number, submitted, code, folder, slurm, order = _pick(told, _SUBMISSION)
     _pick(order, _ORDER)
     fields = {name: order[name] for name in _ORDER if name not in ("schema", "version", "project")}
     asked = SubmitOrder(**{**fields, "command": tuple(order["command"])})
-    return Submission(
+    return ShownSubmission(
         id=number, submitted=submitted, code=code, folder=folder, slurm=tuple(slurm), order=asked,
         project=order["project"],
     )  # fmt: skip
@@ -238,14 +238,14 @@ def _unique(found: list[tuple[str, Any]]) -> dict[str, Any]:
     return told
 
 
-def _fields(told: Mapping[str, Any], schema: str, kinds: Mapping[str, Kind]) -> list[Any]:
+def _fields(told: Mapping[str, Any], schema: str, kinds: Mapping[str, Accepts]) -> list[Any]:
     """The values of a document of that schema that has these keys and no others."""
     if told.get("schema") != schema:
         raise ValueError(f"its schema is not {schema}")
     return _pick({name: told[name] for name in told if name not in ("schema", "version")}, kinds)
 
 
-def _pick(told: object, kinds: Mapping[str, Kind]) -> list[Any]:
+def _pick(told: object, kinds: Mapping[str, Accepts]) -> list[Any]:
     """The values of an object that has these keys and no others, each of its kind."""
     if not isinstance(told, dict) or told.keys() != kinds.keys():
         raise ValueError(f"an object has other keys than {', '.join(kinds)}")
@@ -260,23 +260,23 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
-def _text(most: int) -> Kind:
+def _text(most: int) -> Accepts:
     return lambda value: _is_text(value) and len(cast("str", value)) <= most
 
 
-def _matching(pattern: re.Pattern[str]) -> Kind:
+def _matching(pattern: re.Pattern[str]) -> Accepts:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _whole(low: int, high: int) -> Kind:
+def _whole(low: int, high: int) -> Accepts:
     return lambda value: type(value) is int and low <= value <= high
 
 
-def _or_none(kind: Kind) -> Kind:
+def _or_none(kind: Accepts) -> Accepts:
     return lambda value: value is None or kind(value)
 
 
-def _listing(kind: Kind) -> Kind:
+def _listing(kind: Accepts) -> Accepts:
     return lambda value: isinstance(value, list) and all(map(kind, value))
 
 
@@ -301,7 +301,7 @@ def _is_status(value: object) -> bool:
 _MOMENT: Final = _matching(re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII))
 _PATH: Final = _matching(re.compile(r"/[^\x00-\x1f\x7f\ud800-\udfff]{0,4095}"))
 _NAMED: Final = _matching(re.compile(r"[A-Za-z0-9._:?-]{0,64}", re.ASCII))
-_JOB: Final[Mapping[str, Kind]] = {
+_JOB: Final[Mapping[str, Accepts]] = {
     "id": _matching(JOB_ID),
     "name": _NAMED,
     "state": _is_status,
@@ -316,7 +316,7 @@ _JOB: Final[Mapping[str, Kind]] = {
     "log": _PATH,
     "reason": _or_none(_is_text),
 }
-_SUBMISSION: Final[Mapping[str, Kind]] = {
+_SUBMISSION: Final[Mapping[str, Accepts]] = {
     "id": _matching(re.compile(_NUMBER, re.ASCII)),
     "submitted": _MOMENT,
     "code": _or_none(_matching(re.compile(r"[0-9a-f]{64}", re.ASCII))),
@@ -324,7 +324,7 @@ _SUBMISSION: Final[Mapping[str, Kind]] = {
     "slurm": _listing(_whole(0, 2**32)),
     "order": lambda value: isinstance(value, dict),
 }
-_ORDER: Final[Mapping[str, Kind]] = {
+_ORDER: Final[Mapping[str, Accepts]] = {
     "schema": lambda value: value == ORDER,
     "version": _whole(1, 1),
     "command": _listing(_is_text),

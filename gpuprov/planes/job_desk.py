@@ -17,14 +17,14 @@ from gpuprov.core.excerpt import LINE, excerpt, last_words
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.job_answers import (
-    parse_answer,
+    parse_job_answer,
     read_complaint,
     read_jobs,
-    read_piece,
+    read_log_piece,
     read_shown,
     read_submitted,
 )
-from gpuprov.planes.work_place import PROJECTS, program_argv, require_program
+from gpuprov.planes.work_place import PROJECTS, desk_argv, require_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -111,7 +111,7 @@ class JobDesk:
 
     def read_log(self, job: str, start: int) -> LogPiece:
         """A piece of a job's log."""
-        return self._ask(lambda told: read_piece(told, job=job, start=start), "logs", job, "--from", str(start))
+        return self._ask(lambda told: read_log_piece(told, job=job, start=start), "logs", job, "--from", str(start))
 
     def cancel(self, ids: Sequence[str]) -> tuple[JobRecord, ...]:
         """End jobs; returns them when they have ended."""
@@ -138,11 +138,11 @@ class JobDesk:
             GpuprovError: It complains, or what it says is no answer.
         """
         timeout_s = scaled_limit_s(_ANSWER_S) if limit_s is None else limit_s
-        result = self.driver.run(self.node, program_argv(*arguments), cwd="/", timeout_s=timeout_s, stdin=stdin)
+        result = self.driver.run(self.node, desk_argv(*arguments), cwd="/", timeout_s=timeout_s, stdin=stdin)
         if not result.stdout.strip():
             require_program(result.stderr, self.node, self.cluster)
         try:
-            told = parse_answer(result.stdout)
+            told = parse_job_answer(result.stdout)
             complaint = read_complaint(told)
             if complaint is None:
                 return read(told)

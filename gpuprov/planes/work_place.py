@@ -21,7 +21,7 @@ _PROGRAM: Final = "gpuwork.jobs"
 _LACKS: Final = (f"user {ACCOUNT} does not exist", "No module named")
 
 
-def program_argv(*arguments: str) -> list[str]:
+def desk_argv(*arguments: str) -> list[str]:
     """The command by which a node's root runs the program as the account."""
     account = ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}"]
     return [*account, "python3", "-m", _PROGRAM, "--folder", FOLDER, *arguments]

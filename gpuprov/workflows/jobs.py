@@ -24,7 +24,7 @@ FOLLOW_S: Final = 1.0
 MOST_LOG_BYTES: Final = 4_000_000
 
 
-def list_jobs(driver: Driver, cluster: str) -> JobList:
+def all_jobs(driver: Driver, cluster: str) -> JobList:
     """All jobs of a cluster, or those of the newest submissions."""
     return find_desk(driver, cluster).list_jobs()
 
@@ -62,7 +62,7 @@ def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> ShownJobs:
     return find_desk(driver, cluster).show(ids)
 
 
-def read_log(
+def read_job_log(
     driver: Driver,
     cluster: str,
     job: str,

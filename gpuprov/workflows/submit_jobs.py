@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
-from gpuprov.host.order_check import NOTHING, check_order
+from gpuprov.host.order_check import NOTHING, judge_order
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.planes.find_desk import find_desk
 from gpuprov.spec.job_order import NUMBER
@@ -62,7 +62,7 @@ def submit_jobs(
     """
     if not project.chosen:
         _refuse_home(project.folder, home)
-    names = check_order(order, project.folder)
+    names = judge_order(order, project.folder)
     _warn_of_numbers(order, reporter)
     desk = find_desk(connect(), cluster, verb="gpuprov submit")
     with ExitStack() as until_submitted:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
-from gpuprov.planes.work_place import FOLDER, PROJECTS, SHARED, program_argv
+from gpuprov.planes.work_place import FOLDER, PROJECTS, SHARED, desk_argv
 from gpuprov.spec.devices import Mount
 from gpuwork.freeze import remove_copy
 from tests.fakes.driver import FakeDriver
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 ROOT = Path(__file__).parents[2]
-PROGRAM = tuple(program_argv())
+PROGRAM = tuple(desk_argv())
 
 
 class JobsInNodes:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuprov.cli.jobs_table import render_change
+from gpuprov.cli.jobs_table import render_job_change
 from gpuprov.planes.job_answers import JobList, JobRecord
 from gpuprov.planes.job_changes import JobChange, compare_jobs
 
@@ -24,7 +24,7 @@ JOB = JobRecord(
 
 
 def changes(before: tuple[JobRecord, ...], now: tuple[JobRecord, ...]) -> list[str]:
-    return [f"{one.kind}: {render_change(one)}" for one in compare_jobs(JobList(jobs=before), JobList(jobs=now))]
+    return [f"{one.kind}: {render_job_change(one)}" for one in compare_jobs(JobList(jobs=before), JobList(jobs=now))]
 
 
 def test_each_job_is_told_when_it_comes_changes_and_goes() -> None:
@@ -42,6 +42,6 @@ def test_another_reason_to_wait_is_no_change() -> None:
 
 
 def test_trouble_is_told_in_one_harmless_line() -> None:
-    assert render_change(JobChange(kind="recovered")) == "the jobs can be read again"
-    told = render_change(JobChange(kind="error", text="no answer\nfix: \x1b[31mx"))
+    assert render_job_change(JobChange(kind="recovered")) == "the jobs can be read again"
+    told = render_job_change(JobChange(kind="error", text="no answer\nfix: \x1b[31mx"))
     assert told == "the jobs cannot be read: no answer\\nfix: \\x1b[31mx"
