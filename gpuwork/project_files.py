@@ -18,6 +18,7 @@ LEFT_OUT: Final = frozenset(
     {".git", ".hg", ".svn", ".venv", "venv", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".tox"}
 )
 RUNS: Final = "runs"  # results, whoever made them
+_ENVIRONMENT: Final = "pyvenv.cfg"  # is in every virtual environment
 _MIB: Final = 1024 * 1024
 _GIT_S: Final = 60
 _FIX = "keep data outside of the project and give its path as a parameter, or name it in .gitignore"
@@ -35,8 +36,8 @@ class ProjectLimits:
 def list_files(project: Path, *, limits: ProjectLimits | None = None) -> tuple[list[str], list[Fault]]:
     """The files and links of a project, sorted, and what of it cannot be copied.
 
-    What git knows or would add, where the project is in a git work tree; else everything but caches and environments.
-    Neither looks into `runs` in the project's folder.
+    What git knows or would add, where the project is in a git work tree; else everything. Caches, environments and
+    `runs` in the project's folder are left out in either case: a copy without git has the same files.
 
     Raises:
         Refused: The folder cannot be read, or git does not answer.
@@ -111,9 +112,11 @@ def _names(project: Path) -> Iterator[str]:
     if not any((folder / ".git").exists() for folder in (project.resolve(), *project.resolve().parents)):
         yield from _walk(project, "")
         return
-    for name in _git_names(project):
-        parts = PurePosixPath(name).parts
-        if parts[0] == RUNS or "__pycache__" in parts:
+    listed = _git_names(project)
+    environments = {name.removesuffix(f"/{_ENVIRONMENT}") for name in listed if name.endswith(f"/{_ENVIRONMENT}")}
+    for name in listed:
+        at = PurePosixPath(name)
+        if at.parts[0] == RUNS or LEFT_OUT.intersection(at.parts) or environments.intersection(map(str, at.parents)):
             continue
         path = project / name
         if path.is_dir() and not path.is_symlink():  # a submodule, or a repository of its own
@@ -133,7 +136,7 @@ def _walk(folder: Path, prefix: str) -> Iterator[str]:
         folders[:] = sorted(
             name
             for name in folders
-            if name not in LEFT_OUT and f"{at}{name}" != RUNS and not Path(here, name, "pyvenv.cfg").exists()
+            if name not in LEFT_OUT and f"{at}{name}" != RUNS and not Path(here, name, _ENVIRONMENT).exists()
         )
         for name in sorted({*files, *links} - LEFT_OUT):
             yield f"{at}{name}"

@@ -57,6 +57,8 @@ _SAMPLES = {
     **dict.fromkeys(("__version__", "version", "machine or name", "xid"), "79"),
     **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
     "again": "expose c001 8080",
+    "verb": "show",
+    "job": "7",
     "self._kind": "bundle",
     "instead": "--level full",
     "near[0]": "keys",
@@ -84,7 +86,7 @@ def parse(argv: list[str]) -> None:
     """What the command line makes of it; raises where a verb or an option is unknown, or a word too many."""
     command: click.Command | None = root()
     context = click.Context(root())
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and argv and not argv[0].startswith("-"):
         command, argv = command.get_command(context, argv[0]), argv[1:]
     assert command is not None
     if "--help" not in argv:

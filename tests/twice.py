@@ -80,6 +80,13 @@ TWICE: dict[str, Twice] = {
     "run": Twice(kind="acts", argv=("run", "--", "true"), where=()),  # tests/e2e/test_gpus.py
     "list": Twice(kind="reads", argv=("list", "--all")),
     "show": Twice(kind="reads", argv=("show", "{p}000")),
+    # tests/unit/cli/test_submit.py: a cluster of `cluster up` has no shared folder for jobs
+    "submit": Twice(kind="acts", argv=("submit", "--no-project", "--", "true"), where=()),
+    "jobs": Twice(kind="reads", argv=("jobs",), where=()),
+    "jobs show": Twice(kind="reads", argv=("jobs", "show", "1"), where=()),
+    "jobs logs": Twice(kind="reads", argv=("jobs", "logs", "1"), where=()),
+    "jobs cancel": Twice(kind="acts", argv=("jobs", "cancel", "1"), where=()),
+    "jobs wait": Twice(kind="reads", argv=("jobs", "wait", "1"), where=()),
     "cp": Twice(kind="acts", argv=("cp", "/etc/hostname", "{p}001:/tmp/")),
     "logs": Twice(kind="reads", argv=("logs", "{p}000")),
     "inventory": Twice(kind="reads", argv=("inventory",)),

@@ -58,7 +58,7 @@ def seconds_up_to(most: float) -> Callable[[click.Context, click.Parameter, floa
     return check
 
 
-def duration(option: str, text: str, *, fix: str) -> float:
+def duration(option: str, text: str, *, fix: str, most_s: int = LONGEST_WAIT_S) -> float:
     """Seconds of a time such as 90, 10m or 8h.
 
     Raises:
@@ -66,10 +66,10 @@ def duration(option: str, text: str, *, fix: str) -> float:
     """
     found = _DURATION.fullmatch(text.strip())
     seconds = int(found[1]) * _UNITS_S[found[2] or "s"] if found else -1
-    if not 0 < seconds <= LONGEST_WAIT_S:
+    if not 0 < seconds <= most_s:
         raise UsageError(
             f"{option} {text!r} is not a valid duration",
-            evidence="allowed: a whole number with s, m or h, above 0 and up to 168h",
+            evidence=f"allowed: a whole number with s, m or h, above 0 and up to {most_s // _UNITS_S['h']}h",
             fix=fix,
         )
     return float(seconds)

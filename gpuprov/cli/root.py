@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
+from click.core import ParameterSource
 
 from gpuprov import __version__
 from gpuprov.cli.options import common_options
 from gpuprov.cli.verbs import GROUPS, VERBS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class VerbGroup(click.Group):
-    """The verbs below `path`, such as `host`; the empty path is gpuprov itself."""
+    """The verbs below `path`, such as `host`; the empty path is gpuprov itself.
+
+    A group that is a verb as well, such as `jobs`, does what its `command` does where no verb follows.
+    """
 
     def __init__(self, path: str, *, help: str) -> None:  # noqa: A002 - click's own name for it
         super().__init__(name=path or "gpuprov", help=help, params=common_options(), no_args_is_help=True)
@@ -40,6 +44,8 @@ class VerbGroup(click.Group):
         if verb.module is None:
             return VerbGroup(path, help=verb.help)
         command = cast("click.Command", importlib.import_module(verb.module).command)
+        if any(other.startswith(f"{path} ") for other in VERBS):
+            return _as_group(path, command)
         command.name = cmd_name
         command.params += [option for option in common_options() if option.name not in _names(command.params)]
         return command
@@ -56,6 +62,28 @@ def root() -> click.Group:
     """The whole command line."""
     group = VerbGroup("", help="Turn a GPU machine into a cluster of GPU nodes, and verify that each node works.")
     group.params.append(_version_option())
+    return group
+
+
+def _as_group(path: str, command: click.Command) -> VerbGroup:
+    """A verb with verbs below it; its own options are refused before one of these, which has them itself."""
+    group = VerbGroup(path, help=command.help or "")
+    own = [option for option in command.params if option.name not in _names(group.params)]
+    group.params += own
+    group.invoke_without_command, group.no_args_is_help = True, False
+    group.subcommand_metavar = "[COMMAND] [ARGS]..."
+    serve = cast("Callable[..., Any]", command.callback)
+
+    def begin(**given: Any) -> Any:  # noqa: ANN401 - click's own
+        context = click.get_current_context()
+        if context.invoked_subcommand is None:
+            return serve(**given)
+        for option in own:
+            if context.get_parameter_source(option.name or "") is ParameterSource.COMMANDLINE:
+                raise click.UsageError(f"{option.opts[-1]} goes after `{context.invoked_subcommand}`")
+        return None
+
+    group.callback = begin
     return group
 
 

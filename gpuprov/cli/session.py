@@ -94,6 +94,11 @@ class Session:
         sys.stdout.write(f"{said}\n")
         sys.stdout.flush()
 
+    def show_part(self, text: str) -> None:
+        """Print a part of a text as it comes: what follows it stands right behind it."""
+        sys.stdout.write(printable(text))
+        sys.stdout.flush()
+
     def _as_json(self, document: Mapping[str, object]) -> str:
         dumped = json.dumps(with_durations(document, self.reporter.phases), indent=2, ensure_ascii=False)
         return printable_json(dumped) + "\n"

@@ -19,15 +19,19 @@ COLOURS = {
     "passed": GREEN,
     "idle": GREEN,
     "running": GREEN,
+    "done": GREEN,
     "warn": YELLOW,
     "warning": YELLOW,
     "stopped": YELLOW,
+    "waiting": YELLOW,
     "fail": RED,
     "failed": RED,
     "down": RED,
     "error": RED,
+    "lost": RED,
     "info": DIM,
     "skip": DIM,
+    "cancelled": DIM,
 }
 
 

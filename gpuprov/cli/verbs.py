@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Verb:
-    """One verb, or a group of verbs where `module` is None."""
+    """One verb, or a group of verbs where `module` is None; a verb with others below it is both."""
 
     module: str | None
     help: str
@@ -26,6 +26,12 @@ VERBS: dict[str, Verb] = {
     "verify": Verb("gpuprov.cli.verify", "Verify that every node works."),
     "smoke": Verb("gpuprov.cli.smoke", "Run a smoke kernel in nodes, or on this machine with --local."),
     "run": Verb("gpuprov.cli.run", "Run a command in a container with GPUs of its own."),
+    "submit": Verb("gpuprov.cli.submit", "Submit a command or a function as jobs of a cluster."),
+    "jobs": Verb("gpuprov.cli.jobs", "List the jobs of a cluster; show, follow, cancel or await some."),
+    "jobs show": Verb("gpuprov.cli.jobs_show", "Show all details of jobs."),
+    "jobs logs": Verb("gpuprov.cli.jobs_logs", "Show what a job printed."),
+    "jobs cancel": Verb("gpuprov.cli.jobs_cancel", "End jobs."),
+    "jobs wait": Verb("gpuprov.cli.jobs_wait", "Wait until jobs have ended."),
     "gpus": Verb("gpuprov.cli.gpus", "Show this host's GPUs and their holders."),
     "list": Verb("gpuprov.cli.list", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.show", "Show all details of a node."),
@@ -63,6 +69,7 @@ VERBS: dict[str, Verb] = {
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
+    "Jobs": ("submit", "jobs"),
     "GPUs": ("run", "gpus"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),

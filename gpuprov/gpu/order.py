@@ -108,7 +108,7 @@ def resolve_order(order: GpuOrder, host: HostGpus, default: GpuDefault, *, node:
     )
 
 
-def parse_memory(text: str) -> int:
+def parse_memory(text: str, *, option: str = "--gpu-memory") -> int:
     """Bytes of `20GiB`, `20480MiB` or `20GB`.
 
     Raises:
@@ -119,7 +119,7 @@ def parse_memory(text: str) -> int:
         raise UsageError(
             f"{text!r} is not a valid amount of memory",
             evidence="allowed: a number with KiB, MiB, GiB or TiB",
-            fix="--gpu-memory 20GiB",
+            fix=f"{option} 20GiB",
         )
     unit = found[2].lower()
     base = 1024 if "i" in unit else 1000

@@ -14,7 +14,7 @@ from gpuprov.core.printable import printable
 from gpuprov.drivers.node_trees import ITEM, WHOLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from gpuprov.drivers.base import PathKind
@@ -72,7 +72,7 @@ class OutgoingFiles:
             place = path if folder is None else path.name
             found = os.stat(place, dir_fd=folder, follow_symlinks=False)
             if not stat.S_ISDIR(found.st_mode) and not stat.S_ISREG(found.st_mode):
-                self._skip(path, _UNREAD.get(stat.S_IFMT(found.st_mode), "a device"))
+                yield from self._pack_odd(folder, path, name, found)
                 return
             handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
             with _closing(handle):
@@ -81,8 +81,8 @@ class OutgoingFiles:
                     yield from self._pack_file(handle, path, name)
                 elif stat.S_ISDIR(found.st_mode):
                     _refuse_deep(levels)
-                    yield _header(name, tarfile.DIRTYPE, found, size=0)
-                    for inner in sorted(os.listdir(handle)):  # noqa: PTH208 - a path has no handle
+                    yield _header(name, tarfile.DIRTYPE, found, mode=self._mode(found))
+                    for inner in self._inner(handle, name):
                         yield from self._pack(handle, path / inner, f"{name}/{inner}", levels=levels - 1)
                 else:
                     self._skip(path, "replaced meanwhile")
@@ -91,10 +91,23 @@ class OutgoingFiles:
         except OSError as error:
             raise _unreadable(path, error) from error
 
+    def _pack_odd(self, folder: int | None, path: Path, name: str, found: os.stat_result) -> Iterator[bytes]:  # noqa: ARG002
+        """What is neither a file nor a folder is left out."""
+        self._skip(path, _UNREAD.get(stat.S_IFMT(found.st_mode), "a device"))
+        yield from ()
+
+    def _inner(self, handle: int, name: str) -> list[str]:  # noqa: ARG002
+        """What goes out of a folder, which is `name` in the tar."""
+        return sorted(os.listdir(handle))
+
+    def _mode(self, found: os.stat_result) -> int:
+        """The permissions in the node."""
+        return found.st_mode & 0o777
+
     def _pack_file(self, handle: int, path: Path, name: str) -> Iterator[bytes]:
         found = os.fstat(handle)
         left = found.st_size
-        yield _header(name, tarfile.REGTYPE, found, size=left)
+        yield _header(name, tarfile.REGTYPE, found, mode=self._mode(found), size=left)
         while left:
             piece = os.read(handle, min(_PIECE_BYTES, left))
             if not piece:
@@ -113,10 +126,48 @@ class OutgoingFiles:
         self.skipped.append(f"{printable(str(path), lines=False)} ({why})")
 
 
-def _header(name: str, kind: bytes, found: os.stat_result, *, size: int) -> bytes:
+def _header(name: str, kind: bytes, found: os.stat_result, *, mode: int, size: int = 0, leads_to: str = "") -> bytes:
     member = tarfile.TarInfo(name)
-    member.type, member.size, member.mode, member.mtime = kind, size, found.st_mode & 0o777, int(found.st_mtime)
+    member.type, member.size, member.mode, member.mtime = kind, size, mode, int(found.st_mtime)
+    member.linkname = leads_to
     return member.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+
+
+class OutgoingProject(OutgoingFiles):
+    """Some files and links of a folder, which any account in the node may read.
+
+    Args:
+        source: The folder.
+        names: What goes out, relative to it.
+    """
+
+    def __init__(self, source: Path, names: Iterable[str]) -> None:
+        super().__init__(source)
+        self._wanted: dict[str, set[str]] = {ITEM: set()}
+        for name in names:
+            parts = name.split("/")
+            for depth, part in enumerate(parts):
+                self._wanted.setdefault("/".join((ITEM, *parts[:depth])), set()).add(part)
+
+    def _inner(self, handle: int, name: str) -> list[str]:  # noqa: ARG002
+        if name not in self._wanted:
+            self._skip(self._source / name.removeprefix(f"{ITEM}/"), "replaced meanwhile")
+        return sorted(self._wanted[name])
+
+    def _mode(self, found: os.stat_result) -> int:
+        return 0o755 if stat.S_ISDIR(found.st_mode) or found.st_mode & stat.S_IXUSR else 0o644
+
+    def _pack_odd(self, folder: int | None, path: Path, name: str, found: os.stat_result) -> Iterator[bytes]:
+        if not stat.S_ISLNK(found.st_mode) or folder is None:
+            self._skip(path, "replaced meanwhile")
+        yield _header(name, tarfile.SYMTYPE, found, mode=0o777, leads_to=os.readlink(path.name, dir_fd=folder))
+
+    def _skip(self, path: Path, why: str) -> None:
+        raise UsageError(
+            "the project changed while it was copied; nothing was submitted",
+            evidence=f"{printable(str(path), lines=False)}: {why}",
+            fix="run the same command again",
+        )
 
 
 def _refuse_deep(levels: int) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
+    from gpuprov.planes.job_desk import JobDesk
     from gpuprov.provision.recipe import Init
     from gpuprov.verify.models import Expectation, Rule
 
@@ -300,6 +301,15 @@ class Plane:
             evidence=f"cluster {state.name}",
             fix="gpuprov cluster status",
         )
+
+    def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
+        """Where its users hand in jobs and ask for them; None where its nodes take none.
+
+        Raises:
+            UsageError: It takes none now.
+            EngineError: The node that would is missing.
+        """
+        return None
 
     def next_steps(self, nodes: Sequence[str]) -> tuple[str, ...]:
         """What to type next on a cluster that has these nodes of it."""

@@ -24,6 +24,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
         "--folder", type=Path, default=FOLDER, metavar="FOLDER", help=f"that holds the jobs; default {FOLDER}"
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs.add_parser("check", help="all faults of the order on stdin and of its project; writes nothing")
     verbs.add_parser("submit", help="hand in what the order on stdin asks for")
     verbs.add_parser("list", help="all jobs")
     _with_ids(verbs.add_parser("show", help="some jobs, and the orders that they belong to"))

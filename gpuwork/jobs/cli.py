@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, WorkError
 from gpuwork.jobs.arguments import parse_arguments
+from gpuwork.jobs.check import check_order
 from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.order import MOST_BYTES, as_document
@@ -28,6 +29,7 @@ EXIT_DONE: Final = 0
 EXIT_NOT_DONE: Final = 1
 EXIT_INTERRUPTED: Final = 130
 JOBS: Final = "gpuprov.jobs/v1"
+CHECKED: Final = "gpuprov.job-checked/v1"
 SUBMITTED: Final = "gpuprov.job-submitted/v1"
 SHOWN: Final = "gpuprov.jobs-shown/v1"
 LOG: Final = "gpuprov.job-log/v1"
@@ -39,7 +41,8 @@ Reply = tuple[dict[str, Any], int]
 def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
-    verbs = {"submit": _submit, "list": _list, "show": _show, "logs": _logs, "cancel": _cancel, "wait": _wait}
+    verbs = {"check": _check, "submit": _submit, "list": _list, "show": _show, "logs": _logs}
+    verbs |= {"cancel": _cancel, "wait": _wait}
     try:
         with writing(_store(asked), failed="the folder of jobs cannot be read or written"):
             document, code = verbs[asked.verb](asked)
@@ -52,10 +55,20 @@ def main(arguments: list[str]) -> int:
     return code
 
 
+def _check(_asked: argparse.Namespace) -> Reply:
+    _, names, faults = check_order(_read_order())
+    document = {"schema": CHECKED, "version": 1, "files": names, "faults": [*map(asdict, faults)]}
+    return document, Refused.exit_code if faults else EXIT_DONE
+
+
 def _submit(asked: argparse.Namespace) -> Reply:
-    submission = submit(sys.stdin.buffer.read(MOST_BYTES + 1), store=_store(asked))
+    submission = submit(_read_order(), store=_store(asked))
     jobs = [submission.run_id(number) for number in range(submission.order.runs)]
     return {"schema": SUBMITTED, "version": 1, "id": submission.id, "jobs": jobs}, EXIT_DONE
+
+
+def _read_order() -> bytes:
+    return sys.stdin.buffer.read(MOST_BYTES + 1)
 
 
 def _list(asked: argparse.Namespace) -> Reply:

@@ -11,10 +11,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.errors import Fault, Refused, SlurmError, refusal
+from gpuwork.errors import Refused, SlurmError, refusal
 from gpuwork.freeze import freeze, hash_files
-from gpuwork.jobs.function import find_function_faults
-from gpuwork.jobs.order import FILE, as_document, parse_order
+from gpuwork.jobs.check import check_order
+from gpuwork.jobs.order import as_document
 from gpuwork.jobs.slurm import cancel_tasks, hand_in, render_run_script
 from gpuwork.jobs.store import (
     CODE,
@@ -30,7 +30,6 @@ from gpuwork.jobs.store import (
     write_submitted,
     writing,
 )
-from gpuwork.project_files import list_files
 from gpuwork.record import utc_moment
 from gpuwork.shared_folder import locked, write_file
 
@@ -68,24 +67,15 @@ def submit(content: bytes, *, store: Path) -> Submission:
 
 def _read(content: bytes) -> tuple[Order, list[str], str | None]:
     """The order, the files of its project and their hash; an edit after this makes `freeze` refuse."""
-    order, faults = parse_order(content)
-    names: list[str] = []
-    code = None
-    if order is not None and order.project is not None:
-        project = Path(order.project)
-        try:
-            names, found = list_files(project)
-            faults += found
-            if order.function is not None:
-                faults += find_function_faults(project, names, order.function, order.arguments)
-            code = None if faults else hash_files(project, names)
-        except Refused as error:
-            faults.append(Fault(file=FILE, where="project", message=f"{error.what}: {error.evidence[:1000]}"))
-        except OSError as error:
-            raise Refused("the project cannot be read", evidence=str(error), fix=f"ls -l {project}") from error
+    order, names, faults = check_order(content)
     if faults or order is None:
         raise refusal(faults, of="the order", page=_PAGE)
-    return order, names, code
+    if order.project is None:
+        return order, names, None
+    try:
+        return order, names, hash_files(Path(order.project), names)
+    except OSError as error:
+        raise Refused("the project cannot be read", evidence=str(error), fix=f"ls -l {order.project}") from error
 
 
 def _write(order: Order, names: list[str], code: str | None, store: Path, held: ExitStack) -> Submission:

@@ -11,10 +11,12 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, File
 from gpuprov.planes.base import RELEASED, Diagnostics, Plane, Ready, spec_of
+from gpuprov.planes.job_desk import JobDesk
 from gpuprov.planes.slurm import checks, daemons, jobs, munge
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
+from gpuprov.planes.work_place import require_shared
 from gpuprov.provision.recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
@@ -240,6 +242,18 @@ class SlurmPlane(Plane):
                 fix=name_cluster("gpuprov cluster up", state.name),
             )
         return found
+
+    def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
+        """The controller's node."""
+        node = self.diagnosed_node(state)
+        if node.status != "running":
+            raise UsageError(
+                f"cluster {state.name} takes no jobs now: {node.name} is {node.status}",
+                evidence=f"{node.name} runs Slurm's controller",
+                fix=f"start it: gpuprov start {node.name}",
+            )
+        require_shared(node, state.name)
+        return JobDesk(driver=driver, node=node.name, cluster=state.name)
 
     def next_steps(self, nodes: Sequence[str]) -> tuple[str, ...]:
         """A job on every node, and one with a GPU."""

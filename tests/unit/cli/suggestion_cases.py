@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.fakes.slurm import CONF, Drain
@@ -50,6 +52,23 @@ if TYPE_CHECKING:
 
 CASES = (
     Case(site="cli/cluster_status.py: create them", before=(), argv=("cluster", "status"), cures=True),
+    Case(site="cli/job_ids.py: list the jobs", argv=("jobs", "show", "last")),
+    Case(site="cli/submit.py: a command:", argv=("submit",)),
+    Case(site="cli/submit.py: write the command's arguments", argv=("submit", "-a", "lr=1", "--", "true")),
+    Case(site="cli/submit.py: gpuprov submit app.tasks", argv=("submit", "app:train", "-a", "lr")),
+    Case(site="host/order_check.py: gpuprov submit --help", argv=("submit", "--gpus", "65", "--", "true")),
+    Case(
+        site="planes/find_desk.py: create nodes that do",
+        before=(("create-node", "web", *PLAIN),),
+        argv=("jobs",),
+    ),
+    Case(site="planes/slurm/plane.py: start it", before=(*LAB, stop("c000")), argv=("jobs",)),
+    Case(site="planes/work_place.py: add `share`", argv=("jobs",)),
+    Case(
+        site="workflows/submit_jobs.py: cd into the project",
+        before=(*LAB, lambda _stage: os.chdir(Path.home())),
+        argv=("submit", "--", "true"),
+    ),
     Case(site="cli/list.py: no nodes", before=(), argv=("list",), cures=True),
     *(
         Case(site=f"cli/next_steps.py:   gpuprov {verb}", argv=("cluster", "up", "--no-verify"))
@@ -323,6 +342,12 @@ CASES = (
 REASONS = {
     "cluster/build_image.py: use a base": "a builder that does not boot: tests/unit/cluster/test_build_image.py",
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
+    "cli/submit.py: {job} goes on": "somebody who interrupts a wait: tests/unit/cli/test_submit.py",
+    "planes/find_desk.py: gpuprov jobs": "the verb of what cluster/state.py says",
+    "planes/job_desk.py": "what the program in a node says, or does not: tests/unit/cli/test_hostile_jobs.py",
+    "planes/work_place.py: gpuprov cluster down": "an image without jobs: tests/unit/cli/test_submit.py",
+    "workflows/submit_jobs.py: gpuprov submit": "the verb of what cluster/state.py says",
+    "workflows/submit_jobs.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
     "cli/cluster_down.py": "a terminal, on which somebody says no: tests/unit/cli",
     "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",
     "cluster/purge.py: to remove it": "a note: tests/unit/workflows/test_purge.py",

@@ -18,6 +18,7 @@ from gpuprov.cli.verbs import VERBS
 from gpuprov.core.outcome import Outcome
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
+from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
 from tests.schemas import DOCS, SCHEMAS, validate
 from tests.twice import TWICE
 
@@ -39,6 +40,13 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("verify", ("verify", "--watch", "1")),
     ("gpus", ("gpus", "--watch", "1")),
     ("smoke", ("smoke", "matmul", "c000")),
+    ("submit", ("submit", "--no-project", "--", "true")),
+    ("jobs", ("jobs",)),
+    ("jobs", ("jobs", "--watch", "1")),
+    ("jobs show", ("jobs", "show", "1")),
+    ("jobs logs", ("jobs", "logs", "1")),
+    ("jobs cancel", ("jobs", "cancel", "1")),
+    ("jobs wait", ("jobs", "wait", "1")),
     ("inventory", ("inventory", "--graph")),
     ("inventory", ("inventory", "--host", "c000")),
     ("host prepare", ("host", "prepare")),
@@ -50,7 +58,13 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("bundle", ("bundle", "{folder}/bundle.tar.gz")),
 )
 CASES = (*((verb, twice.argv) for verb, twice in TWICE.items() if "fake" in twice.where), *MORE)
-LAST = {"verify": {0, 1}, "cluster up": {0, 1}, "smoke": {1}, "doctor": {0, 3}}  # exit codes where not 0 alone
+LAST = {
+    "verify": {0, 1},
+    "cluster up": {0, 1},
+    "smoke": {1},
+    "doctor": {0, 3},
+    "jobs wait": {1},
+}  # exit codes where not 0 alone
 
 
 def documented() -> dict[str, set[str]]:
@@ -116,14 +130,36 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
         yield
         world.gpus = replace(world.gpus, driver_version="590.1")
         del world.engine.nodes["c001"]
+        if isinstance(world.engine.answer, JobsInNodes):
+            world.engine.answer.lose("1")
         yield
 
     monkeypatch.setattr("gpuprov.core.rounds.every", rounds)
 
 
 @pytest.fixture
+def desk(
+    typed: Typed, cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], JobsInNodes]]:
+    """Has the cluster take jobs, with a Slurm that starts none."""
+    assert cluster
+    made = []
+
+    def make() -> JobsInNodes:
+        (tmp_path / "jobs").mkdir()
+        made.append(give_jobs(typed.world, tmp_path / "jobs", monkeypatch))
+        made[0].share()
+        made[0].slurm.hold()
+        return made[0]
+
+    yield make
+    for jobs in made:
+        jobs.finish()
+
+
+@pytest.fixture
 def printed(
-    typed: Typed, cluster: dict[str, str], capsys: pytest.CaptureFixture[str]
+    typed: Typed, cluster: dict[str, str], desk: Callable[[], JobsInNodes], capsys: pytest.CaptureFixture[str]
 ) -> Callable[[str, Argv], list[dict[str, Any]]]:
     """Types a verb with --json; returns its document, or those of a watch."""
 
@@ -131,8 +167,13 @@ def printed(
         if argv == TWICE[verb].argv:
             for earlier in TWICE[verb].with_names(cluster).before:
                 typed(earlier, capsys)
+        if argv[0] in ("jobs", "submit"):
+            jobs = desk()
+            typed(("submit", "--no-project", "--", "true"), capsys)
+            if argv[:2] == ("jobs", "wait"):
+                jobs.lose("1")
         filled = [part.format_map(cluster) for part in argv]
-        out = typed((*filled, "--json"), capsys, codes=tuple(LAST.get(verb, {0})))
+        out = typed(("--json", *filled), capsys, codes=tuple(LAST.get(verb, {0})))
         lines = out.splitlines() if "--watch" in argv else [out]
         return [json.loads(line) for line in lines]
 

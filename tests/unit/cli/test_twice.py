@@ -38,7 +38,7 @@ def parse(argv: Argv) -> None:
     """What the command line makes of it; raises where an option is unknown."""
     command: click.Command | None = root()
     context = click.Context(root())
-    while isinstance(command, click.Group):
+    while isinstance(command, click.Group) and argv and not argv[0].startswith("-"):
         command, argv = command.get_command(context, argv[0]), argv[1:]
     assert command is not None
     command.make_context("gpuprov", list(argv), obj=Session())
@@ -81,6 +81,9 @@ NO_CLUSTER = (
     ("create-node", "web", "--cluster", "{name}"),
     ("verify", "--cluster", "{name}"),
     ("smoke", "matmul", "--cluster", "{name}"),
+    ("submit", "--cluster", "{name}", "--", "true"),
+    ("jobs", "--cluster", "{name}"),
+    ("jobs", "show", "--cluster", "{name}", "7"),
 )
 
 

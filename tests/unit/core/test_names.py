@@ -115,6 +115,9 @@ def test_a_set_of_many_ranges_is_bounded_too() -> None:
         ("gpuprov cluster down", "gpuprov cluster down mine"),
         ("gpuprov verify c001", "gpuprov verify --cluster mine c001"),
         ("gpuprov smoke matmul c001", "gpuprov smoke matmul --cluster mine c001"),
+        ("see gpuprov jobs", "see gpuprov jobs --cluster mine"),
+        ("gpuprov jobs cancel 7", "gpuprov jobs cancel --cluster mine 7"),
+        ("gpuprov submit", "gpuprov submit --cluster mine"),
         ("gpuprov start c001", "gpuprov start c001"),
     ],
 )  # fmt: skip

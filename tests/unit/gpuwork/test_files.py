@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,17 @@ def test_caches_environments_and_runs_are_left_out(project: Path) -> None:
     (project / "src/runs/kept.py").touch()
     names = [".hidden", "data/words.txt", "job.py", "src/model.py", "src/runs/kept.py"]
     assert list_files(project) == (names, [])
+
+
+def test_a_copy_without_git_has_the_same_files(project: Path, tmp_path: Path) -> None:
+    for argv in (["init", "-q"], ["add", "--force", "."]):
+        subprocess.run(["git", "-C", str(project), *argv], check=True)
+    names, faults = list_files(project)
+    assert faults == []
+    for name in names:
+        (tmp_path / "copy" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(project / name, tmp_path / "copy" / name)
+    assert list_files(tmp_path / "copy") == (names, [])
 
 
 def test_git_says_what_belongs_to_a_project_in_its_work_tree(project: Path) -> None:

@@ -207,6 +207,25 @@ def test_nothing_is_written_where_anything_is_wrong(
     assert slurm.typed("sbatch") == []
 
 
+def test_an_order_is_checked_without_writing_and_without_slurm(
+    held: Jobs, make: Callable[..., Path], slurm: SlurmCommands
+) -> None:
+    project = make({"app.py": "def train(units): pass\n", "lib/x.py": "", "runs/old": ""})
+    (project / "link").symlink_to("lib")
+    order = {"function": "app:train", "project": str(project)}
+    answer = held("check", stdin=render_order(**order, arguments={"units": 1}))
+    assert (answer["files"], answer["faults"]) == (["app.py", "lib/x.py", "link"], [])
+    answer = held("check", stdin=render_order(**order, retries=-1), code=2)
+    lacking = "units not given"
+    assert answer["faults"] == [
+        {"file": "order", "line": None, "where": "retries", "message": "is -1", "allowed": "0 to 100"},
+        {"file": "app.py", "line": 1, "where": "train", "message": lacking, "allowed": "(units)"},
+    ]
+    assert held("check", stdin=b"{", code=2)["files"] == []
+    assert not held.folder.exists()
+    assert [slurm.typed(name) for name in ("sbatch", "squeue")] == [[], []]
+
+
 @pytest.mark.parametrize(
     ("files", "words"),
     [

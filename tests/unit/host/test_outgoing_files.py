@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.host.outgoing_files import MOST_LEVELS, OutgoingFiles, look_here
+from gpuprov.host.outgoing_files import MOST_LEVELS, OutgoingFiles, OutgoingProject, look_here
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,3 +119,28 @@ def test_folders_in_each_other_have_a_limit(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot read") as caught:
         list(OutgoingFiles(tmp_path).tar())
     assert str(MOST_LEVELS) in caught.value.evidence
+
+
+def test_of_a_project_what_is_named_goes_out_and_everybody_may_read_it(tmp_path: Path) -> None:
+    (tmp_path / "src/deep").mkdir(parents=True, mode=0o700)
+    for name, mode in (("src/deep/secret.py", 0o600), ("src/run", 0o4700), ("left", 0o644), ("src/left", 0o644)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    (tmp_path / ("l" * 120)).symlink_to("src/" + "d" * 150)
+    names = ["src/deep/secret.py", "src/run", "l" * 120]
+    with tarfile.open(fileobj=io.BytesIO(b"".join(OutgoingProject(tmp_path, names).tar()))) as tar:
+        found = {member.name: (member.type, member.mode, member.linkname) for member in tar}
+    folder = (tarfile.DIRTYPE, 0o755, "")
+    assert found == {
+        "item": folder,
+        f"item/{'l' * 120}": (tarfile.SYMTYPE, 0o777, f"src/{'d' * 150}"),
+        "item/src": folder,
+        "item/src/deep": folder,
+        "item/src/deep/secret.py": (tarfile.REGTYPE, 0o644, ""),
+        "item/src/run": (tarfile.REGTYPE, 0o755, ""),
+        "whole": (tarfile.REGTYPE, 0o644, ""),
+    }
+
+
+def test_a_project_without_files_is_a_folder(tmp_path: Path) -> None:
+    assert unpacked(OutgoingProject(tmp_path, ())) == {"item": None, "whole": b""}

@@ -1,0 +1,29 @@
+"""`gpuprov jobs cancel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.job_ids import jobs_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@jobs_argument()
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> None:
+    """End jobs that wait or run, and show them once they have ended; what has ended before stays as it is."""
+    from gpuprov.cli.jobs_table import render_jobs
+    from gpuprov.documents.jobs import jobs_document
+    from gpuprov.workflows.jobs import cancel_jobs
+
+    jobs = cancel_jobs(open_engine_of_cluster(session, engine, cluster), cluster, ids)
+    document = jobs_document(jobs, cluster=cluster, host=session.host.name)
+    session.show(document, render_jobs(jobs, colour=session.colour))

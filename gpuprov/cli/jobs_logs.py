@@ -1,0 +1,51 @@
+"""`gpuprov jobs logs`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.job_ids import job_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.planes.job_answers import LogPiece
+
+
+@click.command()
+@job_argument()
+@click.option("--follow", is_flag=True, help="Show what the job prints until it has ended, or until Ctrl-C.")
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, job: str, cluster: str, engine: str | None, *, follow: bool) -> None:
+    """Show what a job printed in all of its tries; of a long log the last 4 MB.
+
+    With --follow and --json, each line is a document with a part of the log.
+    """
+    from gpuprov.cli.session import moment
+    from gpuprov.core.waiting import SystemClock
+    from gpuprov.documents.jobs import log_document
+    from gpuprov.workflows.jobs import read_job_log
+
+    pieces: list[LogPiece] = []
+    shown = 0
+
+    def take(piece: LogPiece) -> None:
+        nonlocal shown
+        if piece.start > shown:
+            session.reporter.warn(f"of {piece.size} bytes, the first {piece.start} are left out")
+        shown = piece.next
+        if follow and session.as_json:
+            session.show_round(log_document([piece], cluster=cluster, host=session.host.name), "", at=moment())
+        elif session.as_json:
+            pieces.append(piece)
+        else:
+            session.show_part(piece.text)
+
+    driver = open_engine_of_cluster(session, engine, cluster)
+    read_job_log(driver, cluster, job, follow=follow, take=take, clock=SystemClock())
+    if pieces:
+        session.show(log_document(pieces, cluster=cluster, host=session.host.name), "")

@@ -1,0 +1,28 @@
+"""`gpuprov jobs show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.job_ids import jobs_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@jobs_argument()
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> None:
+    """Show all details of jobs: what was submitted, node, GPUs, tries, times, log, and why a job failed."""
+    from gpuprov.cli.jobs_table import render_shown
+    from gpuprov.documents.jobs import shown_document
+    from gpuprov.workflows.jobs import show_jobs
+
+    shown = show_jobs(open_engine_of_cluster(session, engine, cluster), cluster, ids)
+    session.show(shown_document(shown, cluster=cluster, host=session.host.name), render_shown(shown))

@@ -1,0 +1,39 @@
+"""`gpuprov jobs wait`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.job_ids import jobs_argument
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cli.session import Session
+    from gpuprov.drivers.base import Driver
+
+
+@click.command()
+@jobs_argument()
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | None) -> int:
+    """Wait until jobs have ended, and show them; exits with 1 if not all are done. Ctrl-C ends the wait alone."""
+    return show_ended(session, open_engine_of_cluster(session, engine, cluster), cluster, ids)
+
+
+def show_ended(session: Session, driver: Driver, cluster: str, ids: Sequence[str]) -> int:
+    """Wait until jobs have ended, and show them; returns the exit code."""
+    from gpuprov.cli.jobs_table import render_jobs
+    from gpuprov.core.waiting import SystemClock
+    from gpuprov.documents.jobs import jobs_document
+    from gpuprov.workflows.jobs import all_done, wait_for_jobs
+
+    jobs = wait_for_jobs(driver, cluster, ids, reporter=session.reporter, clock=SystemClock())
+    document = jobs_document(jobs, cluster=cluster, host=session.host.name)
+    session.show(document, render_jobs(jobs, colour=session.colour))
+    return 0 if all_done(jobs) else 1

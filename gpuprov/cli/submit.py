@@ -1,0 +1,194 @@
+"""`gpuprov submit`."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.parameters import duration
+from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import excerpt
+from gpuprov.core.names import name_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cli.session import Session
+    from gpuprov.drivers.base import Driver
+    from gpuprov.spec.job_order import SubmitOrder
+    from gpuprov.workflows.submit_jobs import ProjectChoice
+
+_COMMAND: Final = "gpuprov.command"  # what stands behind `--`
+_LONGEST_S: Final = 365 * 86400
+
+
+class _BeforeCommand(click.Command):
+    """Parses what stands before `--`; what stands behind it is a command."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Split at the first `--`."""
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[_COMMAND] = tuple(args[at + 1 :])
+        return super().parse_args(ctx, args[:at])
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """With both forms."""
+        return [*super().collect_usage_pieces(ctx), "| -- COMMAND..."]
+
+
+@click.command(cls=_BeforeCommand)
+@click.argument("words", metavar="[FUNCTION]", nargs=-1)
+@click.option("-a", "--argument", "arguments", multiple=True, metavar="NAME=VALUE", help="Of the function; repeatable.")
+@click.option("--project", metavar="DIR", help="Folder whose files the jobs get.  [default: the current folder]")
+@click.option("--no-project", is_flag=True, help="Submit a bare command, without files.")
+@click.option("--name", metavar="NAME", help="Name of the jobs.  [default: the command or the function]")
+@click.option("--count", type=int, metavar="N", help="Number of runs; {n} becomes the number of each, from 0.")
+@click.option("--at-most", type=int, metavar="N", help="Number of runs at the same time; requires --count.")
+@click.option("--time", "time_limit", metavar="TIME", help="End a try after TIME, such as 90, 30m or 12h.")
+@click.option("--retries", type=int, default=0, metavar="N", help="Number of further tries after a run failed.")
+@click.option("--memory", metavar="SIZE", help="Memory of each run, such as 8GiB.")
+@click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run.")
+@click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done.")
+@click.option(
+    "--on-interrupt",
+    type=click.Choice(["leave", "cancel"]),
+    help="With --wait: what becomes of the jobs on Ctrl-C.  [default: leave]",
+)
+@cluster_option
+@engine_option
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
+    """Submit a command, or a function of the project, to the cluster's batch system, and print the id of the job.
+
+    Jobs run on a frozen copy of the project: the files of the current folder that git knows or would add, or else all
+    but caches and environments. VALUE is a number, true, false, null or text, as in YAML.
+
+    A command: gpuprov submit --time 12h -- python3 train.py --lr 0.1
+
+    Many: gpuprov submit --count 100 --at-most 8 -- python3 seed.py {n}
+
+    A function: gpuprov submit app.tasks:train -a units=128
+    """
+    from gpuprov.documents.jobs import submitted_document
+    from gpuprov.workflows.submit_jobs import submit_jobs
+
+    session: Session = context.obj
+    cluster = given["cluster"]
+    order, project = _order(context.meta[_COMMAND], given), _project(given)
+    if given["on_interrupt"] and not given["wait"]:
+        raise UsageError(
+            "--on-interrupt requires --wait",
+            evidence=f"--on-interrupt {given['on_interrupt']}",
+            fix="add --wait, or omit --on-interrupt",
+        )
+
+    connect = cache(partial(open_engine_of_cluster, session, given["engine"], cluster))
+    submitted = submit_jobs(connect, cluster, order, project, home=Path.home(), reporter=session.reporter)
+    if given["wait"]:
+        return _wait(session, connect(), cluster, submitted.id, cancel=given["on_interrupt"] == "cancel")
+    session.show(submitted_document(submitted, cluster=cluster, host=session.host.name), submitted.id)
+    return 0
+
+
+def _wait(session: Session, driver: Driver, cluster: str, job: str, *, cancel: bool) -> int:
+    from gpuprov.cli.jobs_wait import show_ended
+    from gpuprov.workflows.jobs import cancel_jobs
+
+    session.reporter.note(f"submitted {job}")
+    try:
+        return show_ended(session, driver, cluster, [job])
+    except KeyboardInterrupt:
+        if cancel:
+            cancel_jobs(driver, cluster, [job])
+            session.reporter.warn(f"cancelled {job}")
+        else:
+            session.reporter.warn(name_cluster(f"{job} goes on; to end it: gpuprov jobs cancel {job}", cluster))
+        raise
+
+
+def _order(behind: Sequence[str], given: dict[str, Any]) -> SubmitOrder:
+    from gpuprov.gpu.order import parse_memory
+    from gpuprov.spec.job_order import SubmitOrder
+
+    function = _function(given["words"], behind)
+    if given["arguments"] and function is None:
+        raise UsageError(
+            "-a is for functions, not for commands",
+            evidence=f"-a {excerpt(given['arguments'][0])}",
+            fix="write the command's arguments behind it: gpuprov submit -- python3 train.py --lr 0.1",
+        )
+    time_limit, memory = given["time_limit"], given["memory"]
+    return SubmitOrder(
+        command=tuple(behind),
+        function=function,
+        arguments=_arguments(given["arguments"]),
+        name=given["name"],
+        count=given["count"],
+        at_most=given["at_most"],
+        time_limit_s=None if time_limit is None else _seconds(time_limit),
+        memory_bytes=None if memory is None else parse_memory(memory, option="--memory"),
+        gpus=given["gpus"],
+        retries=given["retries"],
+    )
+
+
+def _function(words: Sequence[str], behind: Sequence[str]) -> str | None:
+    """What stands before `--`; None for a command.
+
+    Raises:
+        UsageError: There is neither, or both, or what is no function.
+    """
+    example = "a command: gpuprov submit -- python3 train.py; or a function: gpuprov submit app.tasks:train"
+    if not words and not behind:
+        raise UsageError(
+            "there is nothing to submit", evidence="neither a command behind -- nor a function", fix=example
+        )
+    if words and behind:
+        shown = excerpt(" ".join(words))
+        raise UsageError("a job is a command or a function, not both", evidence=f"{shown} before --", fix=example)
+    if not words:
+        return None
+    if len(words) > 1 or ":" not in words[0]:
+        raise UsageError(
+            f"{excerpt(' '.join(words))!r} is not MODULE:FUNCTION, and a command stands behind --",
+            evidence="before -- there is only the name of a function, such as app.tasks:train",
+            fix=example,
+        )
+    return words[0]
+
+
+def _arguments(texts: Sequence[str]) -> dict[str, object]:
+    from gpuprov.spec.scalar import parse_scalar
+
+    arguments: dict[str, object] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name or name in arguments:
+            raise UsageError(
+                f"-a {excerpt(text)!r} {'is given twice' if name in arguments else 'is not NAME=VALUE'}",
+                evidence="allowed: each argument of the function once",
+                fix="gpuprov submit app.tasks:train -a units=128 -a rate=1e-3",
+            )
+        arguments[name] = parse_scalar(value)
+    return arguments
+
+
+def _seconds(text: str) -> int:
+    return int(duration("--time", text, fix="--time 12h", most_s=_LONGEST_S))
+
+
+def _project(given: dict[str, Any]) -> ProjectChoice:
+    from gpuprov.workflows.submit_jobs import ProjectChoice
+
+    named: str | None = given["project"]
+    if given["no_project"]:
+        if named is not None:
+            raise UsageError(
+                "--project and --no-project exclude each other", evidence=f"--project {named}", fix="omit one of them"
+            )
+        return ProjectChoice(folder=None, chosen=True)
+    return ProjectChoice(folder=Path(named or "").absolute(), chosen=named is not None)

@@ -1,0 +1,99 @@
+"""Everything that is wrong with a job and its project, found on this host before anything is copied.
+
+The rules are those of `gpuwork.jobs`, which judges the copy in a node again: it is run here as a program, since gpuprov
+and what runs in nodes do not import each other.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.assets import find_asset
+from gpuprov.core.errors import HostNotReady, Problem, UsageError
+from gpuprov.core.excerpt import few_lines
+from gpuprov.core.execution import run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from gpuprov.spec.job_order import SubmitOrder
+
+CHECK_S: Final = 300.0  # a project on a slow disk
+NOTHING: Final = "nothing was submitted"
+_SHOWN: Final = 20
+_TYPED: Final = {
+    "at_most": "--at-most",
+    "command": "COMMAND",
+    "count": "--count",
+    "function": "FUNCTION",
+    "gpus": "--gpus",
+    "memory_bytes": "--memory",
+    "name": "--name",
+    "project": "--project",
+    "retries": "--retries",
+    "time_limit_s": "--time",
+}
+
+
+def judge_order(order: SubmitOrder, project: Path | None, *, python: str = sys.executable) -> tuple[str, ...]:
+    """The files and links of the project, relative to it.
+
+    Args:
+        order: What is to be run.
+        project: The folder; None for a command that needs none.
+        python: The interpreter.
+
+    Raises:
+        UsageError: With every fault.
+        HostNotReady: The program does not run here.
+        TimedOut: The project could not be looked through in time.
+    """
+    asked = order.document(None if project is None else str(project))
+    done = run(
+        [python, "-m", "gpuwork.jobs", "check"],
+        timeout_s=CHECK_S,
+        cwd=find_asset("gpuwork").parent,
+        environment={"PYTHONSAFEPATH": ""},  # else it is not found there
+        stdin=json.dumps(asked),
+        check=False,
+    )
+    try:
+        told: Mapping[str, Any] = json.loads(done.stdout)
+    except ValueError as error:
+        raise HostNotReady(
+            f"the job cannot be checked on this machine; {NOTHING}",
+            evidence=few_lines(done.stderr) or f"exit status {done.exit_code}",
+            fix=f"install gpuprov again, for {python}",
+        ) from error
+    if "error" in told:
+        parts = told["error"]
+        raise UsageError(f"{parts['what']}; {NOTHING}", evidence=parts["evidence"], fix=parts["fix"])
+    if told["faults"]:
+        raise _refusal(told["faults"])
+    return tuple(told["files"])
+
+
+def _refusal(faults: Sequence[Mapping[str, Any]]) -> UsageError:
+    lines = [str(_problem(fault)) for fault in faults]
+    more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    of_project = [fault for fault in faults if fault["file"] != "order"]
+    fix = "gpuprov submit --help"
+    if of_project:
+        fix = "correct the project, or choose another folder with --project, or none with --no-project"
+    what = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
+    where = "project" if len(of_project) == len(faults) else "job"
+    return UsageError(f"{what} in the {where}; {NOTHING}", evidence="\n".join([*lines[:_SHOWN], *more]), fix=fix)
+
+
+def _problem(fault: Mapping[str, Any]) -> Problem:
+    """A fault, named as the user typed what it is about."""
+    where, message = fault["where"], fault["message"]
+    if fault["file"] == "order":
+        argument = where.removeprefix("arguments").removeprefix(".")
+        typed = f"-a {argument}".strip() if where.startswith("arguments") else _TYPED.get(where, "job")
+        return Problem(path=typed, message=message, allowed=fault["allowed"])
+    place = fault["file"] if fault["line"] is None else f"{fault['file']}:{fault['line']}"
+    return Problem(path=place, message=f"{where}: {message}" if where else message, allowed=fault["allowed"])

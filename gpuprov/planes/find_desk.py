@@ -1,0 +1,40 @@
+"""Where a cluster takes jobs, whatever its nodes are for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.state import observe_cluster, pick_nodes
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
+from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.planes.registry import planes_of
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
+    from gpuprov.planes.job_desk import JobDesk
+
+
+def find_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> JobDesk:
+    """The desk of the first of its planes that has one; no lock is held.
+
+    Args:
+        driver: The engine.
+        cluster: Name of the cluster.
+        verb: What the user typed.
+
+    Raises:
+        UsageError: There is no such cluster, or its nodes take no jobs (now).
+        EngineError: What takes them is missing.
+    """
+    state = observe_cluster(driver, cluster)
+    roles = sorted({node.labels.get(LABEL_ROLE, "") for node in pick_nodes(state, None, verb=verb)})
+    for plane in planes_of(roles):
+        desk = plane.job_desk(driver, state)
+        if desk is not None:
+            return desk
+    raise UsageError(
+        f"the nodes of cluster {cluster} take no jobs",
+        evidence=f"their roles: {', '.join(roles)}",
+        fix=name_cluster("create nodes that do: gpuprov cluster up --role slurm", cluster),
+    )

@@ -1,0 +1,55 @@
+"""Where jobs are in nodes: the mount that all nodes share, the folder of jobs, and the account that they run as."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.excerpt import LINE, excerpt
+from gpuprov.core.names import name_cluster
+from gpuprov.spec.shared_folder import ACCOUNT, SHARED
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import NodeState
+
+FOLDER: Final = f"{SHARED}/jobs"
+HOME: Final = f"/home/{ACCOUNT}"
+PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has frozen the project on the shared folder
+_PROGRAM: Final = "gpuwork.jobs"
+# What runuser and Python say where the image is older than jobs are
+_LACKS: Final = (f"user {ACCOUNT} does not exist", "No module named")
+
+
+def desk_argv(*arguments: str) -> list[str]:
+    """The command by which a node's root runs the program as the account."""
+    account = ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}"]
+    return [*account, "python3", "-m", _PROGRAM, "--folder", FOLDER, *arguments]
+
+
+def require_shared(node: NodeState, cluster: str) -> None:
+    """Refuse a node that does not have the folder that all nodes share.
+
+    Raises:
+        UsageError: Nothing is mounted there.
+    """
+    if all(mount.target != SHARED for mount in node.mounts):
+        raise UsageError(
+            f"cluster {cluster} has no shared folder for jobs",
+            evidence=f"{node.name} has no mount at {SHARED}",
+            fix=name_cluster("gpuprov cluster up --share", cluster),
+        )
+
+
+def require_program(said: str, node: str, cluster: str) -> None:
+    """Refuse a node whose image has no account or no program for jobs.
+
+    Raises:
+        EngineError: What a command said there shows it.
+    """
+    if any(words in said for words in _LACKS):
+        again = "gpuprov cluster down; gpuprov cluster up"
+        raise EngineError(
+            f"the image of {node} does not support jobs",
+            evidence=excerpt(said.strip(), LINE),
+            fix=name_cluster(f"create the cluster again, from a new image: {again}", cluster),
+        )

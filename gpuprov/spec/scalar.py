@@ -1,0 +1,52 @@
+"""A value on the command line, read as YAML 1.2 reads a scalar: a number, true, false, null, or text."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from gpuprov.core.errors import UsageError
+
+# As grids read theirs (docs/grids.md): `1e-3` is a number, `no` and `2026-01-01` are text
+_WORDS: Final[dict[str, bool | None]] = {"": None, "~": None, "null": None, "true": True, "false": False}
+_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,80}", re.ASCII)
+_NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?", re.ASCII)
+_QUOTES: Final = ("'", '"')
+
+
+def parse_scalar(text: str) -> bool | int | float | str | None:
+    """The value; text in quotes is text, whatever stands in them.
+
+    Raises:
+        UsageError: The quotes are not closed, or the number is too large.
+    """
+    if text.startswith(_QUOTES):
+        return _unquoted(text)
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _NUMBER.fullmatch(text):
+        value = float(text)
+        if value in (float("inf"), float("-inf")):
+            raise UsageError(
+                f"{text:.80} is too large for a number", evidence="at most 1.8e308", fix=f"'\"{text:.80}\"'"
+            )
+        return value
+    return text
+
+
+def _unquoted(text: str) -> str:
+    import yaml
+
+    try:
+        value = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        value = None
+    if not isinstance(value, str):
+        raise UsageError(
+            f"{text[:80]!r} begins with a quote, but is not text in quotes",
+            evidence="allowed: 'text' or \"text\" as YAML has it",
+            fix="quote the quotes: NAME='\"text\"'",
+        )
+    return value

@@ -1,0 +1,142 @@
+"""`jobs` and the verbs below it: what was submitted to a cluster, looked at, waited for and ended; holds no lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.rounds import watch_rounds
+from gpuprov.planes.find_desk import find_desk
+from gpuprov.planes.job_changes import JobChange, compare_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.core.waiting import Clock
+    from gpuprov.drivers.base import Driver
+    from gpuprov.planes.job_answers import JobList, JobRecord, LogPiece, ShownJobs
+
+WAIT_S: Final = 20  # that the program in the node waits by itself, before it is asked again
+PATIENCE_S: Final = 120.0  # for a node or a batch system that is being restarted
+RETRY_S: Final = 5.0
+FOLLOW_S: Final = 1.0
+MOST_LOG_BYTES: Final = 4_000_000
+
+
+def all_jobs(driver: Driver, cluster: str) -> JobList:
+    """All jobs of a cluster, or those of the newest submissions."""
+    return find_desk(driver, cluster).list_jobs()
+
+
+def watch_jobs(
+    driver: Driver,
+    cluster: str,
+    *,
+    rounds: Iterable[None],
+    first: Callable[[JobList], object],
+    tell: Callable[[Sequence[JobChange]], object],
+) -> None:
+    """Look once in each round; the first one is shown whole, later ones only where something has changed.
+
+    Raises:
+        GpuprovError: The first round could not be done.
+    """
+    desk = find_desk(driver, cluster)
+    watch_rounds(
+        lambda _before: desk.list_jobs(),
+        compare_jobs,
+        rounds=rounds,
+        first=first,
+        tell=tell,
+        trouble=lambda error: JobChange(kind="error" if error else "recovered", text=error),
+    )
+
+
+def show_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> ShownJobs:
+    """Some jobs, and what was asked for.
+
+    Raises:
+        UsageError: There is no such job.
+    """
+    return find_desk(driver, cluster).show(ids)
+
+
+def read_job_log(
+    driver: Driver,
+    cluster: str,
+    job: str,
+    *,
+    follow: bool,
+    take: Callable[[LogPiece], object],
+    clock: Clock,
+) -> None:
+    """Hand on the end of a job's log, piece by piece, and with `follow` what comes until the job has ended.
+
+    Args:
+        driver: The engine.
+        cluster: Name of the cluster.
+        job: Its id.
+        follow: Whether to wait for more.
+        take: Gets the pieces; the first one begins behind what is left out.
+        clock: Where time comes from.
+
+    Raises:
+        UsageError: There is no such job, or there are several of that id.
+    """
+    desk = find_desk(driver, cluster)
+    piece = desk.read_log(job, 0)
+    end = piece.size
+    if end > MOST_LOG_BYTES:
+        piece = desk.read_log(job, end - MOST_LOG_BYTES)
+    take(piece)
+    while not piece.whole and (follow or piece.next < end):
+        before = piece.next
+        piece = desk.read_log(job, before)
+        if piece.text or piece.whole:
+            take(piece)
+        if piece.next == before:
+            if not follow:  # half a character stands at the end
+                return
+            clock.sleep(FOLLOW_S)
+
+
+def cancel_jobs(driver: Driver, cluster: str, ids: Sequence[str]) -> tuple[JobRecord, ...]:
+    """End jobs, waiting or running; what has ended stays as it is.
+
+    Raises:
+        UsageError: There is no such job; nothing was cancelled.
+        TimedOut: Some had not ended in time.
+    """
+    return find_desk(driver, cluster).cancel(ids)
+
+
+def wait_for_jobs(
+    driver: Driver, cluster: str, ids: Sequence[str], *, reporter: Reporter, clock: Clock
+) -> tuple[JobRecord, ...]:
+    """The jobs, as soon as all have ended; a node or batch system that is away for a short time is waited for.
+
+    Raises:
+        UsageError: There is no such job.
+        GpuprovError: Nobody could tell for `PATIENCE_S`.
+    """
+    desk = find_desk(driver, cluster)
+    heard_s: float | None = None
+    with reporter.phase(f"wait for {', '.join(ids)}"):
+        while True:
+            try:
+                jobs = desk.wait(ids, limit_s=WAIT_S)
+            except (EngineError, TimedOut) as error:
+                if heard_s is None or clock.now_s() - heard_s > PATIENCE_S:
+                    raise
+                reporter.warn(f"{error.what}; asking again")
+                clock.sleep(RETRY_S)
+                continue
+            heard_s = clock.now_s()
+            if jobs is not None:
+                return jobs
+
+
+def all_done(jobs: Iterable[JobRecord]) -> bool:
+    """Whether every job ended with status 0."""
+    return all(job.state == "done" for job in jobs)

@@ -1,0 +1,134 @@
+"""The program for jobs, as a fake node runs it: really, on a folder of this machine, with a stand-in for Slurm."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers.node_trees import ITEM
+from gpuprov.planes.work_place import FOLDER, PROJECTS, SHARED, desk_argv
+from gpuprov.spec.devices import Mount
+from gpuwork.freeze import remove_copy
+from tests.fakes.driver import FakeDriver
+from tests.fakes.slurm_commands import SlurmCommands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pytest
+
+    from tests.fakes.engine import Command
+    from tests.fakes.world import World
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = tuple(desk_argv())
+
+
+class JobsInNodes:
+    """Answers what is asked of the program in the controller's node; everything else is answered as before.
+
+    Attributes:
+        folder: What nodes have at /shared.
+        asked: How the program was called, without what is the same each time.
+        say: If set, answers in place of the program.
+    """
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.folder = folder / "shared"
+        self.folder.mkdir()
+        self.slurm = SlurmCommands(folder / "slurm")
+        self.asked: list[tuple[str, ...]] = []
+        self.trees = folder / "trees"
+        self.say: Callable[[Command], ExecResult] | None = None
+        self._world = world
+        self._answer = world.engine.answer
+        world.engine.answer = self
+
+    def share(self) -> None:
+        """Mount the folder in every node that there is."""
+        for node in self._world.engine.nodes.values():
+            node.mounts += (Mount(source=str(self.folder), target=SHARED, read_only=False),)
+
+    def __call__(self, command: Command) -> ExecResult:
+        if command.argv[:2] == ("sh", "-c") and PROJECTS in command.argv[2]:
+            shutil.rmtree(self._place(command.argv[4]), ignore_errors=True)
+            return ExecResult(exit_code=0, stdout="", stderr="")
+        if command.argv[: len(PROGRAM)] != PROGRAM:
+            return self._answer(command)
+        arguments = command.argv[len(PROGRAM) :]
+        self.asked.append(arguments)
+        if self.say is not None:
+            return self.say(command)
+        return self._run(replace(command, argv=arguments))
+
+    def _run(self, command: Command) -> ExecResult:
+        env = {"PATH": f"{self.slurm.bin}:{os.environ['PATH']}", "HOME": str(self.folder)}
+        argv = [sys.executable, "-m", "gpuwork.jobs", "--folder", str(self.folder / "jobs"), *command.argv]
+        stdin = command.stdin.replace(PROJECTS.encode(), f"{self.trees}/".encode())
+        assert command.timeout_s
+        done = subprocess.run(
+            argv, input=stdin, cwd=ROOT, env=env, capture_output=True, timeout=command.timeout_s, check=False
+        )
+        said = done.stdout.decode().replace(str(self.folder / "jobs"), FOLDER).replace(f"{self.trees}/", PROJECTS)
+        return ExecResult(exit_code=done.returncode, stdout=said, stderr=done.stderr.decode())
+
+    def take_tree(self, path: str, tar: Iterable[bytes]) -> None:
+        """Unpack a tar as root's tar in a node does."""
+        place = self._place(path)
+        content = b"".join(tar)
+        with tarfile.open(fileobj=io.BytesIO(content)) as members:
+            for member in members:
+                if member.name.partition("/")[0] == ITEM:
+                    member.name = place.name + member.name.removeprefix(ITEM)
+                    members.extract(member, place.parent, set_attrs=True, filter="fully_trusted")
+
+    def _place(self, path: str) -> Path:
+        assert path.startswith(PROJECTS)
+        return self.trees / path.removeprefix(PROJECTS)
+
+    def held(self) -> list[str]:
+        """The projects that are in the node now."""
+        return [path.name for path in self.trees.iterdir()] if self.trees.exists() else []
+
+    def orders(self) -> list[dict[str, object]]:
+        """What was submitted."""
+        found = sorted(self.folder.glob("jobs/[0-9]*/order.json"))
+        return [json.loads(path.read_text()) for path in found]
+
+    def lose(self, job: str) -> None:
+        """Have Slurm forget a submission."""
+        told = json.loads((self.folder / "jobs" / job / "submitted.json").read_text())
+        for chunk in told["chunks"]:
+            for path in self.slurm.tasks.glob(f"{chunk['slurm']}_*"):
+                path.unlink()
+
+    def finish(self) -> None:
+        """Nothing lives on after a test."""
+        self.slurm.finish()
+        for copy in (self.folder / "jobs/.code").glob("*"):
+            remove_copy(copy)
+
+
+def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> JobsInNodes:
+    """Have the nodes of a world run the program, and take projects."""
+    jobs = JobsInNodes(world, folder)
+    before = FakeDriver.write_tree
+
+    def write_tree(driver: FakeDriver, name: str, path: str, tar: Iterable[bytes]) -> None:
+        if path.startswith(PROJECTS):
+            driver._reach("write_tree", name)
+            jobs.take_tree(path, tar)
+        else:
+            before(driver, name, path, tar)
+
+    monkeypatch.setattr(FakeDriver, "write_tree", write_tree)
+    return jobs

@@ -1,0 +1,437 @@
+"""`gpuprov submit` and `gpuprov jobs`: the program in the fake node is the real one."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.group_files import Gates
+from gpuprov.core.lock import LOCK_NAME
+from gpuprov.drivers.base import ExecResult
+from tests.fakes.jobs_in_nodes import give_jobs
+from tests.schemas import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from tests.fakes.engine import Command
+    from tests.fakes.jobs_in_nodes import JobsInNodes
+    from tests.unit.cli.conftest import Typed
+
+
+class Desk:
+    """What is typed on a host whose cluster takes jobs."""
+
+    def __init__(self, typed: Typed, jobs: JobsInNodes, capsys: pytest.CaptureFixture[str], project: Path) -> None:
+        self.world, self.jobs, self.project = typed.world, jobs, project
+        self._capsys = capsys
+
+    def __call__(self, *argv: str, code: int = 0) -> str:
+        self._capsys.readouterr()
+        found = main(argv, host=self.world.host)
+        self.said = self._capsys.readouterr()
+        assert found == code, self.said
+        return self.said.out
+
+    def document(self, *argv: str, code: int = 0) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self("--json", *argv, code=code))
+        validate(document)
+        return document
+
+    def refused(self, *argv: str, code: int = 2) -> tuple[str, str, str]:
+        """What failed, the evidence and the fix."""
+        error = self.document(*argv, code=code)["error"]
+        return error["what"], error["evidence"], error["fix"]
+
+    def write(self, name: str, text: str, mode: int = 0o644) -> Path:
+        path = self.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(mode)
+        return path
+
+
+@pytest.fixture
+def desk(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Desk]:
+    """Two nodes, a project in the current folder, and a Slurm that runs what it is given."""
+    typed.world.begin_with(2)
+    (tmp_path / "jobs").mkdir()
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch)
+    jobs.share()
+    typed.world.engine.faults.clear()
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    yield Desk(typed, jobs, capsys, tmp_path / "project")
+    jobs.finish()
+
+
+@pytest.fixture
+def held(desk: Desk) -> Desk:
+    """The same with a Slurm that starts nothing."""
+    desk.jobs.slurm.hold()
+    return desk
+
+
+def test_a_command_is_submitted_from_the_current_folder_and_runs_on_its_files(desk: Desk) -> None:
+    desk.write("train.py", "import sys, helper; print(helper.WORD, sys.argv[1:])", mode=0o600)
+    desk.write("helper.py", "WORD = 'trained'")
+    desk.write("bin/go", "#!/bin/sh\nexec ./really/go\n", mode=0o700)
+    desk.write("lib/go", "#!/bin/sh\necho went\n", mode=0o755)
+    (desk.project / "really").symlink_to("lib")
+    assert desk("submit", "--gpus", "0", "--", "sh", "-c", "python3 train.py --lr 0.1; bin/go") == "1\n"
+    assert desk.jobs.held() == [], "the program has a copy of its own now"
+    desk("jobs", "wait", "1")
+    assert desk("jobs", "logs", "1") == "trained ['--lr', '0.1']\nwent\n"
+    (row,) = desk.document("jobs")["jobs"]
+    assert (row["id"], row["name"], row["state"], row["tries"], row["exit_status"]) == ("1", "sh", "done", 1, 0)
+    assert row["node"] == os.uname().nodename
+
+
+def test_no_lock_is_taken_and_every_question_has_a_limit(desk: Desk) -> None:
+    limits = []
+    answer = desk.world.engine.answer
+
+    def note(command: Command) -> ExecResult:
+        limits.append(command.timeout_s)
+        return answer(command)
+
+    desk.world.engine.answer = note
+    Gates(folder=desk.world.host.folder).file(LOCK_NAME).unlink(missing_ok=True)
+    desk("submit", "--gpus", "0", "--wait", "--", "true")
+    for verb in ("show", "logs", "cancel", "wait"):
+        desk("jobs", verb, "1")
+    desk("jobs")
+    assert all(limits)
+    assert len(limits) >= 7
+    assert not Gates(folder=desk.world.host.folder).file(LOCK_NAME).exists()
+
+
+def test_runs_of_a_sweep_have_numbers_and_slurm_is_told_the_options(held: Desk) -> None:
+    held.write("seed.py", "")
+    options = ("--name", "sweep", "--count", "100", "--at-most", "8", "--time", "12h", "--retries", "2")
+    document = held.document("submit", *options, "--memory", "8GiB", "--gpus", "2", "--", "python3", "seed.py", "{n}")
+    assert (document["id"], len(document["jobs"]), document["jobs"][-1]) == ("1", 100, "1.99")
+    assert (document["host"], document["cluster"]) == ("here", "lab")
+    (call,) = held.jobs.slurm.typed("sbatch")
+    assert {"--job-name=sweep", "--array=0-99%8", "--gres=gpu:2", "--mem=8192M", "--time=2161"} <= set(call)
+    (order,) = held.jobs.orders()
+    assert (order["time_limit_s"], order["memory_bytes"], order["retries"]) == (43200, 8 * 1024**3, 2)
+    assert len(held.document("jobs")["jobs"]) == 100
+    (shown,) = held.document("jobs", "show", "1.7")["submissions"]
+    assert shown["order"]["project"] is not None
+    assert shown["order"]["count"] == 100
+    assert "runs      100" in held("jobs", "show", "1.7")
+    assert [row["state"] for row in held.document("jobs", "cancel", "1")["jobs"]] == ["cancelled"] * 100
+
+
+def test_a_function_gets_its_arguments_as_yaml_reads_them(desk: Desk) -> None:
+    desk.write("app/tasks.py", "def train(**values):\n    print(sorted(values.items()))\n")
+    values = ("a=128", "b=1e-3", "c=true", "d=no", "e=", "f='12'", "g=2026-01-01", "h={n}", "i=x=y", "j=-.5")
+    given = [word for value in values for word in ("-a", value)]
+    desk("submit", "app.tasks:train", *given, "--count", "1", "--gpus", "0", "--wait")
+    read = {"a": 128, "b": 0.001, "c": True, "d": "no", "e": None, "f": "12", "g": "2026-01-01", "h": 0}
+    assert desk("jobs", "logs", "1.0").strip() == str([*read.items(), ("i", "x=y"), ("j", -0.5)])
+
+
+def test_a_bare_command_takes_no_files(desk: Desk) -> None:
+    desk.write("file", "")
+    desk("submit", "--no-project", "--gpus", "0", "--wait", "--", "ls")
+    assert desk("jobs", "logs", "1") == ""
+    assert desk.jobs.orders()[0]["project"] is None
+    assert "write_tree" not in [step for step, _ in desk.world.engine.faults.passed]
+
+
+def test_the_exit_code_of_a_wait_says_whether_all_is_done(desk: Desk) -> None:
+    out = desk("submit", "--gpus", "0", "--wait", "--", "sh", "-c", "echo no luck; exit 3", code=1)
+    assert out.splitlines()[1].split()[:4] == ["1", "sh", "failed", "1"]
+    assert "exit status 3: no luck" in out
+    assert "submitted 1" in desk.said.err
+    assert desk.document("jobs", "wait", "1", code=1)["jobs"][0]["exit_status"] == 3
+    assert "reason    exit status 3: no luck" in desk("jobs", "show", "1")
+
+
+def test_a_wait_that_takes_long_is_many_short_ones(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.workflows.jobs.WAIT_S", 0)
+    held("submit", "--no-project", "--", "true")
+    waits = 0
+
+    def end(command: Command) -> ExecResult:
+        nonlocal waits
+        if "wait" in command.argv:
+            waits += 1
+        if waits == 3:
+            held.jobs.say = None
+            for task in held.jobs.slurm.tasks.iterdir():
+                task.unlink()
+        elif waits == 2:
+            raise EngineError("gone", evidence="restarted", fix="gpuprov start c000")
+        found, held.jobs.say = held.jobs.say, None
+        try:
+            return held.jobs(command)
+        finally:
+            held.jobs.say = found if waits < 3 else None
+
+    held.jobs.say = end
+    monkeypatch.setattr("gpuprov.workflows.jobs.RETRY_S", 0.0)
+    assert "lost" in held("jobs", "wait", "1", code=1)
+    assert "gone; asking again" in held.said.err
+
+
+@pytest.mark.parametrize(("wish", "state"), [((), "waiting"), (("--on-interrupt", "cancel"), "cancelled")])
+def test_ctrl_c_leaves_the_jobs_or_cancels_them(held: Desk, wish: Sequence[str], state: str) -> None:
+    def interrupt(command: Command) -> ExecResult:
+        held.jobs.say = None
+        if "wait" in command.argv:
+            raise KeyboardInterrupt
+        result = held.jobs(command)
+        held.jobs.say = interrupt
+        return result
+
+    held.jobs.say = interrupt
+    held("submit", "--wait", *wish, "--no-project", "--", "true", code=130)
+    assert ("cancelled 1" if wish else "to end it: gpuprov jobs cancel 1") in held.said.err
+    assert held.document("jobs")["jobs"][0]["state"] == state
+
+
+def test_ctrl_c_while_it_is_submitted_says_where_to_look(held: Desk) -> None:
+    def interrupt(_command: Command) -> ExecResult:
+        raise KeyboardInterrupt
+
+    held.write("x", "")
+    held.jobs.say = interrupt
+    held("submit", "--", "true", code=130)
+    assert "see whether it was submitted: gpuprov jobs" in held.said.err
+    assert held.jobs.held() == []
+
+
+def test_a_log_is_followed_until_the_job_has_ended(desk: Desk) -> None:
+    desk("submit", "--no-project", "--gpus", "0", "--", "sh", "-c", "echo one; sleep 1; echo two")
+    assert desk("jobs", "logs", "1", "--follow") == "one\ntwo\n"
+    pieces = [json.loads(line) for line in desk("--json", "jobs", "logs", "1", "--follow").splitlines()]
+    assert [validate(piece) for piece in pieces] == ["gpuprov.job-log/v1"]
+    assert (pieces[0]["text"], pieces[0]["whole"], pieces[0]["start"]) == ("one\ntwo\n", True, 0)
+
+
+def test_of_a_long_log_the_end_is_shown(desk: Desk) -> None:
+    desk("submit", "--no-project", "--gpus", "0", "--wait", "--", "sh", "-c", "seq -w 0 799999")
+    document = desk.document("jobs", "logs", "1")
+    assert (document["start"], document["size"], document["next"]) == (1_600_000, 5_600_000, 5_600_000)
+    assert document["text"].splitlines()[-1] == "799999"
+    assert len(document["text"]) == 4_000_000
+    assert "of 5600000 bytes, the first 1600000 are left out" in desk.said.err
+
+
+def test_what_changes_is_told(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def rounds(_interval_s: float, _clock: object) -> Iterator[None]:
+        yield
+        yield
+        held.jobs.slurm.tasks.joinpath("101_0").unlink()
+        yield
+
+    monkeypatch.setattr("gpuprov.core.rounds.every", rounds)
+    held("submit", "--no-project", "--name", "one", "--", "true")
+    table, change = held("jobs", "--watch").rstrip().rsplit("\n", 1)
+    assert table.splitlines()[1].split()[:3] == ["1", "one", "waiting"]
+    assert change.endswith(" job 1 (one): lost: Slurm no longer has it, and it left no end")
+
+
+BAD: dict[str, tuple[tuple[str, ...], str]] = {
+    "nothing": (("submit",), "there is nothing to submit"),
+    "nothing behind": (("submit", "--name", "x", "--"), "there is nothing to submit"),
+    "a command before": (("submit", "python3", "train.py"), "is not MODULE:FUNCTION"),
+    "a function without colon": (("submit", "train"), "is not MODULE:FUNCTION"),
+    "both": (("submit", "app:train", "--", "true"), "a command or a function, not both"),
+    "arguments of a command": (("submit", "-a", "x=1", "--", "true"), "-a is for functions"),
+    "an argument without value": (("submit", "app:train", "-a", "x"), "is not NAME=VALUE"),
+    "an argument twice": (("submit", "app:train", "-a", "x=1", "-a", "x=2"), "is given twice"),
+    "open quotes": (("submit", "app:train", "-a", "x='1"), "begins with a quote"),
+    "a huge number": (("submit", "app:train", "-a", "x=1e999"), "too large"),
+    "an odd module": (("submit", "app/x:train"), "FUNCTION: is 'app/x:train'"),
+    "no such function": (("submit", "app:train"), "app.py: function: is not among the project's files"),
+    "function without project": (("submit", "app:train", "--no-project"), "--project: is missing"),
+    "count 0": (("submit", "--count", "0", "--", "true"), "--count: is 0 (allowed: 1 to 10,000)"),
+    "count huge": (("submit", "--count", "10001", "--", "true"), "--count: is 10001"),
+    "count endless": (("submit", "--count", "9" * 50, "--", "true"), "--count: is 999"),
+    "count a word": (("submit", "--count", "x", "--", "true"), "not a valid integer"),
+    "at most alone": (("submit", "--at-most", "2", "--", "true"), "--at-most: is there without a count"),
+    "at most 0": (("submit", "--count", "2", "--at-most", "0", "--", "true"), "--at-most: is 0"),
+    "retries below 0": (("submit", "--retries", "-1", "--", "true"), "--retries: is -1"),
+    "gpus below 0": (("submit", "--gpus", "-1", "--", "true"), "--gpus: is -1 (allowed: 0 to 64)"),
+    "gpus by name": (("submit", "--gpus", "all", "--", "true"), "not a valid integer"),
+    "time 0": (("submit", "--time", "0", "--", "true"), "is not a valid duration"),
+    "time of years": (("submit", "--time", "9000h", "--", "true"), "up to 8760h"),
+    "time a word": (("submit", "--time", "soon", "--", "true"), "is not a valid duration"),
+    "memory without unit": (("submit", "--memory", "8", "--", "true"), "--memory 20GiB"),
+    "memory too little": (("submit", "--memory", "1KiB", "--", "true"), "--memory: is 1024"),
+    "an odd name": (("submit", "--name", "a b", "--", "true"), "--name: is 'a b'"),
+    "an empty word": (("submit", "--", ""), "COMMAND: begins with an empty word"),
+    "a project that is a file": (("submit", "--project", "file", "--", "true"), "is not a folder"),
+    "a project that is not there": (("submit", "--project", "/no/where", "--", "true"), "/no/where is not a folder"),
+    "project and none": (("submit", "--project", ".", "--no-project", "--", "true"), "exclude each other"),
+    "interrupt without wait": (("submit", "--on-interrupt", "cancel", "--", "true"), "requires --wait"),
+    "no such cluster": (("submit", "--cluster", "two", "--", "true"), "the cluster two has no nodes"),
+    "an id that is a word": (("jobs", "show", "last"), "'last' is not the id of a job"),
+    "an id below 0": (("jobs", "show", "--", "-1"), "'-1' is not the id of a job"),
+    "an id 0": (("jobs", "cancel", "0"), "'0' is not the id of a job"),
+    "an id without end": (("jobs", "logs", "1" * 500), "is not the id of a job"),
+    "an odd id": (("jobs", "wait", "1.", "2"), "'1.' is not the id of a job"),
+    "an id in other digits": (("jobs", "wait", "\N{ARABIC-INDIC DIGIT ONE}"), "is not the id of a job"),
+    "an unknown id": (("jobs", "show", "77"), "there is no such job"),
+    "an unknown run": (("jobs", "logs", "77.1"), "there is no such job"),
+    "cancel unknown": (("jobs", "cancel", "77"), "there is no such job"),
+    "wait for unknown": (("jobs", "wait", "77"), "there is no such job"),
+    "no id": (("jobs", "cancel"), "Missing argument 'IDS...'"),
+    "two logs": (("jobs", "logs", "1", "2"), "unexpected extra argument"),
+    "options of the list": (("jobs", "--cluster", "lab", "show", "1"), "--cluster goes after `show`"),
+    "no such verb": (("jobs", "stop", "1"), "No such command 'stop'"),
+    "jobs of no cluster": (("jobs", "--cluster", "two"), "the cluster two has no nodes"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_is_refused_in_words(name: str, held: Desk) -> None:
+    argv, words = BAD[name]
+    held.write("file", "")
+    what, evidence, fix = held.refused(*argv)
+    assert words in f"{what}\n{evidence}\n{fix}"
+    assert evidence
+    assert fix
+    assert len(what) < 300
+    assert held.jobs.orders() == []
+    assert "submit" not in [asked[0] for asked in held.jobs.asked]
+    assert "write_tree" not in [step for step, _ in held.world.engine.faults.passed]
+
+
+def test_everything_wrong_is_told_at_once_and_nothing_is_copied(held: Desk) -> None:
+    held.write("app.py", "def train(units): pass\n")
+    (held.project / "passwords").symlink_to("/etc/passwd")
+    with (held.project / "huge.bin").open("wb") as file:
+        file.truncate(5 * 1024**3)
+    what, evidence, fix = held.refused("submit", "app:train", "-a", "unit=1", "--gpus", "65", "--retries", "101")
+    assert what == "6 faults in the job; nothing was submitted"
+    lines = evidence.splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        *("--gpus", "--retries", "huge.bin", "passwords", "app.py", "app.py")
+    ]
+    assert "is a link out of the project, to /etc/passwd" in lines[3]
+    assert "has 5120 MiB, more than 256 MiB" in lines[2]
+    assert "--no-project" in fix
+    assert held.jobs.asked == []
+    assert "list_nodes" not in [step for step, _ in held.world.engine.faults.passed], "not even the engine was asked"
+
+
+def test_a_project_that_changes_meanwhile_is_not_submitted(held: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = held.write("train.py", "")
+
+    def become_a_folder() -> None:
+        file.unlink()
+        file.mkdir()
+
+    changes: dict[str, Callable[[], object]] = {
+        "removed": file.unlink,
+        "replaced": lambda: os.mkfifo(file),
+        "replaced meanwhile": become_a_folder,
+    }
+    for words, change in changes.items():
+
+        def check(*_: object, change: Callable[[], object] = change) -> list[str]:
+            change()
+            return ["train.py"]
+
+        monkeypatch.setattr("gpuprov.workflows.submit_jobs.judge_order", check)
+        what, evidence, _ = held.refused("submit", "--", "true")
+        assert what == "the project changed while it was copied; nothing was submitted"
+        assert evidence.startswith(f"{file}: {words}")
+    assert (held.jobs.held(), held.jobs.orders()) == ([], [])
+
+
+def test_of_very_many_faults_the_first_are_shown(held: Desk) -> None:
+    for number in range(50):
+        (held.project / f"link{number:02d}").symlink_to("/nowhere")
+    what, evidence, _ = held.refused("submit", "--", "true")
+    assert what == "50 faults in the project; nothing was submitted"
+    assert len(evidence.splitlines()) == 21
+    assert evidence.endswith("and 30 more")
+
+
+@pytest.mark.parametrize("place", ["home", "."])
+def test_a_home_is_no_project_unless_it_is_named(
+    place: str, held: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path / place)
+    what, _, fix = held.refused("submit", "--", "true")
+    assert what == "the current folder is no project; nothing was submitted"
+    assert "gpuprov submit --no-project" in fix
+    monkeypatch.chdir(tmp_path / "home")
+    held("submit", "--project", ".", "--", "true")
+
+
+def test_a_cluster_that_takes_no_jobs_says_what_it_lacks(held: Desk) -> None:
+    nodes = held.world.engine.nodes
+    mounts = nodes["c000"].mounts
+    nodes["c000"].mounts = ()
+    what, evidence, _ = held.refused("jobs")
+    assert (what, evidence) == ("cluster lab has no shared folder for jobs", "c000 has no mount at /shared")
+    nodes["c000"].mounts, nodes["c000"].status = mounts, "stopped"
+    assert held.refused("submit", "--no-project", "--", "true")[2] == "start it: gpuprov start c000"
+    nodes["c000"].status = "running"
+    for said in ("/usr/bin/python3: No module named gpuwork", "runuser: user work does not exist"):
+        held.jobs.say = lambda _command, said=said: ExecResult(exit_code=1, stdout="", stderr=f"{said}\n")
+        what, evidence, _ = held.refused("jobs", code=4)
+        assert (what, evidence) == ("the image of c000 does not support jobs", said)
+    for node in nodes.values():
+        node.labels["gpuprov.role"] = "plain"
+    what, evidence, fix = held.refused("jobs")
+    assert (what, evidence) == ("the nodes of cluster lab take no jobs", "their roles: plain")
+    assert fix.endswith("gpuprov cluster up --role slurm")
+
+
+def test_a_submission_of_which_nobody_heard_the_end(held: Desk) -> None:
+    def late(_command: Command) -> ExecResult:
+        raise TimedOut("it did not finish", evidence="no output", fix="gpuprov shell c000")
+
+    held.jobs.say = late
+    assert held.refused("submit", "--", "true", code=6)[2] == "see whether it was submitted: gpuprov jobs"
+    assert held.jobs.held() == []
+
+
+def test_errors_of_the_program_keep_their_parts(held: Desk) -> None:
+    assert held.refused("jobs", "show", "7") == (
+        "there is no such job", "7 is not in /shared/jobs", "gpuprov jobs",
+    )  # fmt: skip
+    held("submit", "--no-project", "--count", "3", "--", "true")
+    assert held.refused("jobs", "logs", "1") == (
+        "a log is of one job",
+        "1 has runs 1.0 to 1.2",
+        "gpuprov jobs logs 1.0",
+    )
+    held.jobs.slurm.said_by("squeue", "squeue: error: Unable to contact slurm controller", code=1)
+    what, evidence, fix = held.refused("jobs", code=4)
+    assert what == "squeue failed"
+    assert "Unable to contact" in evidence
+    assert fix == "gpuprov shell c000, and there: scontrol ping; sinfo"
+    held.jobs.slurm.obey("squeue")
+    held.jobs.slurm.said_by("sbatch", "sbatch: error: invalid partition", code=1)
+    assert held.refused("submit", "--no-project", "--", "true", code=4)[0] == "sbatch failed"
+    (held.jobs.folder / "jobs").rename(held.jobs.folder / "kept")
+    (held.jobs.folder / "jobs").write_text("")
+    assert "the shared folder is not there" in held.refused("submit", "--no-project", "--", "true", code=3)[0]
+
+
+def test_what_is_odd_about_numbers_is_said(held: Desk) -> None:
+    held("submit", "--no-project", "--count", "2", "--", "true")
+    assert "all 2 runs are the same: {n}, the number of a run, is not used" in held.said.err
+    held("submit", "--no-project", "--", "echo", "{n}")
+    assert "{n} stays as it is" in held.said.err
+    held("submit", "--no-project", "--count", "2", "--", "echo", "{n}")
+    assert "warning" not in held.said.err
