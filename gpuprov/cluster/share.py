@@ -10,7 +10,7 @@ from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.spec.models import ClusterSpec
-from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED, folder_of
+from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, PLACE, SHARED, folder_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
     from gpuprov.host.folders import FolderLook
+
+AS_ROOT = "run the command as root"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,9 +91,13 @@ def plan_share(
     present = [node for design in sharing if (node := state.node(design.name)) and node.complete]
     again = f"create the nodes again: gpuprov cluster down {state.name}; then run the same command again"
     require_account([node.name for node in present], [node.labels for node in present], fix=again)
-    if not isinstance(state.recorded, ClusterSpec) or folder_of(state.recorded) != folder:
+    seen = host.folders.look(folder)
+    if isinstance(state.recorded, ClusterSpec) and folder_of(state.recorded) == folder:
+        if seen.kind == "hidden":  # from who is not root, and was not when it was made
+            return SharePlan(folder=folder, owner=owner)
+    else:
         around.refuse_shared_by_others(folder)
-    return SharePlan(folder=folder, owner=owner, act=judge_folder(host.folders.look(folder), folder, owner))
+    return SharePlan(folder=folder, owner=owner, act=judge_folder(seen, folder, owner))
 
 
 def ensure_share(host: Host, plan: SharePlan, rollback: Rollback) -> None:
@@ -116,7 +122,7 @@ def judge_folder(seen: FolderLook, folder: str, owner: int) -> Literal["make", "
     if seen.kind == "file":
         raise UsageError(what, evidence=f"{seen.at} is not a folder", fix="use another folder")
     if seen.kind == "hidden":
-        raise HostNotReady(what, evidence=f"this user may not look into {seen.at}", fix="run the command as root")
+        raise HostNotReady(what, evidence=f"this user may not look into {seen.at}", fix=AS_ROOT)
     new = seen.kind == "absent"
     if seen.kind == "folder" and seen.owner == owner:
         return ""
@@ -127,10 +133,11 @@ def judge_folder(seen: FolderLook, folder: str, owner: int) -> Literal["make", "
             fix=f"use another folder; or let jobs have it with its contents: sudo chown -R {owner}:{owner} {folder}",
         )
     if not seen.can_give:
+        give = f"sudo install -d -m 0750 -o {owner} -g {owner} {folder}; then run the same command again"
         raise HostNotReady(
             what,
             evidence=f"it {'does not exist' if new else 'belongs to root'}; only root can give it to user {owner}",
-            fix=f"sudo install -d -m 0750 -o {owner} -g {owner} {folder}; then run the same command again",
+            fix=AS_ROOT if folder.startswith(f"{PLACE}/") else give,  # whom nobody else can enter
         )
     return "make" if new else "take"
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FolderKind = Literal["absent", "folder", "file", "link", "hidden"]
 
 _OURS: Final = 0o750  # nobody else on the host reads what jobs write
-_ABOVE: Final = 0o755
+_ABOVE: Final = 0o700  # root in a node can open the folder itself, and put a program of root's there
 _FLAGS: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SILENCE_S: Final = 60.0  # of `rm`, however much there is to remove
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")

@@ -49,6 +49,7 @@ def test_a_folder_is_made_taken_or_as_it_has_to_be(seen: FolderLook, act: str) -
             f"sudo install -d -m 0750 -o {OWNER} -g {OWNER} {FOLDER}",
         ),
         (folder(0, empty=True, can_give=False), HostNotReady, "it belongs to root", "sudo install -d"),
+        (other("hidden"), HostNotReady, "this user may not look into", "as root"),
     ],
 )
 def test_anything_else_is_refused_in_words(seen: FolderLook, kind: type[GpuprovError], evidence: str, fix: str) -> None:

@@ -37,7 +37,7 @@ def test_a_folder_and_those_above_it_are_made_whatever_the_umask(folders: LocalF
         os.umask(before)
     made, above = (tmp_path / "srv/gpuprov/lab").stat(), (tmp_path / "srv/gpuprov").stat()
     assert (made.st_uid, made.st_gid, stat.S_IMODE(made.st_mode)) == (UID, UID, 0o750)
-    assert (above.st_uid, stat.S_IMODE(above.st_mode)) == (0, 0o755)
+    assert (above.st_uid, stat.S_IMODE(above.st_mode)) == (0, 0o700)
     seen = folders.look(PLACE)
     assert (seen.kind, seen.at, seen.owner, seen.empty, seen.can_give) == ("folder", PLACE, UID, True, True)
 

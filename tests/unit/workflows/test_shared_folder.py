@@ -201,11 +201,23 @@ def test_what_cannot_be_shared_is_refused_before_anything_is_changed(
 def test_a_user_who_cannot_make_the_folder_is_told_how_and_uses_one_that_is_there(world: World) -> None:
     world.host.folders.can_give = False
     with pytest.raises(HostNotReady) as caught:
+        up(world, share="/data/results")
+    assert f"sudo install -d -m 0750 -o {ACCOUNT_UID} -g {ACCOUNT_UID} /data/results" in caught.value.fix
+    world.host.folders.add("/data/results", owner=ACCOUNT_UID)
+    up(world, share="/data/results")
+    assert shared(world)["c000"] == ["/data/results"]
+
+
+def test_the_cluster_s_own_folder_is_root_s_to_make_and_then_anybody_s_to_go_on_with(world: World) -> None:
+    world.host.folders.can_give = False
+    with pytest.raises(HostNotReady) as caught:
         up(world)
-    assert f"sudo install -d -m 0750 -o {ACCOUNT_UID} -g {ACCOUNT_UID} {PLACE}" in caught.value.fix
-    world.host.folders.add(PLACE, owner=ACCOUNT_UID)
+    assert caught.value.fix == "run the command as root"
+    world.host.folders.can_give = True
     up(world)
-    assert shared(world)["c000"] == [PLACE]
+    world.host.folders.there[PLACE] = FolderLook(kind="hidden", at=PLACE)
+    assert up(world, 3).changed[0].startswith("create node c002")
+    assert shared(world)["c002"] == [PLACE]
 
 
 def test_a_mount_of_the_user_s_at_the_same_place_is_refused(world: World) -> None:
