@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
-from gpuprov.planes.work_place import FOLDER, PROJECTS, SHARED, desk_argv
+from gpuprov.planes.work_place import FOLDER, PROJECTS, desk_argv
 from gpuprov.spec.devices import Mount
+from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy
 from tests.fakes.driver import FakeDriver
 from tests.fakes.slurm_commands import SlurmCommands
@@ -125,7 +126,7 @@ def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Jo
 
     def write_tree(driver: FakeDriver, name: str, path: str, tar: Iterable[bytes]) -> None:
         if path.startswith(PROJECTS):
-            driver._reach("write_tree", name)
+            driver.reach("write_tree", name)
             jobs.take_tree(path, tar)
         else:
             before(driver, name, path, tar)
