@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from gpuwork.broker import BROKER
+
 FOLDER: Final = Path("/shared/jobs")
 _LONGEST_S: Final = 24 * 3600
 
@@ -18,11 +20,15 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[argparse.ArgumentParser]]:
     """The parser, and its verbs."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m gpuwork.jobs", description="Jobs of this node's Slurm cluster, as JSON documents on stdout."
+        prog="python3 -m gpuwork.jobs", description="Jobs of this node's cluster, as JSON documents on stdout."
     )
     parser.add_argument(
         "--folder", type=Path, default=FOLDER, metavar="FOLDER", help=f"that holds the jobs; default {FOLDER}"
     )
+    parser.add_argument(
+        "--broker", type=Path, default=BROKER, metavar="FILE",
+        help=f"with the URL of the workers' broker; without such a file jobs are Slurm's; default {BROKER}",
+    )  # fmt: skip
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("submit", help="hand in what the order on stdin asks for")
     verbs.add_parser("list", help="all jobs")

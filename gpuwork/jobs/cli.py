@@ -14,13 +14,16 @@ from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.order import MOST_BYTES, as_document
 from gpuwork.jobs.overview import find_submission, list_jobs, pick_jobs
+from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
 from gpuwork.jobs.submit import submit
 from gpuwork.jobs.waiting import cancel, wait_for
+from gpuwork.jobs.workers import Workers
 
 if TYPE_CHECKING:
     import argparse
 
+    from gpuwork.jobs.batch import Batch
     from gpuwork.jobs.job import Job
     from gpuwork.jobs.store import Submission
 
@@ -53,19 +56,19 @@ def main(arguments: list[str]) -> int:
 
 
 def _submit(asked: argparse.Namespace) -> Reply:
-    submission = submit(sys.stdin.buffer.read(MOST_BYTES + 1), store=_store(asked))
+    submission = submit(sys.stdin.buffer.read(MOST_BYTES + 1), store=_store(asked), batch=_batch(asked))
     jobs = [submission.run_id(number) for number in range(submission.order.runs)]
     return {"schema": SUBMITTED, "version": 1, "id": submission.id, "jobs": jobs}, EXIT_DONE
 
 
 def _list(asked: argparse.Namespace) -> Reply:
-    jobs, older = list_jobs(_store(asked))
+    jobs, older = list_jobs(_store(asked), _batch(asked))
     return {**_document(jobs), "older": older}, EXIT_DONE
 
 
 def _show(asked: argparse.Namespace) -> Reply:
     found = {submission.id: submission for submission in (find_submission(_store(asked), text) for text in asked.ids)}
-    jobs = pick_jobs(_store(asked), asked.ids)
+    jobs = pick_jobs(_store(asked), asked.ids, _batch(asked))
     submissions = [_describe(submission) for submission in found.values()]
     return {**_document(jobs), "schema": SHOWN, "submissions": submissions}, EXIT_DONE
 
@@ -82,7 +85,7 @@ def _describe(submission: Submission) -> dict[str, Any]:
 
 
 def _logs(asked: argparse.Namespace) -> Reply:
-    jobs = pick_jobs(_store(asked), [asked.id])
+    jobs = pick_jobs(_store(asked), [asked.id], _batch(asked))
     if len(jobs) > 1 or (parse_id(asked.id)[1] is None and jobs[0].id != asked.id):
         raise Refused(
             "a log is of one job",
@@ -96,16 +99,21 @@ def _logs(asked: argparse.Namespace) -> Reply:
 
 
 def _cancel(asked: argparse.Namespace) -> Reply:
-    return _document(cancel(_store(asked), asked.ids)), EXIT_DONE
+    return _document(cancel(_store(asked), asked.ids, _batch(asked))), EXIT_DONE
 
 
 def _wait(asked: argparse.Namespace) -> Reply:
-    jobs = wait_for(_store(asked), asked.ids, limit_s=asked.limit)
+    jobs = wait_for(_store(asked), asked.ids, _batch(asked), limit_s=asked.limit)
     return _document(jobs), EXIT_DONE if all(job.state == "done" for job in jobs) else EXIT_NOT_DONE
 
 
 def _document(jobs: list[Job]) -> dict[str, Any]:
     return {"schema": JOBS, "version": 1, "jobs": [*map(as_row, jobs)]}
+
+
+def _batch(asked: argparse.Namespace) -> Batch:
+    """Workers where there is a broker, else Slurm."""
+    return Workers(asked.broker) if asked.broker.exists() else Slurm()
 
 
 def _store(asked: argparse.Namespace) -> Path:

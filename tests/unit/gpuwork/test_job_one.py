@@ -194,7 +194,8 @@ def test_a_cancelled_run_does_not_begin(held: Jobs) -> None:
     assert not (folder / "runs/1/work").exists()
 
 
-def test_one_process_at_a_time_works_on_a_run(held: Jobs) -> None:
+def test_one_process_at_a_time_works_on_a_run(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one, "PATIENCE_S", 0.3)
     folder = held.submitted("sh", "-c", "touch pids; sleep 600")
     stop = threading.Event()
     thread = threading.Thread(target=lambda: run_one(folder, 0, stop=stop))
