@@ -84,6 +84,14 @@ def send_runs(app: Celery, submission: str, numbers: Iterable[int]) -> None:
         raise no_answer(error) from None  # the original may show the URL
 
 
+def check_url(app: Celery) -> None:
+    """Raise a BrokerError for a URL of a kind that is not known, or whose library is not installed."""
+    try:
+        app.connection_for_read().transport  # noqa: B018  (imports it)
+    except Exception as error:
+        raise no_answer(error) from None
+
+
 def count_waiting(app: Celery) -> int:
     """How many messages no worker has taken yet.
 

@@ -1,0 +1,121 @@
+"""The program: a Celery worker for one GPU, until it is told to end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from celery import signals
+from celery.worker import state
+
+from gpuwork.broker import check_url, hide_password, read_broker
+from gpuwork.errors import Elsewhere, StoreError, WorkError
+from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers, find_marked
+from gpuwork.jobs.store import writing
+from gpuwork.shared_folder import make_folder, only_one
+from gpuwork.worker.arguments import parse_arguments
+from gpuwork.worker.keeper import Keeper
+from gpuwork.worker.project import load_app, sign_code
+from gpuwork.worker.restart import RestartOnChange
+from gpuwork.worker.runs import Runs
+from gpuwork.worker.tasks import add_tasks
+
+if TYPE_CHECKING:
+    import argparse
+
+    from celery import Celery
+
+_WORKERS: Final = ".workers"
+_LEFT_S: Final = 12.0  # so long a run may need to end that lost its worker
+_LOOK_S: Final = 0.1
+_LOG: Final = logging.getLogger("gpuwork.worker")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program on `arguments` (without its name) and return its exit code."""
+    asked = parse_arguments(arguments)
+    name = f"{asked.gpu}@{platform.node()}"
+    try:
+        with ExitStack() as held:
+            _take_gpu(asked.folder, name, held)
+            _end_what_was_left(name)
+            return _serve(asked, name)
+    except WorkError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+def _take_gpu(store: Path, name: str, held: ExitStack) -> None:
+    """Be the one worker of this GPU."""
+    if not store.parent.is_dir():
+        raise StoreError(
+            "the shared folder is not there", evidence=f"{store.parent} is not a folder", fix=f"ls -ld {store.parent}"
+        )
+    folder = store / _WORKERS
+    with writing(store, failed="the folder of jobs cannot be written"):
+        store.mkdir(exist_ok=True)
+        make_folder(folder)
+        try:
+            held.enter_context(only_one(folder, name=name, log=folder, lock=name.replace("/", "_")))
+        except Elsewhere as error:
+            raise Elsewhere("another worker has this GPU", evidence=error.evidence, fix=f"pgrep -af {name}") from error
+
+
+def _end_what_was_left(name: str) -> None:
+    """Wait for runs of a worker of this GPU that was killed; then kill what is left of them."""
+    until = time.monotonic() + _LEFT_S
+    while find_marked(WORKER_VARIABLE, name) and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    end_leftovers(WORKER_VARIABLE, name)
+
+
+def _serve(asked: argparse.Namespace, name: str) -> int:
+    os.environ["CUDA_VISIBLE_DEVICES"] = asked.gpu
+    project = asked.project.absolute() if asked.project else None
+    store, log = asked.folder.absolute(), asked.log.absolute()
+    signed = sign_code(project) if project else None  # before it is imported
+    app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
+    check_url(app)
+    runs = Runs(store, name)
+    add_tasks(app, runs, gpu=asked.gpu, project=project)
+    restart = RestartOnChange(project, signed)
+    over = threading.Event()
+
+    def on_end(**_: object) -> None:
+        over.set()
+        runs.stop()
+
+    def on_ready(**_: object) -> None:
+        if fault is not None:
+            _LOG.error("the app of the project is not served until its code is changed: %s", hide_password(fault))
+        for work in (_keeper(app, store).until, restart.until):
+            threading.Thread(target=work, args=(over,), daemon=True).start()
+
+    signals.worker_shutting_down.connect(on_end, weak=False)
+    signals.worker_ready.connect(on_ready, weak=False)
+    signals.task_postrun.connect(restart.after_task, weak=False)
+    with writing(store, failed="the worker's log cannot be written"):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.open("ab").close()
+    worker = app.Worker(
+        hostname=name, queues=queues, pool="threads", concurrency=1, prefetch_multiplier=1, loglevel="INFO",
+        logfile=str(log), task_events=True, without_gossip=True, without_mingle=True,
+    )  # fmt: skip
+    worker.start()
+    if restart.wanted:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    return int(worker.exitcode or 0)
+
+
+def _keeper(app: Celery, store: Path) -> Keeper:
+    counted: dict[str, Any] = state.total_count
+    return Keeper(
+        app, store, begun=lambda: sum(counted.values()), is_busy=lambda: bool(tuple(state.active_requests))
+    )

@@ -1,0 +1,89 @@
+"""The tasks that every worker has: `gpuwork.ping`, `gpuwork.stats`, `gpuwork.run` and `gpuwork.call`."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import platform
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from celery.exceptions import Reject
+
+from gpuwork.broker import RUN_TASK, send_runs
+from gpuwork.errors import WorkError
+from gpuwork.jobs.one import EXIT_STOPPED
+from gpuwork.jobs.store import read_submission
+from gpuwork.jobs.workers import take_next
+from gpuwork.worker.runs import EXIT_DONE, EXIT_ENDED
+from gpuwork.worker.stats import describe_machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from celery import Celery
+
+    from gpuwork.worker.runs import Runs
+
+_FUNCTION: Final = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
+_LOG: Final = logging.getLogger(__name__)
+
+
+def add_tasks(app: Celery, runs: Runs, *, gpu: str, project: Path | None) -> None:
+    """Give an app these tasks, also one of a user's project."""
+
+    def ping() -> dict[str, Any]:
+        return {"node": platform.node(), "pid": os.getpid(), "gpu": os.environ.get("CUDA_VISIBLE_DEVICES")}
+
+    def stats() -> dict[str, Any]:
+        return describe_machine(gpu)
+
+    def run(submission: object, number: object) -> None:
+        make_run(app, runs, submission, number)
+
+    def call(function: object, arguments: object = None) -> object:
+        return call_function(project, function, arguments)
+
+    late = {"acks_late": True, "reject_on_worker_lost": True}
+    app.task(ping, name="gpuwork.ping", shared=False)
+    app.task(stats, name="gpuwork.stats", shared=False)
+    app.task(run, name=RUN_TASK, shared=False, ignore_result=True, **late)
+    app.task(call, name="gpuwork.call", shared=False, **late)
+
+
+def make_run(app: Celery, runs: Runs, submission: object, number: object) -> None:
+    """Make a run of a job; of a submission that limits its runs, hand in the next one.
+
+    A message says no more than that there may be something to do: a run that has ended is not run again, and one that
+    goes on elsewhere is left alone. Its message is dropped then; should it wait later, the keeper finds it.
+
+    Raises:
+        Reject: The run was stopped because this worker ends; another worker gets the message.
+        ValueError: The message names no run.
+    """
+    status = runs.make(submission, number)
+    if status == EXIT_STOPPED:
+        raise Reject("its worker ends", requeue=True)
+    if status in (EXIT_DONE, EXIT_ENDED):
+        try:
+            told = read_submission(runs.store / str(submission))
+            following = take_next(told) if told.order.at_most else None
+            if following is not None:
+                send_runs(app, told.id, [following])
+        except WorkError as error:
+            _LOG.warning("the next run of job %s was not handed in: %s", submission, error)
+
+
+def call_function(project: Path | None, function: object, arguments: object) -> object:
+    """Call a function of the project in this process, which keeps what it loaded onto the GPU.
+
+    Raises:
+        ValueError: There is no project, or that is no function and its arguments.
+    """
+    match = _FUNCTION.fullmatch(function) if isinstance(function, str) else None
+    if project is None:
+        raise ValueError("this worker serves no project")
+    if match is None or not isinstance(arguments, (dict, type(None))):
+        raise ValueError("a call is MODULE:FUNCTION and an object of arguments")
+    return getattr(importlib.import_module(match[1]), match[2])(**(arguments or {}))
