@@ -8,11 +8,13 @@ import platform
 import sys
 import threading
 import time
+import warnings
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from celery import signals
+from celery.exceptions import CPendingDeprecationWarning
 from celery.worker import state
 
 from gpuwork.broker import check_url, hide_password, read_broker
@@ -42,48 +44,51 @@ def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
     name = f"{asked.gpu}@{platform.node()}"
+    place = asked.folder.absolute() / _WORKERS / name.replace("/", "_")
     try:
         with ExitStack() as held:
-            _take_gpu(asked.folder, name, held)
-            _end_what_was_left(name)
-            return _serve(asked, name)
+            _take_gpu(place, held)
+            _end_what_was_left(place)
+            return _serve(asked, name, place)
     except WorkError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
 
 
-def _take_gpu(store: Path, name: str, held: ExitStack) -> None:
-    """Be the one worker of this GPU."""
+def _take_gpu(place: Path, held: ExitStack) -> None:
+    """Be the one worker of this GPU: hold the lock `place`, which is in the folder of jobs."""
+    folder, store = place.parent, place.parent.parent
     if not store.parent.is_dir():
         raise StoreError(
             "the shared folder is not there", evidence=f"{store.parent} is not a folder", fix=f"ls -ld {store.parent}"
         )
-    folder = store / _WORKERS
     with writing(store, failed="the folder of jobs cannot be written"):
         store.mkdir(exist_ok=True)
         make_folder(folder)
         try:
-            held.enter_context(only_one(folder, name=name, log=folder, lock=name.replace("/", "_")))
+            held.enter_context(only_one(folder, name=place.name, log=folder, lock=place.name))
         except Elsewhere as error:
-            raise Elsewhere("another worker has this GPU", evidence=error.evidence, fix=f"pgrep -af {name}") from error
+            fix = "pgrep -af gpuwork.worker"
+            raise Elsewhere("another worker has this GPU", evidence=error.evidence, fix=fix) from error
 
 
-def _end_what_was_left(name: str) -> None:
+def _end_what_was_left(place: Path) -> None:
     """Wait for runs of a worker of this GPU that was killed; then kill what is left of them."""
     until = time.monotonic() + _LEFT_S
-    while find_marked(WORKER_VARIABLE, name) and time.monotonic() < until:
+    while find_marked(WORKER_VARIABLE, str(place)) and time.monotonic() < until:
         time.sleep(_LOOK_S)
-    end_leftovers(WORKER_VARIABLE, name)
+    end_leftovers(WORKER_VARIABLE, str(place))
 
 
-def _serve(asked: argparse.Namespace, name: str) -> int:
+def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
+    warnings.simplefilter("ignore", CPendingDeprecationWarning)  # of what is as it is to be
     os.environ["CUDA_VISIBLE_DEVICES"] = asked.gpu
     project = asked.project.absolute() if asked.project else None
     store, log = asked.folder.absolute(), asked.log.absolute()
     signed = sign_code(project) if project else None  # before it is imported
     app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
     check_url(app)
-    runs = Runs(store, name)
+    runs = Runs(store, mark=str(place))
     add_tasks(app, runs, gpu=asked.gpu, project=project)
     restart = RestartOnChange(project, signed)
     over = threading.Event()

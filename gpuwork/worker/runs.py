@@ -34,10 +34,10 @@ _LOG: Final = logging.getLogger(__name__)
 class Runs:
     """Starts runs, one after the other, until it is told to stop."""
 
-    def __init__(self, store: Path, worker: str) -> None:
-        """Keep the folder of jobs, and the name that marks all processes of this worker's runs."""
+    def __init__(self, store: Path, *, mark: str) -> None:
+        """Keep the folder of jobs, and what marks all processes of this worker's runs."""
         self.store = store
-        self._worker = worker
+        self._mark = mark
         self._stop = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -66,7 +66,7 @@ class Runs:
 
     def _begin(self, submission: str, number: int) -> int:
         argv = program_argv("gpuwork.jobs.one", str(self.store / submission), str(number), LEASHED)
-        env = {**os.environ, WORKER_VARIABLE: self._worker}
+        env = {**os.environ, WORKER_VARIABLE: self._mark}
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(  # noqa: S603  (of this package)
                 argv, cwd="/", env=env, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said

@@ -153,9 +153,9 @@ def held(jobs: Jobs, slurm: SlurmCommands) -> Jobs:
     return jobs
 
 
-def wait_until(true: Callable[[], object], what: str) -> None:
+def wait_until(true: Callable[[], object], what: str, *, limit_s: float = 30) -> None:
     """Until something holds that is bound to."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + limit_s
     while not true():
         assert time.monotonic() < until, what
         time.sleep(0.02)

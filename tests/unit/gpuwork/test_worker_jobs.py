@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,7 +22,6 @@ from tests.unit.gpuwork.test_job_program import LONG, begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tests.fakes.worker_bed import WorkerBed
     from tests.unit.gpuwork.conftest import Jobs
@@ -124,8 +124,7 @@ def test_what_a_killed_worker_and_program_left_ends_before_the_worker_takes_work
     first = bed.start()
     queued.submit("sh", "-c", LONG)
     command = begun(queued)
-    program = int(next(path for path in (f"/proc/{command}/stat",) if os.path.exists(path)) and parent_of(command))
-    for pid in (first.pid, program):
+    for pid in (first.pid, parent_of(command)):
         os.kill(pid, signal.SIGKILL)
     assert lives(command)
     assert [row["state"] for row in queued.rows()] == ["running"], "something of it lives"
@@ -134,9 +133,8 @@ def test_what_a_killed_worker_and_program_left_ends_before_the_worker_takes_work
     assert [row["state"] for row in queued.wait("1")] == ["done"]
 
 
-def parent_of(pid: str) -> str:
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[1]
+def parent_of(pid: str) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def test_messages_that_the_broker_lost_are_handed_in_again(bed: WorkerBed, queued: Jobs) -> None:
