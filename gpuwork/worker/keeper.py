@@ -84,6 +84,9 @@ class Keeper:
 
     def _find_waiting(self, submission: Submission) -> list[int]:
         """The runs that may begin and of which nothing lives; of a limited submission, as many as have a place."""
+        if submission.system != "workers":
+            self._over.add(submission.id)
+            return []
         begun = {path.name for path in (submission.folder / RUNS).iterdir()}
         waiting, alive = [], 0
         for number in range(submission.order.runs):

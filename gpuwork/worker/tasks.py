@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from celery.exceptions import Reject
 
 from gpuwork.broker import RUN_TASK, send_runs
-from gpuwork.errors import WorkError
+from gpuwork.errors import StoreError, WorkError
+from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.one import EXIT_STOPPED
-from gpuwork.jobs.store import read_submission
+from gpuwork.jobs.store import CANCELLED, is_cancelled, read_run, read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.worker.runs import EXIT_DONE, EXIT_ENDED
 from gpuwork.worker.stats import describe_machine
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from gpuwork.worker.runs import Runs
 
 _FUNCTION: Final = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
+_ID: Final = re.compile(r"[1-9][0-9]{0,8}")
+_MOST_NUMBER: Final = 10**6
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -62,17 +65,36 @@ def make_run(app: Celery, runs: Runs, submission: object, number: object) -> Non
         Reject: The run was stopped because this worker ends; another worker gets the message.
         ValueError: The message names no run.
     """
-    status = runs.make(submission, number)
+    id_, number = read_message(submission, number)
+    status = EXIT_ENDED if _is_over(runs.store / id_, number) else runs.make(id_, number)
     if status == EXIT_STOPPED:
         raise Reject("its worker ends", requeue=True)
     if status in (EXIT_DONE, EXIT_ENDED):
         try:
-            told = read_submission(runs.store / str(submission))
+            told = read_submission(runs.store / id_)
             following = take_next(told) if told.order.at_most else None
-            if following is not None:
+            if following is not None and not (told.folder / CANCELLED).exists():
                 send_runs(app, told.id, [following])
         except WorkError as error:
-            _LOG.warning("the next run of job %s was not handed in: %s", submission, error)
+            _LOG.warning("the next run of job %s was not handed in: %s", id_, error)
+
+
+def read_message(submission: object, number: object) -> tuple[str, int]:
+    """The submission and the number of a run that a message names; raises ValueError if it names none."""
+    if not isinstance(submission, str) or not _ID.fullmatch(submission):
+        raise ValueError("the first argument is no id of a submission")
+    if type(number) is not int or not 0 <= number < _MOST_NUMBER:
+        raise ValueError("the second argument is no number of a run")
+    return submission, number
+
+
+def _is_over(folder: Path, number: int) -> bool:
+    """Whether there is nothing to do, so that thousands of messages of a cancelled submission cost no time."""
+    try:
+        told = read_submission(folder)
+    except StoreError:  # it may just be being submitted: `one` knows
+        return False
+    return read_run(told.run_folder(number)).state in ENDED or is_cancelled(told, number)
 
 
 def call_function(project: Path | None, function: object, arguments: object) -> object:

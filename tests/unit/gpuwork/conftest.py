@@ -13,11 +13,12 @@ import pytest
 from gpuwork.freeze import remove_copy
 from gpuwork.jobs.cli import main
 from tests.fakes.slurm_commands import SlurmCommands
-from tests.fakes.worker_bed import WorkerBed
 from tests.schemas import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.fakes.worker_bed import WorkerBed
 
 PARAMS = """
 param2requests = {
@@ -133,6 +134,8 @@ def jobs(
 @pytest.fixture
 def bed(tmp_path: Path) -> Iterator[WorkerBed]:
     """Real workers, with a shared folder and a broker of their own."""
+    from tests.fakes.worker_bed import WorkerBed
+
     made = WorkerBed(tmp_path)
     yield made
     made.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -215,6 +216,28 @@ def test_the_keeper_hands_in_what_waits_and_nothing_else(bed: WorkerBed, queued:
     queued("cancel", "2")
     runs.make("1", 3)
     assert keeper.look() == []
+
+
+def test_a_cancelled_submission_costs_no_processes(bed: WorkerBed, queued: Jobs) -> None:
+    queued.submit("touch", "begun", count=200)
+    queued.submit("touch", "begun", count=9, at_most=2)
+    queued("cancel", "1", "2")
+    bed.start()
+    wait_until(lambda: count_messages(bed.broker, QUEUE) == (0, 0), "messages are left", limit_s=20)
+    assert {row["state"] for row in queued.rows()} == {"cancelled"}
+    assert [*queued.folder.glob("*/runs/*")] == []
+
+
+def test_what_slurm_has_is_not_the_keepers(bed: WorkerBed, queued: Jobs) -> None:
+    folder = queued.submitted("true", count=3)
+    bed.lose_messages()
+    told = json.loads((folder / "submitted.json").read_text())
+    told.update(system="slurm", chunks=[{"slurm": 7, "first": 0, "size": 3}])
+    (folder / "submitted.json").write_text(json.dumps(told))
+    keeper = Keeper(bed.app(), bed.jobs, begun=lambda: 0, is_busy=lambda: False)
+    assert keeper.look() == []
+    reason = "it is no longer queued, and it left no end: it was handed to slurm"
+    assert {(row["state"], row["reason"]) for row in queued.rows()} == {("lost", reason)}
 
 
 def test_the_next_run_is_handed_out_once(queued: Jobs) -> None:

@@ -83,7 +83,6 @@ def test_an_unchanged_app_and_client_work_beside_jobs(bed: WorkerBed, queued: Jo
     assert run(project, "client.py") == "8\n"
     queued.submit("echo", "a job")
     assert queued.wait("1")[0]["state"] == "done"
-    queued.submit(function="celeryconfig:print", project=str(project), code=2)
     told = bed.app().send_task("gpuwork.call", ("app:add", {"x": 1, "y": 2}), queue="gpuwork")
     assert told.get(timeout=30) == 3
 
