@@ -1,47 +1,25 @@
-"""The broker of a cluster's workers: where its URL is, and how runs are handed to it.
-
-The URL has a password in it. It is in a file alone: not in an argument, not in the environment, in no message.
-"""
+"""The broker of a cluster's workers: how runs are handed to it, and who answers. No message shows its password."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import BrokerError
-from gpuwork.shared_folder import read_limited
+from gpuwork.strict import is_flag, is_text, read_fields, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from celery import Celery
 
-BROKER: Final = Path("/etc/gpuwork/broker")
 QUEUE: Final = "gpuwork"
 RUN_TASK: Final = "gpuwork.run"
-_MOST_BYTES: Final = 4096
-_URL: Final = re.compile(r"[a-z][a-z0-9.+-]{0,60}://[!-~]{0,2000}")
+SAY: Final = "gpuwork_say"
+_WORKER: Final = {"name": is_text, "node": is_text, "pid": whole(1, 2**32), "gpu": is_text, "busy": is_flag}
 _PASSWORD: Final = re.compile(r"://[^@/\s]*@")
 _REASON: Final = 300
 _PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
-
-
-def read_broker(file: Path) -> str:
-    """The URL in a file, which has one line.
-
-    Raises:
-        BrokerError: There is none; the message does not show what is there instead.
-    """
-    content = read_limited(file, limit=_MOST_BYTES)
-    url = (content or b"").decode(errors="replace").strip()
-    if not _URL.fullmatch(url):
-        raise BrokerError(
-            "the broker of the workers is not known",
-            evidence=f"{file} " + ("cannot be read" if content is None else "is not one line with a URL"),
-            fix=f"ls -l {file}",
-        )
-    return url
 
 
 def make_app(url: str) -> Celery:
@@ -104,6 +82,29 @@ def count_waiting(app: Celery) -> int:
             return int(app.amqp.queues[QUEUE](channel).queue_declare().message_count)
     except Exception as error:
         raise no_answer(error) from None
+
+
+def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[dict[str, Any]]:
+    """What each worker says of itself, also a busy one; sorted by name.
+
+    Args:
+        app: Of the queue.
+        limit_s: How long to wait for answers.
+        expected: Wait no longer when so many have answered.
+
+    Raises:
+        BrokerError: The broker does not answer.
+    """
+    try:
+        answers = app.control.broadcast(SAY, reply=True, timeout=limit_s, limit=expected) or []
+    except Exception as error:
+        raise no_answer(error) from None
+    said = [one for answer in answers for one in answer.values()]
+    try:
+        return sorted((read_fields(one, _WORKER) for one in said), key=lambda worker: str(worker["name"]))
+    except ValueError as error:
+        fix = "the workers' logs; restart those that are older than this program"
+        raise BrokerError("a worker said what cannot be read", evidence=ascii(str(error))[:_REASON], fix=fix) from error
 
 
 def no_answer(error: Exception) -> BrokerError:

@@ -5,7 +5,7 @@ Where a node has the broker's file, `broker_url` comes from there, so that no pr
 
 from typing import Final
 
-from gpuwork.broker import BROKER, read_broker
+from gpuwork.broker_file import BROKER, read_broker
 
 # A task belongs to the broker until it has ended: if its worker dies, another one gets it.
 task_acks_late: Final = True

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from gpuwork.broker import BROKER
+from gpuwork.broker_file import BROKER
 
 FOLDER: Final = Path("/shared/jobs")
 _LONGEST_S: Final = 24 * 3600
@@ -39,12 +39,18 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     _with_ids(verbs.add_parser("cancel", help="end jobs, and wait until they have ended"))
     wait = verbs.add_parser("wait", help="wait until jobs have ended")
     _with_ids(wait)
+    workers = verbs.add_parser("workers", help="the workers that answer")
+    workers.add_argument("--expect", type=_number, metavar="N", help="wait no longer when so many have answered")
     wait.add_argument("--limit", type=_seconds, required=True, metavar="SECONDS", help="wait no longer than this")
     return parser, verbs
 
 
 def _with_ids(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="+", metavar="ID", help="7 is all that was submitted as 7, 7.3 is its run 3")
+
+
+def _number(text: str) -> int:
+    return _whole(text, 10**6)
 
 
 def _position(text: str) -> int:

@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuwork.broker import ask_workers, make_app
+from gpuwork.broker_file import read_broker
 from gpuwork.errors import Refused, WorkError
 from gpuwork.jobs.arguments import parse_arguments
 from gpuwork.jobs.job import ENDED, as_row
@@ -30,10 +32,12 @@ if TYPE_CHECKING:
 EXIT_DONE: Final = 0
 EXIT_NOT_DONE: Final = 1
 EXIT_INTERRUPTED: Final = 130
+ANSWER_S: Final = 5.0
 JOBS: Final = "gpuprov.jobs/v1"
 SUBMITTED: Final = "gpuprov.job-submitted/v1"
 SHOWN: Final = "gpuprov.jobs-shown/v1"
 LOG: Final = "gpuprov.job-log/v1"
+WORKERS: Final = "gpuprov.workers/v1"
 ERROR: Final = "gpuprov.error/v1"
 
 Reply = tuple[dict[str, Any], int]
@@ -42,7 +46,8 @@ Reply = tuple[dict[str, Any], int]
 def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
-    verbs = {"submit": _submit, "list": _list, "show": _show, "logs": _logs, "cancel": _cancel, "wait": _wait}
+    verbs = {"submit": _submit, "list": _list, "show": _show, "logs": _logs, "cancel": _cancel, "wait": _wait,
+             "workers": _workers}  # fmt: skip
     try:
         with writing(_store(asked), failed="the folder of jobs cannot be read or written"):
             document, code = verbs[asked.verb](asked)
@@ -105,6 +110,17 @@ def _cancel(asked: argparse.Namespace) -> Reply:
 def _wait(asked: argparse.Namespace) -> Reply:
     jobs = wait_for(_store(asked), asked.ids, _batch(asked), limit_s=asked.limit)
     return _document(jobs), EXIT_DONE if all(job.state == "done" for job in jobs) else EXIT_NOT_DONE
+
+
+def _workers(asked: argparse.Namespace) -> Reply:
+    if not asked.broker.exists():
+        raise Refused(
+            "jobs of this cluster are Slurm's: there are no workers",
+            evidence=f"{asked.broker} is not there",
+            fix="sinfo",
+        )
+    told = ask_workers(make_app(read_broker(asked.broker)), limit_s=ANSWER_S, expected=asked.expect)
+    return {"schema": WORKERS, "version": 1, "workers": told}, EXIT_DONE
 
 
 def _document(jobs: list[Job]) -> dict[str, Any]:

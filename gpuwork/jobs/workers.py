@@ -10,7 +10,8 @@ from __future__ import annotations
 import fcntl
 from typing import TYPE_CHECKING, Final
 
-from gpuwork.broker import make_app, read_broker, send_runs
+from gpuwork.broker import make_app, send_runs
+from gpuwork.broker_file import read_broker
 from gpuwork.errors import Fault
 from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.order import FILE

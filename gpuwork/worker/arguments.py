@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from gpuwork.broker import BROKER
+from gpuwork.broker_file import BROKER
 from gpuwork.jobs.arguments import FOLDER
 
 _UUID: Final = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]{4,80}")

@@ -17,7 +17,8 @@ from celery import signals
 from celery.exceptions import CPendingDeprecationWarning
 from celery.worker import state
 
-from gpuwork.broker import check_url, hide_password, read_broker
+from gpuwork.broker import check_url, hide_password
+from gpuwork.broker_file import read_broker
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers, find_marked
 from gpuwork.jobs.store import writing

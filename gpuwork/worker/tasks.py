@@ -1,4 +1,7 @@
-"""The tasks that every worker has: `gpuwork.ping`, `gpuwork.stats`, `gpuwork.run` and `gpuwork.call`."""
+"""The tasks that every worker has: `gpuwork.ping`, `gpuwork.stats`, `gpuwork.run` and `gpuwork.call`.
+
+A task is one worker's, and waits while that is busy. What all are asked at once is a command, `gpuwork_say`.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,10 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from celery.exceptions import Reject
+from celery.worker import state
+from celery.worker.control import inspect_command
 
-from gpuwork.broker import RUN_TASK, send_runs
+from gpuwork.broker import RUN_TASK, SAY, send_runs
 from gpuwork.errors import StoreError, WorkError
 from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.one import EXIT_STOPPED
@@ -37,7 +42,7 @@ def add_tasks(app: Celery, runs: Runs, *, gpu: str, project: Path | None) -> Non
     """Give an app these tasks, also one of a user's project."""
 
     def ping() -> dict[str, Any]:
-        return {"node": platform.node(), "pid": os.getpid(), "gpu": os.environ.get("CUDA_VISIBLE_DEVICES")}
+        return {"node": platform.node(), "pid": os.getpid(), "gpu": os.environ["CUDA_VISIBLE_DEVICES"]}
 
     def stats() -> dict[str, Any]:
         return describe_machine(gpu)
@@ -48,6 +53,10 @@ def add_tasks(app: Celery, runs: Runs, *, gpu: str, project: Path | None) -> Non
     def call(function: object, arguments: object = None) -> object:
         return call_function(project, function, arguments)
 
+    def say(worker: Any) -> dict[str, Any]:
+        return {**ping(), "name": worker.hostname, "busy": bool(tuple(state.active_requests))}
+
+    inspect_command(name=SAY)(say)
     late = {"acks_late": True, "reject_on_worker_lost": True}
     app.task(ping, name="gpuwork.ping", shared=False)
     app.task(stats, name="gpuwork.stats", shared=False)

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuwork.broker import make_app, read_broker
+from gpuwork.broker import make_app
+from gpuwork.broker_file import read_broker
 from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers
 from tests.fakes.brokerfolder import register, url_of
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from celery.exceptions import Reject
 
-from gpuwork.broker import QUEUE, hide_password, make_app, read_broker
+from gpuwork.broker import QUEUE, ask_workers, hide_password, make_app
+from gpuwork.broker_file import read_broker
 from gpuwork.errors import BrokerError
 from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import read_submission
@@ -164,7 +165,33 @@ def test_each_worker_answers_while_it_is_busy_and_says_what_it_has(bed: WorkerBe
     }  # fmt: skip
     queued.submit("sleep", "600")
     wait_until(lambda: [row["state"] for row in queued.rows()] == ["running"], "it has not begun")
-    assert app.control.ping(timeout=5) == [{f"{ONE}@{os.uname().nodename}": {"ok": "pong"}}]
+    node = os.uname().nodename
+    assert app.control.ping(timeout=5, limit=1) == [{f"{ONE}@{node}": {"ok": "pong"}}]
+    assert queued("workers", "--expect", "1")["workers"] == [
+        {"name": f"{ONE}@{node}", "node": node, "pid": worker.pid, "gpu": ONE, "busy": True}
+    ]
+
+
+def test_workers_that_do_not_answer_are_not_listed(
+    queued: Jobs, bed: WorkerBed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuwork.jobs.cli.ANSWER_S", 0.2)
+    assert queued("workers")["workers"] == []
+    (bed.broker / "down").touch()
+    assert "the broker is away" in queued("workers", code=4)["error"]["evidence"]
+    bed.url_file.unlink()
+    assert queued("workers", code=2)["error"]["what"] == "jobs of this cluster are Slurm's: there are no workers"
+
+
+def test_a_worker_that_talks_nonsense_is_told(bed: WorkerBed) -> None:
+    class App:
+        class control:  # noqa: N801
+            @staticmethod
+            def broadcast(*_: object, **__: object) -> list[dict[str, object]]:
+                return [{"w": {"name": "x\x1b[31m", "node": 1, "pid": 1, "gpu": "", "busy": False}}]
+
+    with pytest.raises(BrokerError, match="a worker said what cannot be read"):
+        ask_workers(App, limit_s=1, expected=None)
 
 
 def test_a_gpu_that_nvml_has_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,10 +280,14 @@ def test_the_settings_are_those_that_long_tasks_need(bed: WorkerBed) -> None:
     assert (conf.worker_pool, conf.worker_concurrency, conf.accept_content) == ("threads", 1, ["json"])
 
 
-def test_a_stopped_worker_leaves_no_process(bed: WorkerBed, queued: Jobs) -> None:
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_stopped_worker_leaves_no_process(bed: WorkerBed, queued: Jobs, is_away: bool) -> None:
     worker = bed.start()
     queued.submit("sh", "-c", "setsid sleep 600 & touch pids; sleep 600")
     wait_until((queued.folder / "1/runs/0/work/pids").exists, "the command has not begun")
+    if is_away:
+        (bed.broker / "down").touch()
+        wait_until(lambda: "Trying again" in bed.log(), bed.log())
     worker.send_signal(signal.SIGTERM)
     worker.wait(20)
     run = f"GPUWORK_RUN={queued.folder}/1/runs/0".encode()

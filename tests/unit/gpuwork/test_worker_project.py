@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from celery import Celery
 
-from gpuwork import broker, celeryconfig
+from gpuwork import broker_file, celeryconfig
 from gpuwork.worker.project import settle, sign_code
 from tests.fakes.worker_bed import ROOT
 from tests.unit.gpuwork.conftest import lives, wait_until
@@ -151,7 +151,7 @@ def test_settings_of_a_project_stay_but_for_the_broker_and_what_a_worker_is() ->
 
 def test_a_project_can_import_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broker").write_text("amqp://a:b@c000\n")
-    monkeypatch.setattr(broker, "BROKER", tmp_path / "broker")
+    monkeypatch.setattr(broker_file, "BROKER", tmp_path / "broker")
     namespace: dict[str, object] = {}
     exec(compile(Path(str(celeryconfig.__file__)).read_text(), "celeryconfig", "exec"), namespace)
     assert namespace["broker_url"] == "amqp://a:b@c000"
