@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import BrokerError
 from gpuwork.strict import is_flag, is_text, read_fields, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from celery import Celery
 
@@ -19,6 +20,7 @@ SAY: Final = "gpuwork_say"
 _WORKER: Final = {"name": is_text, "node": is_text, "pid": whole(1, 2**32), "gpu": is_text, "busy": is_flag}
 _PASSWORD: Final = re.compile(r"://[^@/\s]*@")
 _REASON: Final = 300
+_CONNECT_S: Final = 4
 _PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
 
 
@@ -51,23 +53,18 @@ def send_runs(app: Celery, submission: str, numbers: Iterable[int]) -> None:
     Raises:
         BrokerError: The broker does not answer, or refused; it has some of the messages.
     """
-    try:
-        with app.producer_or_acquire() as producer:
-            for number in numbers:
-                app.send_task(
-                    RUN_TASK, (submission, number), queue=QUEUE, producer=producer, retry=True, retry_policy=_PUBLISH,
-                    ignore_result=True,
-                )  # fmt: skip
-    except Exception as error:
-        raise no_answer(error) from None  # the original may show the URL
+    with _talking(), app.producer_or_acquire() as producer:
+        for number in numbers:
+            app.send_task(
+                RUN_TASK, (submission, number), queue=QUEUE, producer=producer, retry=True, retry_policy=_PUBLISH,
+                ignore_result=True,
+            )  # fmt: skip
 
 
 def check_url(app: Celery) -> None:
     """Raise a BrokerError for a URL of a kind that is not known, or whose library is not installed."""
-    try:
+    with _talking():
         app.connection_for_read().transport  # noqa: B018  (imports it)
-    except Exception as error:
-        raise no_answer(error) from None
 
 
 def count_waiting(app: Celery) -> int:
@@ -76,12 +73,9 @@ def count_waiting(app: Celery) -> int:
     Raises:
         BrokerError: The broker does not answer.
     """
-    try:
-        with app.connection_for_read(connect_timeout=4) as connection:
-            channel = connection.default_channel
-            return int(app.amqp.queues[QUEUE](channel).queue_declare().message_count)
-    except Exception as error:
-        raise no_answer(error) from None
+    with _talking(), app.connection_for_read(connect_timeout=_CONNECT_S) as connection:
+        connection.ensure_connection(max_retries=1)
+        return int(app.amqp.queues[QUEUE](connection.default_channel).queue_declare().message_count)
 
 
 def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[dict[str, Any]]:
@@ -95,10 +89,8 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
     Raises:
         BrokerError: The broker does not answer.
     """
-    try:
+    with _talking():
         answers = app.control.broadcast(SAY, reply=True, timeout=limit_s, limit=expected) or []
-    except Exception as error:
-        raise no_answer(error) from None
     said = [one for answer in answers for one in answer.values()]
     try:
         return sorted((read_fields(one, _WORKER) for one in said), key=lambda worker: str(worker["name"]))
@@ -107,12 +99,17 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
         raise BrokerError("a worker said what cannot be read", evidence=ascii(str(error))[:_REASON], fix=fix) from error
 
 
-def no_answer(error: Exception) -> BrokerError:
-    """What a library said of the broker, without a password."""
-    words = hide_password(f"{type(error).__name__}: {error}")
-    return BrokerError(
-        "the broker of the workers does not answer", evidence=words[:_REASON], fix="systemctl status rabbitmq-server"
-    )
+@contextmanager
+def _talking() -> Iterator[None]:
+    """Raise a BrokerError for whatever a library says of the broker, without its password."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  (each transport has its own)
+        raise BrokerError(
+            "the broker of the workers does not answer",
+            evidence=hide_password(f"{type(error).__name__}: {error}")[:_REASON],
+            fix="systemctl status rabbitmq-server",
+        ) from None  # the original may show the URL
 
 
 def hide_password(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -27,5 +28,11 @@ def read_broker(file: Path) -> str:
             "the broker of the workers is not known",
             evidence=f"{file} " + ("cannot be read" if content is None else "is not one line with a URL"),
             fix=f"ls -l {file}",
+        )
+    if file.stat().st_mode & stat.S_IROTH:
+        raise BrokerError(
+            "the broker's password is open to everybody",
+            evidence=f"{file} can be read by all accounts",
+            fix=f"chmod 600 {file}; and change the password",
         )
     return url

@@ -1,15 +1,20 @@
-"""What runs are handed to: Slurm, or workers that take them from a queue. The rest of `jobs` knows no more of either."""
+"""What runs are handed to: Slurm, or workers that take them from a queue. The rest of `jobs` knows neither."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from gpuwork.errors import Fault
-from gpuwork.jobs.order import Order
-from gpuwork.jobs.store import Chunk, Submission, System
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from gpuwork.errors import Fault
+    from gpuwork.jobs.order import Order
+    from gpuwork.jobs.store import Chunk, Submission, System
+
+    Find = Callable[[Submission, int], "Queued | None"]
+    Tell = Callable[[Chunk], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,10 +24,6 @@ class Queued:
     state: Literal["waiting", "running"]
     node: str | None = None
     reason: str | None = None
-
-
-Find = Callable[[Submission, int], Queued | None]
-Tell = Callable[[Chunk], None]
 
 
 class Batch(Protocol):

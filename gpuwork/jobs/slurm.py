@@ -50,11 +50,11 @@ class Slurm:
 
     name: System = "slurm"
 
-    def find_faults(self, order: Order) -> Iterator[Fault]:
+    def find_faults(self, order: Order) -> Iterator[Fault]:  # noqa: ARG002
         """None: Slurm itself refuses what the cluster does not have."""
         return iter(())
 
-    def prepare(self, order: Order, folder: Path) -> None:
+    def prepare(self, order: Order, folder: Path) -> None:  # noqa: ARG002
         """What Slurm starts, and a folder for what that says."""
         (folder / SLURM).mkdir()
         write_file(folder / SCRIPT, render_run_script(folder))

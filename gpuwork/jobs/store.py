@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.order import MOST_RUNS, parse_order
 from gpuwork.jobs.run_record import RunRecord, parse_record, record_document
-from gpuwork.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
 from gpuwork.shared_folder import make_folder, read_limited, write_file, write_once
+from gpuwork.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -49,5 +49,5 @@ def _module(text: str) -> str:
 
 def _matching(pattern: re.Pattern[str], text: str, what: str) -> str:
     if not pattern.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{ascii(text)} is not {what}")
+        raise argparse.ArgumentTypeError(f"{text!a} is not {what}")
     return text

@@ -10,7 +10,6 @@ import threading
 import time
 import warnings
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from celery import signals
@@ -32,6 +31,7 @@ from gpuwork.worker.tasks import add_tasks
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from celery import Celery
 
@@ -116,12 +116,10 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     )  # fmt: skip
     worker.start()
     if restart.wanted:
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  (itself)
     return int(worker.exitcode or 0)
 
 
 def _keeper(app: Celery, store: Path) -> Keeper:
     counted: dict[str, Any] = state.total_count
-    return Keeper(
-        app, store, begun=lambda: sum(counted.values()), is_busy=lambda: bool(tuple(state.active_requests))
-    )
+    return Keeper(app, store, begun=lambda: sum(counted.values()), is_busy=lambda: bool(tuple(state.active_requests)))

@@ -30,6 +30,7 @@ def load_app(project: Path | None, module: str | None, url: str) -> tuple[Celery
     for name in _OF_ENVIRONMENT:  # Celery would take them for what was asked
         os.environ.pop(name, None)
     if project is not None:
+        sys.dont_write_bytecode = True  # an edit in the same second is an edit too, and the folder is the user's
         os.chdir(project)
         sys.path.insert(0, str(project))
     if module is None:
@@ -58,7 +59,7 @@ def settle(app: Celery, url: str) -> None:
 
 def sign_code(project: Path) -> frozenset[tuple[str, int, int]]:
     """The Python files of a project with their times and sizes: differs when the code has changed."""
-    found = set()
+    found: set[tuple[str, int, int]] = set()
     for here, folders, files in os.walk(project):
         folders[:] = [name for name in folders if name not in LEFT_OUT and (name != RUNS or here != str(project))]
         for name in files:

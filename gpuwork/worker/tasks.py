@@ -10,7 +10,7 @@ import logging
 import os
 import platform
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from celery.exceptions import Reject
 from celery.worker import state
@@ -38,6 +38,12 @@ _MOST_NUMBER: Final = 10**6
 _LOG: Final = logging.getLogger(__name__)
 
 
+class _Named(Protocol):
+    """What Celery hands to a command: the state of the worker that it asks."""
+
+    hostname: str
+
+
 def add_tasks(app: Celery, runs: Runs, *, gpu: str, project: Path | None) -> None:
     """Give an app these tasks, also one of a user's project."""
 
@@ -53,7 +59,7 @@ def add_tasks(app: Celery, runs: Runs, *, gpu: str, project: Path | None) -> Non
     def call(function: object, arguments: object = None) -> object:
         return call_function(project, function, arguments)
 
-    def say(worker: Any) -> dict[str, Any]:
+    def say(worker: _Named) -> dict[str, Any]:
         return {**ping(), "name": worker.hostname, "busy": bool(tuple(state.active_requests))}
 
     inspect_command(name=SAY)(say)

@@ -1,7 +1,8 @@
 """A broker in a folder, for real Celery workers: kombu's filesystem transport with what RabbitMQ promises beside it.
 
-A message that was delivered and not acknowledged belongs to the connection that got it, as a lock on its file, and waits
-again when that connection is gone: the kernel frees a killed process's locks. With a file `down` in it the broker is away: connections break, and none is made.
+A message that was delivered and not acknowledged belongs to the connection that got it, as a lock on its file. It waits
+again when that connection is gone: the kernel frees a killed process's locks. While there is a file `down`, the broker
+is away: connections break, and none is made.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ def count_messages(folder: Path, queue: str) -> tuple[int, int]:
     return len([*folder.glob(f"queues/*.{queue}.msg")]), len([*folder.glob(f"held/*.{queue}.msg")])
 
 
-class _QoS(virtual.QoS):
+class _QoS(virtual.QoS):  # type: ignore[misc]
     restore_at_shutdown = False
 
     def ack(self, delivery_tag: str) -> None:
         self.channel.settle(delivery_tag, requeue=False)
         super().ack(delivery_tag)
 
-    def reject(self, delivery_tag: str, requeue: bool = False) -> None:  # noqa: FBT002  (kombu's)
+    def reject(self, delivery_tag: str, requeue: bool = False) -> None:
         self.channel.settle(delivery_tag, requeue=requeue)
         virtual.QoS.ack(self, delivery_tag)
 
 
-class Channel(filesystem.Channel):
+class Channel(filesystem.Channel):  # type: ignore[misc]
     QoS = _QoS
     do_restore = False
 
@@ -120,7 +121,7 @@ class Channel(filesystem.Channel):
         raise Empty
 
 
-class Transport(filesystem.Transport):
+class Transport(filesystem.Transport):  # type: ignore[misc]
     Channel = Channel
     default_port = 0
     polling_interval = 0.02

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from celery import Celery
 
 ROOT = Path(__file__).parents[2]
-PASSWORD = "s3cret-of-the-broker"  # noqa: S105  (made up)
+PASSWORD = "s3cret-of-the-broker"
 READY_S = 60.0
 
 
@@ -34,6 +34,7 @@ class WorkerBed:
             path.mkdir()
         self.url_file = folder / "url"
         self.url_file.write_text(url_of(self.broker, user=f"gpuwork:{PASSWORD}@") + "\n")
+        self.url_file.chmod(0o600)
         self.started: list[tuple[str, subprocess.Popen[bytes]]] = []
 
     def app(self) -> Celery:

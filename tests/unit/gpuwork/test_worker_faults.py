@@ -83,7 +83,7 @@ def test_a_worker_whose_disk_is_full_tries_again_when_there_is_room(bed: WorkerB
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (10, most))  # no file larger than this
     queued.submit("echo", "good")
-    wait_until(lambda: (queued.folder / "1/runs/0/.lock").exists(), "the run was not looked at")
+    wait_until((queued.folder / "1/runs/0/.lock").exists, "the run was not looked at")
     wait_until(lambda: count_messages(bed.broker, QUEUE) == (0, 0), "the message is not dropped")
     assert (worker.poll(), queued.rows()[0]["state"]) == (None, "waiting")
     resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (most, most))
@@ -131,6 +131,14 @@ def test_a_broker_that_is_not_known_is_told(tmp_path: Path, content: str | None)
     with pytest.raises(BrokerError) as caught:
         read_broker(tmp_path / "url")
     assert content is None or not content or content not in caught.value.evidence
+
+
+def test_a_password_that_everybody_can_read_is_refused(bed: WorkerBed) -> None:
+    bed.url_file.chmod(0o644)
+    with pytest.raises(BrokerError, match="open to everybody"):
+        read_broker(bed.url_file)
+    bed.url_file.chmod(0o640)
+    assert read_broker(bed.url_file).startswith("folder://")
 
 
 def test_a_url_of_a_kind_that_is_not_known_ends_a_worker_in_words(bed: WorkerBed) -> None:
@@ -183,7 +191,7 @@ def test_workers_that_do_not_answer_are_not_listed(
     assert queued("workers", code=2)["error"]["what"] == "jobs of this cluster are Slurm's: there are no workers"
 
 
-def test_a_worker_that_talks_nonsense_is_told(bed: WorkerBed) -> None:
+def test_a_worker_that_talks_nonsense_is_told() -> None:
     class App:
         class control:  # noqa: N801
             @staticmethod
@@ -213,7 +221,7 @@ def test_a_gpu_that_nvml_has_is_described(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_function_is_called_only_of_a_project(tmp_path: Path) -> None:
     assert call_function(tmp_path, "posixpath:join", {"a": "x"}) == "x"
     for project, function, arguments in ((None, "os:getpid", {}), (tmp_path, "os", {}), (tmp_path, "os:getpid", [1])):
-        with pytest.raises(ValueError, match="project|MODULE"):
+        with pytest.raises(ValueError, match=r"project|MODULE"):
             call_function(project, function, arguments)
 
 

@@ -105,6 +105,7 @@ def test_a_change_of_its_code_is_served_at_once(bed: WorkerBed, project: Path) -
     (project / "app.py").write_text(APP.replace("x + y", "x * y"))
     wait_until(lambda: bed.log().count(" ready.") == 2, bed.log())
     assert run(project, "client.py") == "16\n"
+    assert not (project / "__pycache__").exists()
     assert worker.poll() is None, "the same process, so that its supervisor sees nothing"
     assert "the code of" in bed.log()
 
@@ -150,6 +151,7 @@ def test_settings_of_a_project_stay_but_for_the_broker_and_what_a_worker_is() ->
 
 
 def test_a_project_can_import_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broker").touch(mode=0o600)
     (tmp_path / "broker").write_text("amqp://a:b@c000\n")
     monkeypatch.setattr(broker_file, "BROKER", tmp_path / "broker")
     namespace: dict[str, object] = {}
