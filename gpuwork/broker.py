@@ -25,8 +25,15 @@ _PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5
 
 
 def make_app(url: str) -> Celery:
-    """A Celery app with our settings and this broker."""
-    from celery import Celery
+    """A Celery app with our settings and this broker.
+
+    Raises:
+        BrokerError: Celery is not installed.
+    """
+    try:
+        from celery import Celery
+    except ImportError as error:
+        raise no_celery(error) from error
 
     from gpuwork import celeryconfig
 
@@ -97,6 +104,13 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
     except ValueError as error:
         fix = "the workers' logs; restart those that are older than this program"
         raise BrokerError("a worker said what cannot be read", evidence=ascii(str(error))[:_REASON], fix=fix) from error
+
+
+def no_celery(error: ImportError) -> BrokerError:
+    """What is wrong where Celery cannot be imported."""
+    return BrokerError(
+        "Celery cannot be imported", evidence=str(error)[:_REASON], fix="python3 -m pip install 'celery>=5.7,<6'"
+    )
 
 
 @contextmanager

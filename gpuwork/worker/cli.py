@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import platform
+import signal
 import sys
 import threading
 import time
@@ -99,6 +100,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
         runs.stop()
 
     def on_ready(**_: object) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # Celery would begin anew, as another program than this
         if fault is not None:
             _LOG.error("the app of the project is not served until its code is changed: %s", hide_password(fault))
         for work in (_keeper(app, store).until, restart.until):

@@ -7,10 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from gpuwork import child
-from gpuwork.broker import RUN_TASK
 from gpuwork.errors import Refused, SlurmError, StoreError, TimedOut
 from gpuwork.jobs import cli, one, waiting
 from gpuwork.jobs.arguments import FOLDER, build_parser
@@ -21,8 +18,7 @@ from gpuwork.jobs.overview import MOST_LISTED
 from gpuwork.jobs.run_record import LOST_TRIES
 from gpuwork.jobs.slurm import CHUNK
 from gpuwork.project_files import ProjectLimits
-from gpuwork.worker import arguments, keeper, tasks
-from gpuwork.worker.cli import _LEFT_S
+from gpuwork.worker import keeper
 from tests.fakes.slurm_commands import MAX_ARRAY_SIZE
 
 if TYPE_CHECKING:
@@ -90,15 +86,3 @@ def test_the_numbers_are_those_of_the_program() -> None:
     assert f"It looks every {keeper.LOOK_S:g} s" in TEXT
     assert f"an idle worker finds its run in {2 * keeper.LOOK_S:g} s" in TEXT, "it has to be idle for one of the two"
     assert f"arrays of at most {CHUNK:,} tasks, below the default MaxArraySize of {MAX_ARRAY_SIZE:,}" in TEXT
-
-
-def test_the_options_and_tasks_of_a_worker_are_those_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        arguments.parse_arguments(["--help"])
-    options = set(re.findall(r"--[a-z]+", capsys.readouterr().out)) - {"--help"}
-    table = PAGE.partition("| Option | Meaning |")[2].partition("\n\n")[0]
-    assert set(re.findall(r"^\| `(--[a-z]+)", table, re.MULTILINE)) == options
-    source = Path(str(tasks.__file__)).read_text()
-    names = {RUN_TASK, *re.findall(r'name="(gpuwork\.[a-z]+)"', source)}
-    assert set(re.findall(r"^\| `(gpuwork\.[a-z]+)`", PAGE, re.MULTILINE)) == names
-    assert f"waits up to {_LEFT_S:g} s for what a killed one" in TEXT

@@ -26,7 +26,7 @@ from gpuwork.worker.runs import Runs
 from gpuwork.worker.stats import describe_machine
 from gpuwork.worker.tasks import call_function, make_run
 from tests.fakes.brokerfolder import count_messages
-from tests.fakes.worker_bed import PASSWORD
+from tests.fakes.worker_bed import PASSWORD, ROOT
 from tests.unit.gpuwork.conftest import wait_until
 
 if TYPE_CHECKING:
@@ -146,6 +146,30 @@ def test_a_url_of_a_kind_that_is_not_known_ends_a_worker_in_words(bed: WorkerBed
     assert bed.start(wait=False).wait(30) == 4
     assert bed.said().startswith("error: the broker of the workers does not answer\n")
     assert PASSWORD not in bed.said()
+
+
+@pytest.mark.parametrize("module", ["gpuwork.worker", "gpuwork.jobs"])
+def test_without_celery_there_is_an_error(bed: WorkerBed, tmp_path: Path, module: str) -> None:
+    (tmp_path / "without").mkdir()
+    (tmp_path / "without/celery.py").write_text("raise ImportError('no celery here')\n")
+    verb = ["--gpu", ONE, "--log", "log"] if module == "gpuwork.worker" else ["--broker", str(bed.url_file), "workers"]
+    done = subprocess.run(
+        [sys.executable, "-m", module, *verb],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}/without:{ROOT}"}, capture_output=True, text=True, check=False,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert "Celery cannot be imported" in done.stdout + done.stderr
+    assert "no celery here" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.returncode
+
+
+def test_a_hangup_changes_nothing(bed: WorkerBed, queued: Jobs) -> None:
+    worker = bed.start()
+    worker.send_signal(signal.SIGHUP)
+    queued.submit("true")
+    assert queued.wait("1")[0]["state"] == "done"
+    assert worker.poll() is None
 
 
 def test_a_gpu_has_one_worker(bed: WorkerBed) -> None:
