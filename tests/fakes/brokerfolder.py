@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
+import uuid
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 from typing import Any
 
 from kombu.transport import TRANSPORT_ALIASES, filesystem, virtual
 from kombu.utils.encoding import bytes_to_str
-from kombu.utils.json import loads
+from kombu.utils.json import dumps, loads
 
 SCHEME = "folder"
+_READS = 100
 
 
 def register() -> None:
@@ -98,9 +102,24 @@ class Channel(filesystem.Channel):  # type: ignore[misc]
                 path.unlink()
             os.close(handle)
 
-    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
+    def _put(self, queue: str, payload: Any, **_: Any) -> None:
         self.check()
-        super()._put(queue, payload, **kwargs)
+        name = f"{time.monotonic_ns():020}_{uuid.uuid4()}.{queue}.msg"
+        part = self.folder / name  # kombu's own writes where others already read
+        part.write_text(dumps(payload))
+        part.rename(Path(self.data_folder_in, name))
+
+    def _queue_bind(self, *args: Any) -> None:
+        with (self.folder / "bind").open("a") as file:  # of two that make the table at once, kombu keeps one
+            fcntl.flock(file, fcntl.LOCK_EX)
+            super()._queue_bind(*args)
+
+    def get_table(self, exchange: str) -> Any:
+        for _ in range(_READS):
+            with suppress(ValueError):  # kombu empties the file before it locks it
+                return super().get_table(exchange)
+            time.sleep(0.01)
+        return super().get_table(exchange)
 
     def _get(self, queue: str) -> Any:
         self.check()
