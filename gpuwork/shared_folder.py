@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from threading import Event
 
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
 _LOOK_S: Final = 0.05
 _MOST_BYTES: Final = 4 * 1024 * 1024
 
@@ -120,6 +121,12 @@ def write_once(path: Path, content: str) -> bool:
         os.link(part, path, follow_symlinks=False)
     except FileExistsError:
         return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if path.exists():  # a share without hard links: the lock of the run has to suffice
+            return False
+        part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     return True

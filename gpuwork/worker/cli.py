@@ -27,7 +27,7 @@ from gpuwork.worker.arguments import parse_arguments
 from gpuwork.worker.keeper import Keeper
 from gpuwork.worker.project import load_app, sign_code
 from gpuwork.worker.restart import RestartOnChange
-from gpuwork.worker.runs import Runs
+from gpuwork.worker.runs import LeashedRuns
 from gpuwork.worker.tasks import add_tasks
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     signed = sign_code(project) if project else None  # before it is imported
     app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
     check_url(app)
-    runs = Runs(store, mark=str(place))
+    runs = LeashedRuns(store, mark=str(place))
     add_tasks(app, runs, gpu=asked.gpu, project=project)
     restart = RestartOnChange(project, signed)
     over = threading.Event()

@@ -28,7 +28,7 @@ _SAID_BYTES: Final = 4000
 _LOG: Final = logging.getLogger(__name__)
 
 
-class Runs:
+class LeashedRuns:
     """Starts runs, one after the other, until it is told to stop."""
 
     def __init__(self, store: Path, *, mark: str) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from gpuwork.worker.runs import Runs
+    from gpuwork.worker.runs import LeashedRuns
 
 _FUNCTION: Final = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
 _ID: Final = re.compile(r"[1-9][0-9]{0,8}")
@@ -44,7 +44,7 @@ class _Named(Protocol):
     hostname: str
 
 
-def add_tasks(app: Celery, runs: Runs, *, gpu: str, project: Path | None) -> None:
+def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None) -> None:
     """Give an app these tasks, also one of a user's project."""
 
     def ping() -> dict[str, Any]:
@@ -70,7 +70,7 @@ def add_tasks(app: Celery, runs: Runs, *, gpu: str, project: Path | None) -> Non
     app.task(call, name="gpuwork.call", shared=False, **late)
 
 
-def make_run(app: Celery, runs: Runs, submission: object, number: object) -> None:
+def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object) -> None:
     """Make a run of a job; of a submission that limits its runs, hand in the next one.
 
     A message says no more than that there may be something to do: a run that has ended is not run again, and one that

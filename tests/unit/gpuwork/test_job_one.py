@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -264,6 +265,20 @@ def test_of_two_ends_the_first_one_holds(held: Jobs) -> None:
     assert write_run(folder / "runs/0", late) == record == read_run(folder / "runs/0")
     (folder / "runs/0/done.json").write_text("what a job left there")
     assert write_run(folder / "runs/0", late) == late == read_run(folder / "runs/0")
+
+
+def test_a_share_without_hard_links_has_ends_too(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("gpuwork.shared_folder.os.link", refuse)
+    folder = held.submitted("true")
+    record = run(folder)
+    assert record.state == "done"
+    assert write_run(folder / "runs/0", RunRecord(state="failed")) == record
+    assert {path.name for path in (folder / "runs/0").iterdir()} == {
+        ".alive", ".lock", "done.json", "log.txt", "state.json", "work",
+    }  # fmt: skip
 
 
 def test_a_run_that_is_marked_as_cancelled_ends_although_nobody_signals_it(held: Jobs) -> None:

@@ -22,7 +22,7 @@ from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import read_submission
 from gpuwork.jobs.workers import take_next
 from gpuwork.worker.keeper import Keeper
-from gpuwork.worker.runs import Runs
+from gpuwork.worker.runs import LeashedRuns
 from gpuwork.worker.stats import describe_machine
 from gpuwork.worker.tasks import call_function, make_run
 from tests.fakes.brokerfolder import count_messages
@@ -251,7 +251,7 @@ def test_a_function_is_called_only_of_a_project(tmp_path: Path) -> None:
 
 def test_a_worker_that_ends_begins_no_run(bed: WorkerBed, queued: Jobs) -> None:
     queued.submit("true")
-    runs = Runs(bed.jobs, mark="w")
+    runs = LeashedRuns(bed.jobs, mark="w")
     runs.stop()
     assert runs.make("1", 0) == EXIT_STOPPED
     with pytest.raises(Reject) as caught:
@@ -267,7 +267,7 @@ def test_the_keeper_hands_in_what_waits_and_nothing_else(bed: WorkerBed, queued:
     assert keeper.look() == [], "the queue is not empty"
     bed.lose_messages()
     queued("cancel", "1.2")
-    runs = Runs(bed.jobs, mark="w")
+    runs = LeashedRuns(bed.jobs, mark="w")
     assert [runs.make("1", number) for number in (0, 1)] == [0, 1]
     assert keeper.look() == [("1", [3]), ("2", [0, 1, 2])]
     assert count_messages(bed.broker, QUEUE) == (4, 0)
