@@ -21,7 +21,7 @@ _ENDED: Final = ("Z", "X")  # such a process only waits until its parent looks
 _LONGEST_LOOK_S: Final = 0.25
 
 
-def run_group(
+def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     argv: Sequence[str],
     *,
     cwd: Path,
@@ -29,6 +29,7 @@ def run_group(
     log: Path,
     stop: Event,
     limit_s: float = math.inf,
+    handles: Sequence[int] = (),
 ) -> int | None:
     """Run a command in a process group of its own; what it prints is added to `log`.
 
@@ -41,6 +42,7 @@ def run_group(
         log: The file for stdout and stderr.
         stop: When set, the group gets SIGTERM, and after five seconds SIGKILL.
         limit_s: After so long it is stopped as well.
+        handles: Open files that it inherits.
 
     Returns:
         The exit status, 128 + N for signal N; None if it was stopped.
@@ -54,6 +56,7 @@ def run_group(
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            pass_fds=handles,
         )
     stopped = False
     until = time.monotonic() + limit_s

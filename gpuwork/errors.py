@@ -38,10 +38,18 @@ class StoreError(WorkError):
     exit_code = 3
 
 
-class SlurmError(WorkError):
-    """Slurm does not answer, or refused."""
+class BatchError(WorkError):
+    """What runs are handed to does not answer, or refused."""
 
     exit_code = 4
+
+
+class SlurmError(BatchError):
+    """Slurm does not answer, or refused."""
+
+
+class BrokerError(BatchError):
+    """The broker of the workers' queue does not answer, or refused."""
 
 
 class TimedOut(WorkError):

@@ -8,7 +8,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import platform
 import stat
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +19,10 @@ from gpuwork.errors import Elsewhere
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from threading import Event
 
+_NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS)
+_LOOK_S: Final = 0.05
 _MOST_BYTES: Final = 4 * 1024 * 1024
 
 
@@ -34,22 +39,64 @@ def locked(store: Path) -> Iterator[None]:
 
 
 @contextmanager
-def only_one(run: Path, *, name: str, log: Path) -> Iterator[None]:
-    """Hold the folder of a run for the block; the kernel frees a killed process's.
+def only_one(
+    run: Path, *, name: str, log: Path, lock: str = ".lock", patience_s: float = 0, stop: Event | None = None
+) -> Iterator[int]:
+    """Hold a lock in the folder of a run for the block, which gets its handle; the kernel frees a killed process's.
+
+    A process that inherits the handle holds the lock too.
+
+    Args:
+        run: The folder.
+        name: Of the run, for people.
+        log: What it prints.
+        lock: The file.
+        patience_s: How long to wait for whoever holds it, who may be about to end.
+        stop: Ends the waiting when it is set.
 
     Raises:
         Elsewhere: Another process holds it.
     """
-    with (run / ".lock").open("a", encoding="utf-8") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Elsewhere(
-                f"the run {name} is running elsewhere",
-                evidence=f"{run / '.lock'} is locked",
-                fix=f"tail {log}",
-            ) from error
-        yield
+    until = time.monotonic() + patience_s
+    with (run / lock).open("a", encoding="utf-8") as file:
+        while not _try_lock(file.fileno()):
+            if time.monotonic() >= until or (stop is not None and stop.is_set()):
+                raise Elsewhere(
+                    f"the run {name} is running elsewhere", evidence=f"{run / lock} is locked", fix=f"tail {log}"
+                )
+            time.sleep(_LOOK_S)
+        yield file.fileno()
+
+
+@contextmanager
+def one_of(folder: Path, places: int) -> Iterator[int | None]:
+    """Hold one of so many places in a folder for the block, which gets the handle of its lock; None if all are held."""
+    for place in range(places):
+        with (folder / str(place)).open("a", encoding="utf-8") as file:
+            if _try_lock(file.fileno()):
+                yield file.fileno()
+                return
+    yield None
+
+
+def is_free(lock: Path) -> bool:
+    """Whether nobody holds a lock."""
+    try:
+        with lock.open(encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _try_lock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def write_file(path: Path, content: str, *, durable: bool = True) -> None:
@@ -61,6 +108,28 @@ def write_file(path: Path, content: str, *, durable: bool = True) -> None:
             file.flush()
             os.fsync(file.fileno())
     part.replace(path)
+
+
+def write_once(path: Path, content: str) -> bool:
+    """Write a file whole unless it is there; whether it was written. Of two that do so at once, one does."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.{platform.node()}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(part, path, follow_symlinks=False)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        if path.exists():  # a share without hard links: the lock of the run has to suffice
+            return False
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return True
 
 
 def read_limited(path: Path, *, limit: int = _MOST_BYTES) -> bytes | None:

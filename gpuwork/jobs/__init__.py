@@ -1,1 +1,1 @@
-"""Jobs on the nodes of a Slurm cluster: handed in, run, listed and cancelled from within a node."""
+"""Jobs on the nodes of a cluster: handed in, run, listed and cancelled from within a node."""

@@ -6,6 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Final
 
+from gpuwork.broker_file import BROKER
+
 FOLDER: Final = Path("/shared/jobs")
 _LONGEST_S: Final = 24 * 3600
 
@@ -18,11 +20,15 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
 def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[argparse.ArgumentParser]]:
     """The parser, and its verbs."""
     parser = argparse.ArgumentParser(
-        prog="python3 -m gpuwork.jobs", description="Jobs of this node's Slurm cluster, as JSON documents on stdout."
+        prog="python3 -m gpuwork.jobs", description="Jobs of this node's cluster, as JSON documents on stdout."
     )
     parser.add_argument(
         "--folder", type=Path, default=FOLDER, metavar="FOLDER", help=f"that holds the jobs; default {FOLDER}"
     )
+    parser.add_argument(
+        "--broker", type=Path, default=BROKER, metavar="FILE",
+        help=f"with the URL of the workers' broker; without such a file jobs are Slurm's; default {BROKER}",
+    )  # fmt: skip
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verbs.add_parser("check", help="all faults of the order on stdin and of its project; writes nothing")
     verbs.add_parser("submit", help="hand in what the order on stdin asks for")
@@ -34,12 +40,18 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     _with_ids(verbs.add_parser("cancel", help="end jobs, and wait until they have ended"))
     wait = verbs.add_parser("wait", help="wait until jobs have ended")
     _with_ids(wait)
+    workers = verbs.add_parser("workers", help="the workers that answer")
+    workers.add_argument("--expect", type=_number, metavar="N", help="wait no longer when so many have answered")
     wait.add_argument("--limit", type=_seconds, required=True, metavar="SECONDS", help="wait no longer than this")
     return parser, verbs
 
 
 def _with_ids(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ids", nargs="+", metavar="ID", help="7 is all that was submitted as 7, 7.3 is its run 3")
+
+
+def _number(text: str) -> int:
+    return _whole(text, 10**6)
 
 
 def _position(text: str) -> int:

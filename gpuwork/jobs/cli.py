@@ -8,6 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuwork.broker import ask_workers, make_app
+from gpuwork.broker_file import read_broker
 from gpuwork.errors import Refused, WorkError
 from gpuwork.jobs.arguments import parse_arguments
 from gpuwork.jobs.check import check_order
@@ -15,24 +17,29 @@ from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.order import MOST_BYTES, as_document
 from gpuwork.jobs.overview import find_submission, list_jobs, pick_jobs
+from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
 from gpuwork.jobs.submit import submit
 from gpuwork.jobs.waiting import cancel, wait_for
+from gpuwork.jobs.workers import Workers
 
 if TYPE_CHECKING:
     import argparse
 
+    from gpuwork.jobs.batch import Batch
     from gpuwork.jobs.job import Job
     from gpuwork.jobs.store import Submission
 
 EXIT_DONE: Final = 0
 EXIT_NOT_DONE: Final = 1
 EXIT_INTERRUPTED: Final = 130
+ANSWER_S: Final = 5.0
 JOBS: Final = "gpuprov.jobs/v1"
 CHECKED: Final = "gpuprov.job-checked/v1"
 SUBMITTED: Final = "gpuprov.job-submitted/v1"
 SHOWN: Final = "gpuprov.jobs-shown/v1"
 LOG: Final = "gpuprov.job-log/v1"
+WORKERS: Final = "gpuprov.workers/v1"
 ERROR: Final = "gpuprov.error/v1"
 
 Reply = tuple[dict[str, Any], int]
@@ -42,7 +49,7 @@ def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
     verbs = {"check": _check, "submit": _submit, "list": _list, "show": _show, "logs": _logs}
-    verbs |= {"cancel": _cancel, "wait": _wait}
+    verbs |= {"cancel": _cancel, "wait": _wait, "workers": _workers}
     try:
         with writing(_store(asked), failed="the folder of jobs cannot be read or written"):
             document, code = verbs[asked.verb](asked)
@@ -62,7 +69,7 @@ def _check(_asked: argparse.Namespace) -> Reply:
 
 
 def _submit(asked: argparse.Namespace) -> Reply:
-    submission = submit(_read_order(), store=_store(asked))
+    submission = submit(_read_order(), store=_store(asked), batch=_batch(asked))
     jobs = [submission.run_id(number) for number in range(submission.order.runs)]
     return {"schema": SUBMITTED, "version": 1, "id": submission.id, "jobs": jobs}, EXIT_DONE
 
@@ -72,13 +79,13 @@ def _read_order() -> bytes:
 
 
 def _list(asked: argparse.Namespace) -> Reply:
-    jobs, older = list_jobs(_store(asked))
+    jobs, older = list_jobs(_store(asked), _batch(asked))
     return {**_document(jobs), "older": older}, EXIT_DONE
 
 
 def _show(asked: argparse.Namespace) -> Reply:
     found = {submission.id: submission for submission in (find_submission(_store(asked), text) for text in asked.ids)}
-    jobs = pick_jobs(_store(asked), asked.ids)
+    jobs = pick_jobs(_store(asked), asked.ids, _batch(asked))
     submissions = [_describe(submission) for submission in found.values()]
     return {**_document(jobs), "schema": SHOWN, "submissions": submissions}, EXIT_DONE
 
@@ -95,7 +102,7 @@ def _describe(submission: Submission) -> dict[str, Any]:
 
 
 def _logs(asked: argparse.Namespace) -> Reply:
-    jobs = pick_jobs(_store(asked), [asked.id])
+    jobs = pick_jobs(_store(asked), [asked.id], _batch(asked))
     if len(jobs) > 1 or (parse_id(asked.id)[1] is None and jobs[0].id != asked.id):
         raise Refused(
             "a log is of one job",
@@ -109,16 +116,32 @@ def _logs(asked: argparse.Namespace) -> Reply:
 
 
 def _cancel(asked: argparse.Namespace) -> Reply:
-    return _document(cancel(_store(asked), asked.ids)), EXIT_DONE
+    return _document(cancel(_store(asked), asked.ids, _batch(asked))), EXIT_DONE
 
 
 def _wait(asked: argparse.Namespace) -> Reply:
-    jobs = wait_for(_store(asked), asked.ids, limit_s=asked.limit)
+    jobs = wait_for(_store(asked), asked.ids, _batch(asked), limit_s=asked.limit)
     return _document(jobs), EXIT_DONE if all(job.state == "done" for job in jobs) else EXIT_NOT_DONE
+
+
+def _workers(asked: argparse.Namespace) -> Reply:
+    if not asked.broker.exists():
+        raise Refused(
+            "jobs of this cluster are Slurm's: there are no workers",
+            evidence=f"{asked.broker} is not there",
+            fix="sinfo",
+        )
+    told = ask_workers(make_app(read_broker(asked.broker)), limit_s=ANSWER_S, expected=asked.expect)
+    return {"schema": WORKERS, "version": 1, "workers": told}, EXIT_DONE
 
 
 def _document(jobs: list[Job]) -> dict[str, Any]:
     return {"schema": JOBS, "version": 1, "jobs": [*map(as_row, jobs)]}
+
+
+def _batch(asked: argparse.Namespace) -> Batch:
+    """Workers where there is a broker, else Slurm."""
+    return Workers(asked.broker) if asked.broker.exists() else Slurm()
 
 
 def _store(asked: argparse.Namespace) -> Path:

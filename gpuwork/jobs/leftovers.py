@@ -1,4 +1,4 @@
-"""Processes of a run that outlived it: of a try whose program was killed, or with a session of their own."""
+"""Processes that outlived who began them: a try whose program was killed, or that have a session of their own."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ from pathlib import Path
 from typing import Final
 
 VARIABLE: Final = "GPUWORK_RUN"
+WORKER_VARIABLE: Final = "GPUWORK_WORKER"
 _LIMIT_S: Final = 5.0
 _LOOK_S: Final = 0.02
 
 
-def end_leftovers(run: Path) -> None:
-    """Kill every process on this node whose environment names the run, and wait until they are gone."""
+def end_leftovers(variable: str, value: str) -> None:
+    """Kill every process on this node that has this in its environment, and wait until they are gone."""
     until = time.monotonic() + _LIMIT_S
-    while (left := _find(run)) and time.monotonic() < until:  # one that hangs in the kernel is not waited for
+    while (
+        left := find_marked(variable, value)
+    ) and time.monotonic() < until:  # one that hangs in the kernel is not waited for
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_LOOK_S)
 
 
-def _find(run: Path) -> list[int]:
-    mark = f"{VARIABLE}={run}".encode()
+def find_marked(variable: str, value: str) -> list[int]:
+    """The processes on this node that have this in the environment that they began with, but for this one."""
+    mark = f"{variable}={value}".encode()
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it ended, or is another account's

@@ -1,13 +1,13 @@
-"""One run on a node, from its first try to its end; Slurm starts this for each run, and again after a requeue."""
+"""One run on a node, from its first try to its end; Slurm and workers start this for each run, and again if need be."""
 
 from __future__ import annotations
 
-import fcntl
 import math
 import os
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,8 +19,10 @@ from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.leftovers import VARIABLE, end_leftovers
 from gpuwork.jobs.run_record import RunRecord, TryEnd, begin_try, end_try
 from gpuwork.jobs.store import (
+    ALIVE,
     LOCK,
     LOG,
+    SLOTS,
     SUBMITTED,
     WORK,
     Submission,
@@ -32,14 +34,19 @@ from gpuwork.jobs.store import (
 )
 from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
-from gpuwork.shared_folder import make_folder, only_one
+from gpuwork.shared_folder import is_free, make_folder, one_of, only_one
 from gpuwork.signals import on_signals
 from gpuwork.where import find_where
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from threading import Event
 
 EXIT_STOPPED: Final = 143
+LEASHED: Final = "leashed"
+# Whoever is told to end a run needs this long at most, so that the next one does not give up before.
+PATIENCE_S: Final = 20.0
+_CANCEL_LOOK_S: Final = 0.5
 _SUBMIT_S: Final = 300.0
 _LOOK_S: Final = 0.1
 _KILLED: Final = 137
@@ -48,9 +55,17 @@ _NOT_FOUND: Final = 127
 _TOGETHER_S: Final = 0.1
 
 
-def main(folder: str, number: str) -> None:
-    """The program: make the run and exit with its outcome."""
+def main(folder: str, number: str, leash: str = "") -> None:
+    """The program: make the run and exit with its outcome.
+
+    Args:
+        folder: Of the submission.
+        number: Of the run.
+        leash: If `leashed`, the run is stopped when stdin ends, as it does when whoever started this is killed.
+    """
     stop = threading.Event()
+    if leash == LEASHED:
+        threading.Thread(target=_stop_at_end, args=(sys.stdin.fileno(), stop), daemon=True).start()
     try:
         with on_signals(stop.set):
             record = run_one(Path(folder), int(number), stop=stop)
@@ -58,6 +73,12 @@ def main(folder: str, number: str) -> None:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
     sys.exit({"done": 0, "waiting": EXIT_STOPPED}.get(record.state, 1))
+
+
+def _stop_at_end(handle: int, stop: Event) -> None:
+    while os.read(handle, 1):  # not by sys.stdin, whose lock would keep the interpreter from ending
+        pass
+    stop.set()
 
 
 def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
@@ -84,25 +105,72 @@ def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:
             fix=f"python3 -m gpuwork.jobs show {submission.id}",
         )
     run = submission.run_folder(number)
-    with writing(run, failed=f"the run {submission.run_id(number)} cannot be written"):
+    name, log = submission.run_id(number), run / LOG
+    with writing(run, failed=f"the run {name} cannot be written"):
         make_folder(run)
-        with only_one(run, name=submission.run_id(number), log=run / LOG):
+        with only_one(run, name=name, log=log, patience_s=PATIENCE_S, stop=stop):
             record = read_run(run)
             if record.state not in ENDED:
-                end_leftovers(run)
-                record = _Run(submission, number, record).until_ended(stop)
+                end_leftovers(VARIABLE, str(run))
+                with (
+                    _place(submission) as places,
+                    only_one(run, name=name, log=log, lock=ALIVE, patience_s=PATIENCE_S, stop=stop) as alive,
+                    _watching(submission, number, stop),
+                ):
+                    record = _Run(submission, number, record, (alive, *places)).until_ended(stop)
     return record
+
+
+@contextmanager
+def _place(submission: Submission) -> Iterator[tuple[int, ...]]:
+    """Hold one of the places of a submission that limits its runs; Slurm does that itself.
+
+    Raises:
+        Elsewhere: As many runs as wished are under way.
+    """
+    at_most = submission.order.at_most
+    if submission.system == "slurm" or at_most is None:
+        yield ()
+        return
+    with one_of(submission.folder / SLOTS, at_most) as place:
+        if place is None:
+            raise Elsewhere(
+                f"{at_most} runs of job {submission.id} are under way, and no more are wished",
+                evidence=f"{submission.folder / SLOTS} has no free place",
+                fix=f"python3 -m gpuwork.jobs show {submission.id}",
+            )
+        yield (place,)
+
+
+@contextmanager
+def _watching(submission: Submission, number: int, stop: Event) -> Iterator[None]:
+    """In the block, set `stop` when the run is marked as cancelled."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(_CANCEL_LOOK_S):
+            if is_cancelled(submission, number):
+                stop.set()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class _Run:
     """A run that has not ended; its folder is this process's alone."""
 
-    def __init__(self, submission: Submission, number: int, record: RunRecord) -> None:
+    def __init__(self, submission: Submission, number: int, record: RunRecord, locks: tuple[int, ...]) -> None:
         self._submission = submission
         self._order = submission.order
         self._number = number
         self._folder = submission.run_folder(number)
         self._record = record
+        self._locks = locks  # what the command starts holds them too: nobody repeats a run of which something lives
 
     def until_ended(self, stop: Event) -> RunRecord:
         """Try until it is done, its tries are used up, it is cancelled, or `stop` is set."""
@@ -121,7 +189,7 @@ class _Run:
 
     def _end(self, end: TryEnd) -> None:
         self._record = end_try(self._record, end, retries=self._order.retries, at=_now())
-        write_run(self._folder, self._record)
+        self._record = write_run(self._folder, self._record)
 
     def _try(self, stop: Event) -> TryEnd:
         copy = self._submission.copy
@@ -134,7 +202,7 @@ class _Run:
             with log.open("a", encoding="utf-8") as file:
                 file.write(f"--- try {self._record.tries} on {self._record.node}, {self._record.started}\n")
         status = self._run_command(work, log, stop)
-        end_leftovers(self._folder)
+        end_leftovers(VARIABLE, str(self._folder))
         if stop.wait(_TOGETHER_S):  # also with status 0: programs that save what they have end so
             was_cancelled = is_cancelled(self._submission, self._number)
             return TryEnd(kind="cancelled" if was_cancelled else "waiting")
@@ -153,7 +221,9 @@ class _Run:
             argv = program_argv("gpuwork.jobs.call", str(self._submission.folder), str(self._number))
         limit_s = self._order.time_limit_s or math.inf
         try:
-            return run_group(argv, cwd=work, env=self._environment(), log=log, stop=stop, limit_s=limit_s)
+            return run_group(
+                argv, cwd=work, env=self._environment(), log=log, stop=stop, limit_s=limit_s, handles=self._locks
+            )
         except OSError as error:
             if error.filename != argv[0]:
                 raise
@@ -171,26 +241,17 @@ def _wait_until_submitted(folder: Path) -> None:
     """Wait for whoever is handing this in; raises StoreError if that was never finished."""
     until = time.monotonic() + _SUBMIT_S
     while not (folder / SUBMITTED).exists():
-        if _is_free(folder / LOCK) and not (folder / SUBMITTED).exists():
+        if is_free(folder / LOCK) and not (folder / SUBMITTED).exists():
             raise StoreError(
                 "this was never submitted: handing it in failed, or was cut off",
                 evidence=f"{folder / SUBMITTED} is not there",
                 fix="python3 -m gpuwork.jobs list",
             )
         if time.monotonic() > until:
-            raise Elsewhere(f"{folder} is still being submitted", evidence=f"{folder / LOCK} is locked", fix="squeue")
+            raise Elsewhere(
+                f"{folder} is still being submitted", evidence=f"{folder / LOCK} is locked", fix=f"ls -l {folder}"
+            )
         time.sleep(_LOOK_S)
-
-
-def _is_free(lock: Path) -> bool:
-    try:
-        with lock.open(encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return True
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _fill(work: Path, copy: Path | None) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from gpuwork.errors import Fault
-from gpuwork.jobs.strict import exactly, is_text, matching, optional, parse_strict_json, whole
+from gpuwork.strict import exactly, is_text, matching, optional, parse_strict_json, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

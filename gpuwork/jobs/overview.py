@@ -1,51 +1,48 @@
-"""The list of jobs: what Slurm says of runs, and what they left in their folders, as one."""
+"""The list of jobs: what the batch system says of runs, and what they left in their folders, as one."""
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.job import Job
 from gpuwork.jobs.run_record import RunRecord
-from gpuwork.jobs.slurm import find_run, place_of, read_queue
 from gpuwork.jobs.store import (
     CANCELLED,
     LOG,
     RUNS,
-    SLURM,
     list_ids,
     parse_id,
     read_run,
     read_submission,
 )
-from gpuwork.record import last_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
+    from gpuwork.jobs.batch import Batch, Find, Queued
     from gpuwork.jobs.job import State
-    from gpuwork.jobs.slurm import Queued, Task
     from gpuwork.jobs.store import Submission
 
 MOST_LISTED: Final = 10_000
+LOST: Final = "it is no longer queued, and it left no end"
 _REASON: Final = 300
 
 
-def list_jobs(store: Path) -> tuple[list[Job], int]:
+def list_jobs(store: Path, batch: Batch) -> tuple[list[Job], int]:
     """The jobs of the newest submissions, 10,000 at most; and how many submissions are older than these.
 
     Raises:
-        SlurmError: Slurm does not answer.
+        BatchError: The batch system does not answer.
     """
     ids = list_ids(store)  # before the queue is read: what is submitted meanwhile would seem lost
-    queue = read_queue(os.geteuid())
+    find = batch.look()
     blocks: list[list[Job]] = []
     room = MOST_LISTED
     for number in reversed(ids):
         try:
-            jobs = _jobs_of(read_submission(store / number), queue)
+            jobs = _jobs_of(read_submission(store / number), batch, find)
         except StoreError as error:
             log = str(store / number / RUNS)
             jobs = [Job(id=number, name="?", state="lost", submitted="?", log=log, reason=error.evidence[:_REASON])]
@@ -56,20 +53,20 @@ def list_jobs(store: Path) -> tuple[list[Job], int]:
     return [job for block in reversed(blocks) for job in block], len(ids) - len(blocks)
 
 
-def pick_jobs(store: Path, ids: Sequence[str]) -> list[Job]:
+def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
     """The jobs with these ids; the id of a submission with a count stands for all its runs.
 
     Raises:
         Refused: There is no such job.
         StoreError: A submission was changed.
-        SlurmError: Slurm does not answer.
+        BatchError: The batch system does not answer.
     """
     asked = [(find_submission(store, text), parse_id(text)[1]) for text in ids]
-    queue = read_queue(os.geteuid())
+    find = batch.look()
     found: dict[str, Job] = {}
     for submission, number in asked:
         numbers = None if number is None else (number,)
-        found.update((job.id, job) for job in _jobs_of(submission, queue, numbers))
+        found.update((job.id, job) for job in _jobs_of(submission, batch, find, numbers))
     return list(found.values())
 
 
@@ -83,7 +80,8 @@ def find_submission(store: Path, text: str) -> Submission:
     raise Refused("there is no such job", evidence=f"{text} is not in {store}", fix="python3 -m gpuwork.jobs list")
 
 
-def _jobs_of(submission: Submission, queue: Mapping[Task, Queued], numbers: Collection[int] | None = None) -> list[Job]:
+def _jobs_of(submission: Submission, batch: Batch, find: Find, numbers: Collection[int] | None = None) -> list[Job]:
+    is_foreign = submission.system != batch.name
     begun = {path.name for path in (submission.folder / RUNS).iterdir()}
     all_cancelled = (submission.folder / CANCELLED).exists()
     jobs = []
@@ -91,11 +89,12 @@ def _jobs_of(submission: Submission, queue: Mapping[Task, Queued], numbers: Coll
         run = submission.run_folder(number)
         there = str(number) in begun
         record = read_run(run) if there else RunRecord()
-        queued = find_run(queue, submission.chunks, number)
+        queued = None if is_foreign else find(submission, number)
         cancelled = all_cancelled or (there and (run / CANCELLED).exists())
         state, reason = merge(record, queued, cancelled=cancelled)
         if state == "lost":
-            reason = _said_last(submission, number) or reason
+            words = f"it was handed to {submission.system}" if is_foreign else batch.last_words(submission, number)
+            reason = f"{reason}: {words}"[:_REASON] if words else reason
         jobs.append(_job(submission, number, record, queued, (state, reason)))
     return jobs
 
@@ -105,13 +104,13 @@ def merge(record: RunRecord, queued: Queued | None, *, cancelled: bool) -> tuple
 
     Args:
         record: What it left.
-        queued: What Slurm said of it before that was read; None if Slurm has it no more.
+        queued: What the batch system said of it before that was read; None if it has the run no more.
         cancelled: Whether it was told to end.
     """
     if record.state not in ("waiting", "running"):
         return record.state, record.reason
     if queued is None:
-        return ("cancelled", None) if cancelled else ("lost", "Slurm no longer has it, and it left no end")
+        return ("cancelled", None) if cancelled else ("lost", LOST)
     if cancelled:
         return queued.state, "is being cancelled"
     return queued.state, queued.reason if queued.state == "waiting" else record.reason
@@ -136,10 +135,3 @@ def _job(
         log=str(submission.run_folder(number) / LOG),
         reason=reason,
     )
-
-
-def _said_last(submission: Submission, number: int) -> str | None:
-    """Of a run that left no end, the last line of the program around it."""
-    array, index = place_of(submission.chunks, number)
-    words = last_line(submission.folder / SLURM / f"{array}_{index}.txt")
-    return f"Slurm no longer has it, and it left no end: {words}"[:_REASON] if words else None

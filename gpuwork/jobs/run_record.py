@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.jobs.strict import (
+from gpuwork.strict import (
     exactly,
     is_flag,
     is_moment,

@@ -6,20 +6,27 @@ All runs are array tasks, also a single one. An array has at most `CHUNK` of the
 
 from __future__ import annotations
 
+import os
 import re
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
 from gpuwork.errors import SlurmError
+from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
-from gpuwork.jobs.store import SCRIPT, SLURM, Chunk
+from gpuwork.jobs.store import SCRIPT, SLURM, Chunk, System
 from gpuwork.program import program_argv
+from gpuwork.record import last_line
+from gpuwork.shared_folder import write_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from gpuwork.errors import Fault
+    from gpuwork.jobs.batch import Find, Tell
     from gpuwork.jobs.order import Order
+    from gpuwork.jobs.store import Submission
 
 CHUNK: Final = 1000
 SUBMIT_S: Final = 60.0
@@ -38,13 +45,58 @@ _ENDED: Final = frozenset(
 Task = tuple[int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Queued:
-    """What Slurm says of a task that it has."""
+class Slurm:
+    """Slurm as a batch system, by its commands."""
 
-    state: Literal["waiting", "running"]
-    node: str | None
-    reason: str | None
+    name: System = "slurm"
+
+    def find_faults(self, order: Order) -> Iterator[Fault]:  # noqa: ARG002
+        """None: Slurm itself refuses what the cluster does not have."""
+        return iter(())
+
+    def prepare(self, order: Order, folder: Path) -> None:  # noqa: ARG002
+        """What Slurm starts, and a folder for what that says."""
+        (folder / SLURM).mkdir()
+        write_file(folder / SCRIPT, render_run_script(folder))
+
+    def begin(self, order: Order, folder: Path, *, tell: Tell) -> None:
+        """Hand all runs in, as few arrays.
+
+        Raises:
+            SlurmError: Slurm does not answer, or refused; it has the arrays that were told of, and perhaps one more.
+        """
+        after = None
+        for first, size in chunks_of(order.runs):
+            argv = sbatch_argv(order, folder, (first, size), after=after)
+            chunk = Chunk(slurm=_parse_submitted(ask(argv, limit_s=SUBMIT_S)), first=first, size=size)
+            tell(chunk)
+            after = chunk.slurm if order.at_most else None
+
+    def withdraw(self, chunks: Sequence[Chunk]) -> None:
+        """Cancel arrays, as far as Slurm answers."""
+        if chunks:
+            with suppress(SlurmError):  # its runs find no `submitted.json`, and end
+                cancel_tasks(str(chunk.slurm) for chunk in chunks)
+
+    def look(self) -> Find:
+        """One call of squeue."""
+        queue = read_queue(os.geteuid())
+        return lambda submission, number: find_run(queue, submission.chunks, number)
+
+    def cancel(self, asked: Sequence[tuple[Submission, int | None]]) -> None:
+        """One call of scancel, if there is anything to cancel."""
+        wanted = _tasks_left(asked)
+        if wanted:
+            try:
+                cancel_tasks(wanted)
+            except SlurmError:  # of a task that has ended meanwhile it says that there is none
+                if _tasks_left(asked):
+                    raise
+
+    def last_words(self, submission: Submission, number: int) -> str | None:
+        """The last line of the program around a run."""
+        array, index = place_of(submission.chunks, number)
+        return last_line(submission.folder / SLURM / f"{array}_{index}.txt") or None
 
 
 def chunks_of(runs: int) -> list[tuple[int, int]]:
@@ -93,20 +145,6 @@ def sbatch_argv(order: Order, folder: Path, chunk: tuple[int, int], *, after: in
     if after is not None:
         argv += [f"--dependency=afterany:{after}"]
     return [*argv, str(folder / SCRIPT), str(first)]
-
-
-def hand_in(order: Order, folder: Path, *, tell: Callable[[Chunk], None]) -> None:
-    """Hand all runs in, as few arrays; `tell` is told of each that Slurm has.
-
-    Raises:
-        SlurmError: Slurm does not answer, or refused; it has the arrays that were told of, and perhaps one more.
-    """
-    after = None
-    for first, size in chunks_of(order.runs):
-        argv = sbatch_argv(order, folder, (first, size), after=after)
-        chunk = Chunk(slurm=_parse_submitted(ask(argv, limit_s=SUBMIT_S)), first=first, size=size)
-        tell(chunk)
-        after = chunk.slurm if order.at_most else None
 
 
 def read_queue(user: int) -> dict[Task, Queued]:
@@ -166,6 +204,12 @@ def cancel_tasks(ids: Iterable[str]) -> None:
         SlurmError: Slurm does not answer, or refused.
     """
     ask(["scancel", *ids], limit_s=ANSWER_S)
+
+
+def _tasks_left(asked: Sequence[tuple[Submission, int | None]]) -> list[str]:
+    """What Slurm still has of submissions, or of one run of each."""
+    queue = read_queue(os.geteuid())
+    return sorted({task for submission, number in asked for task in find_tasks(queue, submission.chunks, number)})
 
 
 def _parse_submitted(said: str) -> int:

@@ -3,10 +3,12 @@
 jobs/.code/SHA256/            frozen copies of projects
 jobs/7/order.json             what was handed in
 jobs/7/run.sh                 what Slurm starts for each run
-jobs/7/submitted.json         written when Slurm has all of it; until then nothing was submitted
+jobs/7/submitted.json         written when all of it was handed in; until then nothing was submitted
+jobs/7/slots/, next           for workers: how many runs may be under way at once, and which is handed in next
 jobs/7/cancelled              if the submission was cancelled
 jobs/7/slurm/                 what the programs around the runs said
-jobs/7/runs/3/                one run: log.txt, work/, state.json, cancelled, done.json written last
+jobs/7/runs/3/                one run: log.txt, work/, state.json, cancelled, done.json written last; two locks:
+                              .lock is held by the program at the run, .alive by that and by what it started
 """
 
 from __future__ import annotations
@@ -14,15 +16,15 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from gpuwork.errors import Refused, StoreError
 from gpuwork.jobs.order import MOST_RUNS, parse_order
 from gpuwork.jobs.run_record import RunRecord, parse_record, record_document
-from gpuwork.jobs.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
-from gpuwork.shared_folder import make_folder, read_limited, write_file
+from gpuwork.shared_folder import make_folder, read_limited, write_file, write_once
+from gpuwork.strict import exactly, is_moment, listing, matching, optional, parse_strict_json, read_fields, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from gpuwork.jobs.order import Order
 
+System = Literal["slurm", "workers"]
 CODE: Final = ".code"
 LOCK: Final = ".lock"
 ORDER: Final = "order.json"
@@ -39,6 +42,9 @@ SUBMITTED_SCHEMA: Final = "gpuprov.job-submission/v1"
 CANCELLED: Final = "cancelled"
 SLURM: Final = "slurm"
 RUNS: Final = "runs"
+SLOTS: Final = "slots"
+NEXT: Final = "next"
+ALIVE: Final = ".alive"
 LOG: Final = "log.txt"
 WORK: Final = "work"
 _STATE: Final = "state.json"
@@ -52,6 +58,7 @@ _FIELDS: Final = {
     "version": exactly(1),
     "submitted": is_moment,
     "code": optional(matching(r"[0-9a-f]{64}")),
+    "system": exactly("slurm", "workers"),
     "chunks": listing(lambda value: isinstance(value, dict)),
 }
 
@@ -74,13 +81,15 @@ class Submission:
         order: What is to be run.
         submitted: When it was handed in.
         code: The hash of the project's files, and the name of their frozen copy.
-        chunks: What Slurm has of it, in the order of the runs.
+        system: What it was handed to.
+        chunks: What Slurm has of it, in the order of the runs; workers need none.
     """
 
     folder: Path
     order: Order
     submitted: str
     code: str | None
+    system: System
     chunks: tuple[Chunk, ...]
 
     @property
@@ -115,7 +124,7 @@ def parse_id(text: str) -> tuple[str, int | None]:
 
 
 def list_ids(store: Path) -> list[str]:
-    """The ids of all that was submitted, in their order; what Slurm never had in full is none of it."""
+    """The ids of all that was submitted, in their order; what was never handed in in full is none of it."""
     return [number for number in list_numbers(store) if (store / number / SUBMITTED).exists()]
 
 
@@ -144,18 +153,26 @@ def read_submission(folder: Path) -> Submission:
         raise _changed(folder, f"{SUBMITTED} {error}") from error
     if order is None or faults:
         raise _changed(folder, "; ".join(map(str, faults[:3])))
-    if sum(chunk.size for chunk in chunks) != order.runs:
+    if sum(chunk.size for chunk in chunks) != (order.runs if told["system"] == "slurm" else 0):
         raise _changed(folder, f"{SUBMITTED} has other runs than {ORDER}")
-    return Submission(folder=folder, order=order, submitted=told["submitted"], code=told["code"], chunks=chunks)
+    return Submission(
+        folder=folder,
+        order=order,
+        submitted=told["submitted"],
+        code=told["code"],
+        system=told["system"],
+        chunks=chunks,
+    )
 
 
 def write_submitted(submission: Submission) -> None:
-    """Tell that Slurm has all of it."""
+    """Tell that all of it was handed in."""
     document = {
         "schema": SUBMITTED_SCHEMA,
         "version": 1,
         "submitted": submission.submitted,
         "code": submission.code,
+        "system": submission.system,
         "chunks": [asdict(chunk) for chunk in submission.chunks],
     }
     write_file(submission.folder / SUBMITTED, _render(document))
@@ -173,10 +190,16 @@ def read_run(run: Path) -> RunRecord:
     return RunRecord()
 
 
-def write_run(run: Path, record: RunRecord) -> None:
-    """Keep a record; an end is kept in a file of its own, which is never written again."""
-    name = _STATE if record.state in ("waiting", "running") else _DONE
-    write_file(run / name, _render(record_document(record)))
+def write_run(run: Path, record: RunRecord) -> RunRecord:
+    """Keep a record, and return the one that holds: an end is never written again, whoever held which lock."""
+    content = _render(record_document(record))
+    if record.state in ("waiting", "running"):
+        write_file(run / _STATE, content)
+    elif not write_once(run / _DONE, content):
+        with suppress(ValueError):
+            return parse_record(read_limited(run / _DONE) or b"")
+        write_file(run / _DONE, content)  # what the job left there is no end
+    return record
 
 
 def mark_cancelled(submission: Submission, number: int | None) -> None:

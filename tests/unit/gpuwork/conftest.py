@@ -18,6 +18,8 @@ from tests.schemas import validate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.fakes.worker_bed import WorkerBed
+
 PARAMS = """
 param2requests = {
     "num_hidden_units": [64, 128, 256],
@@ -66,14 +68,17 @@ def make(tmp_path: Path) -> Callable[..., Path]:
 class Jobs:
     """Types `python3 -m gpuwork.jobs` in this process; each answer is held to its schema."""
 
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, folder: Path, broker: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.folder = folder
+        self._broker = broker
         self._capsys = capsys
         self._monkeypatch = monkeypatch
 
     def __call__(self, *arguments: str, code: int = 0, stdin: bytes = b"") -> dict[str, Any]:
         self._monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        status = main(["--folder", str(self.folder), *arguments])
+        status = main(["--folder", str(self.folder), "--broker", str(self._broker), *arguments])
         out = self._capsys.readouterr().out
         assert status == code, out
         document: dict[str, Any] = json.loads(out)
@@ -121,9 +126,27 @@ def jobs(
     """The program, with a shared folder of its own."""
     assert slurm.bin.is_dir()
     (tmp_path / "shared").mkdir()
-    yield Jobs(tmp_path / "shared/jobs", capsys, monkeypatch)
+    yield Jobs(tmp_path / "shared/jobs", tmp_path / "no/broker", capsys, monkeypatch)
     for copy in (tmp_path / "shared/jobs/.code").glob("*"):
         remove_copy(copy)
+
+
+@pytest.fixture
+def bed(tmp_path: Path) -> Iterator[WorkerBed]:
+    """Real workers, with a shared folder and a broker of their own."""
+    from tests.fakes.worker_bed import WorkerBed
+
+    made = WorkerBed(tmp_path)
+    yield made
+    made.finish()
+    for copy in (made.jobs / ".code").glob("*"):
+        remove_copy(copy)
+
+
+@pytest.fixture
+def queued(bed: WorkerBed, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """The program, where jobs are for workers."""
+    return Jobs(bed.jobs, bed.url_file, capsys, monkeypatch)
 
 
 @pytest.fixture
@@ -133,9 +156,9 @@ def held(jobs: Jobs, slurm: SlurmCommands) -> Jobs:
     return jobs
 
 
-def wait_until(true: Callable[[], object], what: str) -> None:
+def wait_until(true: Callable[[], object], what: str, *, limit_s: float = 30) -> None:
     """Until something holds that is bound to."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + limit_s
     while not true():
         assert time.monotonic() < until, what
         time.sleep(0.02)

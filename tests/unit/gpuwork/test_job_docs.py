@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuwork import child
 from gpuwork.errors import Refused, SlurmError, StoreError, TimedOut
-from gpuwork.jobs import cli, waiting
+from gpuwork.jobs import cli, one, waiting
 from gpuwork.jobs.arguments import FOLDER, build_parser
 from gpuwork.jobs.job import State
 from gpuwork.jobs.log import PIECE_BYTES
@@ -18,6 +18,7 @@ from gpuwork.jobs.overview import MOST_LISTED
 from gpuwork.jobs.run_record import LOST_TRIES
 from gpuwork.jobs.slurm import CHUNK
 from gpuwork.project_files import ProjectLimits
+from gpuwork.worker import keeper
 from tests.fakes.slurm_commands import MAX_ARRAY_SIZE
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PAGE = (Path(__file__).parents[3] / "docs/jobs.md").read_text()
 TEXT = " ".join(PAGE.split())
+DECISIONS = " ".join((Path(__file__).parents[3] / "docs/decisions.md").read_text().split())
 
 
 def first_cells(heading: str) -> list[str]:
@@ -78,4 +80,9 @@ def test_the_numbers_are_those_of_the_program() -> None:
     assert f"of more than {MOST_LISTED:,}, those of the newest" in TEXT
     assert f"up to {PIECE_BYTES // 1024} KiB of a log" in TEXT
     assert f"or after {waiting.CANCEL_S:g} s with an error" in TEXT
+    assert f"whoever starts it waits {one.PATIENCE_S:g} s for that" in TEXT
+    assert f"dropped after {one.PATIENCE_S:g} s" in DECISIONS
+    assert f"the workers that answer within {cli.ANSWER_S:g} s" in TEXT
+    assert f"It looks every {keeper.LOOK_S:g} s" in TEXT
+    assert f"an idle worker finds its run in {2 * keeper.LOOK_S:g} s" in TEXT, "it has to be idle for one of the two"
     assert f"arrays of at most {CHUNK:,} tasks, below the default MaxArraySize of {MAX_ARRAY_SIZE:,}" in TEXT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from gpuwork.jobs import one
 from gpuwork.jobs.one import run_one
 from gpuwork.jobs.run_record import LOST_TRIES, RunRecord
 from gpuwork.jobs.store import mark_cancelled, read_run, read_submission, write_run
+from gpuwork.program import program_argv
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import lives, wait_until
 
@@ -194,7 +196,8 @@ def test_a_cancelled_run_does_not_begin(held: Jobs) -> None:
     assert not (folder / "runs/1/work").exists()
 
 
-def test_one_process_at_a_time_works_on_a_run(held: Jobs) -> None:
+def test_one_process_at_a_time_works_on_a_run(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one, "PATIENCE_S", 0.3)
     folder = held.submitted("sh", "-c", "touch pids; sleep 600")
     stop = threading.Event()
     thread = threading.Thread(target=lambda: run_one(folder, 0, stop=stop))
@@ -220,6 +223,73 @@ def test_what_a_killed_try_left_running_is_ended_before_the_next_begins(held: Jo
     assert lives(other.pid), "another run's"
     other.kill()
     other.wait(10)
+
+
+def test_a_run_of_which_something_lives_on_another_node_is_not_begun_again(
+    held: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both programs around the command were killed; here it is out of reach, as on another node."""
+    monkeypatch.setattr(one, "PATIENCE_S", 0.3)
+    script = "test -e pids && exit 0; exec env -u GPUWORK_RUN sh -c 'echo $$ >part; mv part pids; exec sleep 600'"
+    folder = held.submitted("sh", "-c", script)
+    program = subprocess.Popen([*program_argv("gpuwork.jobs.one", str(folder), "0")])
+    (pid,) = pids_of(folder)
+    program.kill()
+    program.wait(10)
+    with pytest.raises(Elsewhere, match="the run 1 is running elsewhere"):
+        run(folder)
+    assert read_run(folder / "runs/0").tries == 1
+    os.kill(int(pid), signal.SIGKILL)
+    wait_until(lambda: not lives(pid), "it was killed")
+    record = run(folder)
+    assert (record.state, record.tries, record.lost) == ("done", 2, 1)
+
+
+def test_a_run_on_a_leash_ends_with_whoever_holds_it(held: Jobs) -> None:
+    folder = held.submitted("sh", "-c", "echo $$ >part; mv part pids; sleep 600")
+    argv = program_argv("gpuwork.jobs.one", str(folder), "0", one.LEASHED)
+    program = subprocess.Popen(argv, stdin=subprocess.PIPE)
+    (pid,) = pids_of(folder)
+    assert program.stdin
+    program.stdin.close()
+    assert program.wait(15) == one.EXIT_STOPPED
+    assert not lives(pid)
+    assert read_run(folder / "runs/0").state == "waiting"
+
+
+def test_of_two_ends_the_first_one_holds(held: Jobs) -> None:
+    """Locks can be lost, as on a network share whose client was cut off."""
+    folder = held.submitted("true")
+    record = run(folder)
+    late = RunRecord(state="failed", tries=9, reason="late")
+    assert write_run(folder / "runs/0", late) == record == read_run(folder / "runs/0")
+    (folder / "runs/0/done.json").write_text("what a job left there")
+    assert write_run(folder / "runs/0", late) == late == read_run(folder / "runs/0")
+
+
+def test_a_share_without_hard_links_has_ends_too(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("gpuwork.shared_folder.os.link", refuse)
+    folder = held.submitted("true")
+    record = run(folder)
+    assert record.state == "done"
+    assert write_run(folder / "runs/0", RunRecord(state="failed")) == record
+    assert {path.name for path in (folder / "runs/0").iterdir()} == {
+        ".alive", ".lock", "done.json", "log.txt", "state.json", "work",
+    }  # fmt: skip
+
+
+def test_a_run_that_is_marked_as_cancelled_ends_although_nobody_signals_it(held: Jobs) -> None:
+    folder = held.submitted("sh", "-c", "touch pids; sleep 600")
+    ended: list[RunRecord] = []
+    thread = threading.Thread(target=lambda: ended.append(run(folder)))
+    thread.start()
+    wait_until((folder / "runs/0/work/pids").exists, "the command has not begun")
+    mark_cancelled(read_submission(folder), 0)
+    thread.join(10)
+    assert [record.state for record in ended] == ["cancelled"]
 
 
 @pytest.mark.parametrize(("gpus", "visible", "seen"), [(1, "0", (UUID,)), (0, None, ())])

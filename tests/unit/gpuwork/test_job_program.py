@@ -173,7 +173,7 @@ def test_a_run_that_slurm_no_longer_has_and_that_left_no_end_is_lost(held: Jobs,
         (slurm.tasks / task).unlink()
     (held.folder / "1/slurm/101_1.txt").write_text("first\n/usr/bin/python3: not found\x1b\n\n")
     reasons = [row["reason"] for row in held.wait("1", code=1)]
-    gone = "Slurm no longer has it, and it left no end"
+    gone = "it is no longer queued, and it left no end"
     assert reasons == [gone, f"{gone}: /usr/bin/python3: not found"]
     assert {row["state"] for row in held.rows()} == {"lost"}
     assert {row["state"] for row in held("cancel", "1")["jobs"]} == {"lost"}, "it had ended before"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.log import PIECE_BYTES, read_piece
-from gpuwork.jobs.overview import merge
+from gpuwork.jobs.overview import LOST, merge
 from gpuwork.jobs.run_record import LOST_TRIES, RunRecord, TryEnd, begin_try, end_try, parse_record, record_document
-from gpuwork.jobs.slurm import Queued
 from gpuwork.where import Where
 from tests.schemas import validate
 
@@ -97,8 +97,8 @@ RUNS = Queued(state="running", node="c001", reason=None)
         ("running", WAITS, False, ("waiting", "Resources")),
         ("running", RUNS, True, ("running", "is being cancelled")),
         ("waiting", None, True, ("cancelled", None)),
-        ("running", None, False, ("lost", "Slurm no longer has it, and it left no end")),
-        ("waiting", None, False, ("lost", "Slurm no longer has it, and it left no end")),
+        ("running", None, False, ("lost", LOST)),
+        ("waiting", None, False, ("lost", LOST)),
         ("done", RUNS, True, ("done", None)),
         ("failed", None, False, ("failed", None)),
         ("cancelled", RUNS, True, ("cancelled", None)),

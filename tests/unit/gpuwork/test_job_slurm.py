@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from gpuwork.errors import SlurmError
+from gpuwork.jobs.batch import Queued
 from gpuwork.jobs.command import ask
 from gpuwork.jobs.order import Order
-from gpuwork.jobs.slurm import Queued, chunks_of, find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
+from gpuwork.jobs.slurm import chunks_of, find_run, find_tasks, parse_queue, render_run_script, sbatch_argv
 from gpuwork.jobs.store import Chunk
 
 ORDER = Order(

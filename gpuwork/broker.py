@@ -1,0 +1,131 @@
+"""The broker of a cluster's workers: how runs are handed to it, and who answers. No message shows its password."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import BrokerError
+from gpuwork.strict import is_flag, is_text, read_fields, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from celery import Celery
+
+QUEUE: Final = "gpuwork"
+RUN_TASK: Final = "gpuwork.run"
+SAY: Final = "gpuwork_say"
+_WORKER: Final = {"name": is_text, "node": is_text, "pid": whole(1, 2**32), "gpu": is_text, "busy": is_flag}
+_PASSWORD: Final = re.compile(r"://[^@/\s]*@")
+_REASON: Final = 300
+_CONNECT_S: Final = 4
+_PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
+
+
+def make_app(url: str) -> Celery:
+    """A Celery app with our settings and this broker.
+
+    Raises:
+        BrokerError: Celery is not installed.
+    """
+    try:
+        from celery import Celery
+    except ImportError as error:
+        raise no_celery(error) from error
+
+    from gpuwork import celeryconfig
+
+    app = Celery("gpuwork", set_as_current=False)
+    app.config_from_object(celeryconfig)
+    app.conf.update(broker_settings(url))
+    return app
+
+
+def broker_settings(url: str) -> dict[str, Any]:
+    """Where to connect to; whatever else an app may have been told."""
+    options = {"confirm_publish": True} if "amqp" in url.partition("://")[0] else {}
+    return {
+        "broker_url": url,
+        "broker_read_url": url,
+        "broker_write_url": url,
+        "broker_transport_options": options,
+    }
+
+
+def send_runs(app: Celery, submission: str, numbers: Iterable[int]) -> None:
+    """Hand runs to the workers; each is a message that says which, and nothing else.
+
+    Raises:
+        BrokerError: The broker does not answer, or refused; it has some of the messages.
+    """
+    with _talking(), app.producer_or_acquire() as producer:
+        for number in numbers:
+            app.send_task(
+                RUN_TASK, (submission, number), queue=QUEUE, producer=producer, retry=True, retry_policy=_PUBLISH,
+                ignore_result=True,
+            )  # fmt: skip
+
+
+def check_url(app: Celery) -> None:
+    """Raise a BrokerError for a URL of a kind that is not known, or whose library is not installed."""
+    with _talking():
+        app.connection_for_read().transport  # noqa: B018  (imports it)
+
+
+def count_waiting(app: Celery) -> int:
+    """How many messages no worker has taken yet.
+
+    Raises:
+        BrokerError: The broker does not answer.
+    """
+    with _talking(), app.connection_for_read(connect_timeout=_CONNECT_S) as connection:
+        connection.ensure_connection(max_retries=1)
+        return int(app.amqp.queues[QUEUE](connection.default_channel).queue_declare().message_count)
+
+
+def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[dict[str, Any]]:
+    """What each worker says of itself, also a busy one; sorted by name.
+
+    Args:
+        app: Of the queue.
+        limit_s: How long to wait for answers.
+        expected: Wait no longer when so many have answered.
+
+    Raises:
+        BrokerError: The broker does not answer.
+    """
+    with _talking():
+        answers = app.control.broadcast(SAY, reply=True, timeout=limit_s, limit=expected) or []
+    said = [one for answer in answers for one in answer.values()]
+    try:
+        return sorted((read_fields(one, _WORKER) for one in said), key=lambda worker: str(worker["name"]))
+    except ValueError as error:
+        fix = "the workers' logs; restart those that are older than this program"
+        raise BrokerError("a worker said what cannot be read", evidence=ascii(str(error))[:_REASON], fix=fix) from error
+
+
+def no_celery(error: ImportError) -> BrokerError:
+    """What is wrong where Celery cannot be imported."""
+    return BrokerError(
+        "Celery cannot be imported", evidence=str(error)[:_REASON], fix="python3 -m pip install 'celery>=5.7,<6'"
+    )
+
+
+@contextmanager
+def _talking() -> Iterator[None]:
+    """Raise a BrokerError for whatever a library says of the broker, without its password."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001  (each transport has its own)
+        raise BrokerError(
+            "the broker of the workers does not answer",
+            evidence=hide_password(f"{type(error).__name__}: {error}")[:_REASON],
+            fix="systemctl status rabbitmq-server",
+        ) from None  # the original may show the URL
+
+
+def hide_password(text: str) -> str:
+    """A text whose URLs have lost their account and password."""
+    return _PASSWORD.sub("://...@", text)

@@ -1,0 +1,38 @@
+"""Where the URL of the workers' broker is. It has a password in it: it is no argument and not in the environment."""
+
+from __future__ import annotations
+
+import re
+import stat
+from pathlib import Path
+from typing import Final
+
+from gpuwork.errors import BrokerError
+from gpuwork.shared_folder import read_limited
+
+BROKER: Final = Path("/etc/gpuwork/broker")
+_MOST_BYTES: Final = 4096
+_URL: Final = re.compile(r"[a-z][a-z0-9.+-]{0,60}://[!-~]{0,2000}")
+
+
+def read_broker(file: Path) -> str:
+    """The URL in a file, which has one line.
+
+    Raises:
+        BrokerError: There is none; the message does not show what is there instead.
+    """
+    content = read_limited(file, limit=_MOST_BYTES)
+    url = (content or b"").decode(errors="replace").strip()
+    if not _URL.fullmatch(url):
+        raise BrokerError(
+            "the broker of the workers is not known",
+            evidence=f"{file} " + ("cannot be read" if content is None else "is not one line with a URL"),
+            fix=f"ls -l {file}",
+        )
+    if file.stat().st_mode & stat.S_IROTH:
+        raise BrokerError(
+            "the broker's password is open to everybody",
+            evidence=f"{file} can be read by all accounts",
+            fix=f"chmod 600 {file}; and change the password",
+        )
+    return url

@@ -1,0 +1,34 @@
+"""Settings of Celery for tasks that take long and have a GPU; a project's `celeryconfig.py` can import them all.
+
+Where a node has the broker's file, `broker_url` comes from there, so that no project holds a password.
+"""
+
+from typing import Final
+
+from gpuwork.broker_file import BROKER, read_broker
+
+# A task belongs to the broker until it has ended: if its worker dies, another one gets it.
+task_acks_late: Final = True
+task_reject_on_worker_lost: Final = True
+# A worker takes what it begins at once, and leaves everything else to the others.
+worker_prefetch_multiplier: Final = 1
+worker_concurrency: Final = 1
+# A thread: CUDA does not survive a fork, and with `solo` a worker that is busy sends no heartbeats, so that RabbitMQ
+# drops it in mid-task.
+worker_pool: Final = "threads"
+accept_content: Final = ["json"]
+task_serializer: Final = "json"
+result_serializer: Final = "json"
+event_serializer: Final = "json"
+result_backend: Final = "rpc://"
+worker_send_task_events: Final = True  # for Flower
+# The broker notices within twice this time that a machine is gone; a process that dies, at once.
+broker_heartbeat: Final = 10
+broker_connection_retry_on_startup: Final = True
+broker_connection_max_retries: Final = None
+worker_cancel_long_running_tasks_on_connection_loss: Final = False
+
+if BROKER.exists():
+    broker_url: Final = read_broker(BROKER)
+    # RabbitMQ confirms what it keeps; other transports do not know this option.
+    broker_transport_options: Final = {"confirm_publish": True}

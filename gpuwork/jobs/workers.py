@@ -1,0 +1,98 @@
+"""How runs are handed to workers, by a queue; what they do there is read in the folder of jobs.
+
+A message names a run and decides nothing. A run has one end, which is in its folder, and a lock while something of it
+lives, so it does not matter how often a message is delivered, or whether it gets lost: an idle worker hands in again
+what waits while the queue is empty (`gpuwork.worker.keeper`).
+"""
+
+from __future__ import annotations
+
+import fcntl
+from typing import TYPE_CHECKING, Final
+
+from gpuwork.broker import make_app, send_runs
+from gpuwork.broker_file import read_broker
+from gpuwork.errors import Fault
+from gpuwork.jobs.batch import Queued
+from gpuwork.jobs.order import FILE
+from gpuwork.jobs.store import ALIVE, NEXT, SLOTS, System, is_cancelled
+from gpuwork.shared_folder import is_free, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from gpuwork.jobs.batch import Find, Tell
+    from gpuwork.jobs.order import Order
+    from gpuwork.jobs.store import Chunk, Submission
+
+_GPUS: Final = 1
+
+
+class Workers:
+    """The workers of a cluster as a batch system."""
+
+    name: System = "workers"
+
+    def __init__(self, broker: Path) -> None:
+        """Keep the file with the broker's URL; it is read when something is handed in."""
+        self._broker = broker
+
+    def find_faults(self, order: Order) -> Iterator[Fault]:
+        """What a worker with one GPU cannot do."""
+        if order.gpus > _GPUS:
+            yield Fault(file=FILE, where="gpus", message=f"is {order.gpus}, and a worker has one GPU", allowed="0 or 1")
+        if order.memory_bytes is not None:
+            yield Fault(file=FILE, where="memory_bytes", message="is there, and workers do not limit memory")
+
+    def prepare(self, order: Order, folder: Path) -> None:
+        """Where runs take their places, if there are fewer of them than runs."""
+        if order.at_most:
+            (folder / SLOTS).mkdir()
+            write_file(folder / NEXT, str(order.at_most))
+
+    def begin(self, order: Order, folder: Path, *, tell: Tell) -> None:  # noqa: ARG002  (there is nothing to tell)
+        """Hand runs in: all of them, or as many as may be under way; each that ends hands in the next.
+
+        Raises:
+            BrokerError: The broker does not answer, or refused.
+        """
+        send_runs(make_app(read_broker(self._broker)), folder.name, range(min(order.at_most or order.runs, order.runs)))
+
+    def withdraw(self, chunks: Sequence[Chunk]) -> None:
+        """Nothing: a worker that gets one of its runs finds no `submitted.json`."""
+
+    def look(self) -> Find:
+        """What the folders say; the broker is not asked."""
+        return _find
+
+    def cancel(self, asked: Sequence[tuple[Submission, int | None]]) -> None:
+        """Nothing: a run that is under way looks for the mark, and others do not begin."""
+
+    def last_words(self, submission: Submission, number: int) -> str | None:  # noqa: ARG002
+        """None: what waits is never lost."""
+        return None
+
+
+def _find(submission: Submission, number: int) -> Queued | None:
+    if is_alive(submission, number):
+        return Queued(state="running")
+    return None if is_cancelled(submission, number) else Queued(state="waiting")
+
+
+def is_alive(submission: Submission, number: int) -> bool:
+    """Whether anything of a run lives, on whatever node."""
+    return not is_free(submission.run_folder(number) / ALIVE)
+
+
+def take_next(submission: Submission) -> int | None:
+    """The run that is handed in next; None if all have been, or if that is not known."""
+    try:
+        with (submission.folder / NEXT).open("r+", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            number = int(file.read(20))
+            file.seek(0)
+            file.write(str(number + 1))
+    except (OSError, ValueError):
+        return None
+    return number if 0 <= number < submission.order.runs else None

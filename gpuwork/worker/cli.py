@@ -1,0 +1,127 @@
+"""The program: a Celery worker for one GPU, until it is told to end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import signal
+import sys
+import threading
+import time
+import warnings
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
+
+from celery import signals
+from celery.exceptions import CPendingDeprecationWarning
+from celery.worker import state
+
+from gpuwork.broker import check_url, hide_password
+from gpuwork.broker_file import read_broker
+from gpuwork.errors import Elsewhere, StoreError, WorkError
+from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers, find_marked
+from gpuwork.jobs.store import writing
+from gpuwork.shared_folder import make_folder, only_one
+from gpuwork.worker.arguments import parse_arguments
+from gpuwork.worker.keeper import Keeper
+from gpuwork.worker.project import load_app, sign_code
+from gpuwork.worker.restart import RestartOnChange
+from gpuwork.worker.runs import LeashedRuns
+from gpuwork.worker.tasks import add_tasks
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from celery import Celery
+
+_WORKERS: Final = ".workers"
+_LEFT_S: Final = 12.0  # so long a run may need to end that lost its worker
+_LOOK_S: Final = 0.1
+_LOG: Final = logging.getLogger("gpuwork.worker")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program on `arguments` (without its name) and return its exit code."""
+    asked = parse_arguments(arguments)
+    name = f"{asked.gpu}@{platform.node()}"
+    place = asked.folder.absolute() / _WORKERS / name.replace("/", "_")
+    try:
+        with ExitStack() as held:
+            _take_gpu(place, held)
+            _end_what_was_left(place)
+            return _serve(asked, name, place)
+    except WorkError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+def _take_gpu(place: Path, held: ExitStack) -> None:
+    """Be the one worker of this GPU: hold the lock `place`, which is in the folder of jobs."""
+    folder, store = place.parent, place.parent.parent
+    if not store.parent.is_dir():
+        raise StoreError(
+            "the shared folder is not there", evidence=f"{store.parent} is not a folder", fix=f"ls -ld {store.parent}"
+        )
+    with writing(store, failed="the folder of jobs cannot be written"):
+        store.mkdir(exist_ok=True)
+        make_folder(folder)
+        try:
+            held.enter_context(only_one(folder, name=place.name, log=folder, lock=place.name))
+        except Elsewhere as error:
+            fix = "pgrep -af gpuwork.worker"
+            raise Elsewhere("another worker has this GPU", evidence=error.evidence, fix=fix) from error
+
+
+def _end_what_was_left(place: Path) -> None:
+    """Wait for runs of a worker of this GPU that was killed; then kill what is left of them."""
+    until = time.monotonic() + _LEFT_S
+    while find_marked(WORKER_VARIABLE, str(place)) and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    end_leftovers(WORKER_VARIABLE, str(place))
+
+
+def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
+    warnings.simplefilter("ignore", CPendingDeprecationWarning)  # of what is as it is to be
+    os.environ["CUDA_VISIBLE_DEVICES"] = asked.gpu
+    project = asked.project.absolute() if asked.project else None
+    store, log = asked.folder.absolute(), asked.log.absolute()
+    signed = sign_code(project) if project else None  # before it is imported
+    app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
+    check_url(app)
+    runs = LeashedRuns(store, mark=str(place))
+    add_tasks(app, runs, gpu=asked.gpu, project=project)
+    restart = RestartOnChange(project, signed)
+    over = threading.Event()
+
+    def on_end(**_: object) -> None:
+        over.set()
+        runs.stop()
+
+    def on_ready(**_: object) -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # Celery would begin anew, as another program than this
+        if fault is not None:
+            _LOG.error("the app of the project is not served until its code is changed: %s", hide_password(fault))
+        for work in (_keeper(app, store).until, restart.until):
+            threading.Thread(target=work, args=(over,), daemon=True).start()
+
+    signals.worker_shutting_down.connect(on_end, weak=False)
+    signals.worker_ready.connect(on_ready, weak=False)
+    signals.task_postrun.connect(restart.after_task, weak=False)
+    with writing(store, failed="the worker's log cannot be written"):
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.open("ab").close()
+    worker = app.Worker(
+        hostname=name, queues=queues, pool="threads", concurrency=1, prefetch_multiplier=1, loglevel="INFO",
+        logfile=str(log), task_events=True, without_gossip=True, without_mingle=True,
+    )  # fmt: skip
+    worker.start()
+    if restart.wanted:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  (itself)
+    return int(worker.exitcode or 0)
+
+
+def _keeper(app: Celery, store: Path) -> Keeper:
+    counted: dict[str, Any] = state.total_count
+    return Keeper(app, store, begun=lambda: sum(counted.values()), is_busy=lambda: bool(tuple(state.active_requests)))

@@ -1,0 +1,126 @@
+"""The tasks that every worker has: `gpuwork.ping`, `gpuwork.stats`, `gpuwork.run` and `gpuwork.call`.
+
+A task is one worker's, and waits while that is busy. What all are asked at once is a command, `gpuwork_say`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import platform
+import re
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from celery.exceptions import Reject
+from celery.worker import state
+from celery.worker.control import inspect_command
+
+from gpuwork.broker import RUN_TASK, SAY, send_runs
+from gpuwork.errors import StoreError, WorkError
+from gpuwork.jobs.job import ENDED
+from gpuwork.jobs.one import EXIT_STOPPED
+from gpuwork.jobs.store import CANCELLED, is_cancelled, read_run, read_submission
+from gpuwork.jobs.workers import take_next
+from gpuwork.worker.runs import EXIT_DONE, EXIT_ENDED
+from gpuwork.worker.stats import describe_machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from celery import Celery
+
+    from gpuwork.worker.runs import LeashedRuns
+
+_FUNCTION: Final = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*)")
+_ID: Final = re.compile(r"[1-9][0-9]{0,8}")
+_MOST_NUMBER: Final = 10**6
+_LOG: Final = logging.getLogger(__name__)
+
+
+class _Named(Protocol):
+    """What Celery hands to a command: the state of the worker that it asks."""
+
+    hostname: str
+
+
+def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None) -> None:
+    """Give an app these tasks, also one of a user's project."""
+
+    def ping() -> dict[str, Any]:
+        return {"node": platform.node(), "pid": os.getpid(), "gpu": os.environ["CUDA_VISIBLE_DEVICES"]}
+
+    def stats() -> dict[str, Any]:
+        return describe_machine(gpu)
+
+    def run(submission: object, number: object) -> None:
+        make_run(app, runs, submission, number)
+
+    def call(function: object, arguments: object = None) -> object:
+        return call_function(project, function, arguments)
+
+    def say(worker: _Named) -> dict[str, Any]:
+        return {**ping(), "name": worker.hostname, "busy": bool(tuple(state.active_requests))}
+
+    inspect_command(name=SAY)(say)
+    late = {"acks_late": True, "reject_on_worker_lost": True}
+    app.task(ping, name="gpuwork.ping", shared=False)
+    app.task(stats, name="gpuwork.stats", shared=False)
+    app.task(run, name=RUN_TASK, shared=False, ignore_result=True, **late)
+    app.task(call, name="gpuwork.call", shared=False, **late)
+
+
+def make_run(app: Celery, runs: LeashedRuns, submission: object, number: object) -> None:
+    """Make a run of a job; of a submission that limits its runs, hand in the next one.
+
+    A message says no more than that there may be something to do: a run that has ended is not run again, and one that
+    goes on elsewhere is left alone. Its message is dropped then; should it wait later, the keeper finds it.
+
+    Raises:
+        Reject: The run was stopped because this worker ends; another worker gets the message.
+        ValueError: The message names no run.
+    """
+    id_, number = read_message(submission, number)
+    status = EXIT_ENDED if _is_over(runs.store / id_, number) else runs.make(id_, number)
+    if status == EXIT_STOPPED:
+        raise Reject("its worker ends", requeue=True)
+    if status in (EXIT_DONE, EXIT_ENDED):
+        try:
+            told = read_submission(runs.store / id_)
+            following = take_next(told) if told.order.at_most else None
+            if following is not None and not (told.folder / CANCELLED).exists():
+                send_runs(app, told.id, [following])
+        except WorkError as error:
+            _LOG.warning("the next run of job %s was not handed in: %s", id_, error)
+
+
+def read_message(submission: object, number: object) -> tuple[str, int]:
+    """The submission and the number of a run that a message names; raises ValueError if it names none."""
+    if not isinstance(submission, str) or not _ID.fullmatch(submission):
+        raise ValueError("the first argument is no id of a submission")
+    if type(number) is not int or not 0 <= number < _MOST_NUMBER:
+        raise ValueError("the second argument is no number of a run")
+    return submission, number
+
+
+def _is_over(folder: Path, number: int) -> bool:
+    """Whether there is nothing to do, so that thousands of messages of a cancelled submission cost no time."""
+    try:
+        told = read_submission(folder)
+    except StoreError:  # it may just be being submitted: `one` knows
+        return False
+    return read_run(told.run_folder(number)).state in ENDED or is_cancelled(told, number)
+
+
+def call_function(project: Path | None, function: object, arguments: object) -> object:
+    """Call a function of the project in this process, which keeps what it loaded onto the GPU.
+
+    Raises:
+        ValueError: There is no project, or that is no function and its arguments.
+    """
+    match = _FUNCTION.fullmatch(function) if isinstance(function, str) else None
+    if project is None:
+        raise ValueError("this worker serves no project")
+    if match is None or not isinstance(arguments, (dict, type(None))):
+        raise ValueError("a call is MODULE:FUNCTION and an object of arguments")
+    return getattr(importlib.import_module(match[1]), match[2])(**(arguments or {}))
