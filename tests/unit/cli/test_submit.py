@@ -241,7 +241,7 @@ def test_what_changes_is_told(held: Desk, monkeypatch: pytest.MonkeyPatch) -> No
     held("submit", "--no-project", "--name", "one", "--", "true")
     table, change = held("jobs", "--watch").rstrip().rsplit("\n", 1)
     assert table.splitlines()[1].split()[:3] == ["1", "one", "waiting"]
-    assert change.endswith(" job 1 (one): lost: Slurm no longer has it, and it left no end")
+    assert change.endswith(" job 1 (one): lost: it is no longer queued, and it left no end")
 
 
 BAD: dict[str, tuple[tuple[str, ...], str]] = {
