@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -32,6 +32,9 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     config.add_cleanup(stack.close)
     stack.enter_context(alone_on_engines())
     os.environ[SHARED] = "yes"
+    for open_here in SITES.values():  # what a killed run left: in this one, another process may have that engine
+        with suppress(HostNotReady):
+            open_here().sweep()
 
 
 @pytest.hookimpl(optionalhook=True)
