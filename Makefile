@@ -31,7 +31,7 @@ up: $(BIN)/gpuprov
 LEDGER := build/reliability.jsonl
 # Twice as many as there are CPUs: some tests wait.
 IN_PARALLEL := --numprocesses $$((2 * $$(nproc))) --maxprocesses 16 --dist worksteal
-AN_ENGINE_EACH := --numprocesses 3 --dist loadgroup
+AN_ENGINE_EACH := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
 test test-long: lint $(VENV)/cu12/.test

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import os
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -22,10 +22,7 @@ SITES: dict[str, Callable[[], Site]] = {
     "incus": partial(LxdSite, "incus"),
     "docker": DockerSite,
 }
-ENGINES = [
-    pytest.param(name, marks=[*([] if name == "fake" else [pytest.mark.engine]), pytest.mark.xdist_group(name)])
-    for name in SITES
-]
+ENGINES = [pytest.param(name, marks=[] if name == "fake" else pytest.mark.engine) for name in SITES]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -35,6 +32,21 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
     config.add_cleanup(stack.close)
     stack.enter_context(alone_on_engines())
     os.environ[SHARED] = "yes"
+    for open_here in SITES.values():  # what a killed run left: in this one, another process may have that engine
+        with suppress(HostNotReady):
+            open_here().sweep()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """All tests of an engine in one process, which alone has that engine."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByEngine(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return nodeid.partition("[")[2].partition("-")[0].rstrip("]") or nodeid
+
+    return ByEngine(config, log)
 
 
 # Incus is driven by LXD's driver: of its tests these alone are not long, which meet most of what differs.

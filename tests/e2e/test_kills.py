@@ -85,7 +85,7 @@ def test_the_engine_is_killed_while_host_prepare_starts_it(life: Life, gpuprov: 
     killing.kill_engine()
     argv = ("host", "prepare")
     steps = watch_steps(gpuprov, argv)
-    started = next(number for number, step in enumerate(steps) if step.endswith("Start LXD without systemd"))
+    started = next(number for number, step in enumerate(steps) if step.endswith("Start the engine without systemd"))
     for step in steps[started + 1 :: 3]:
         killing.kill_engine()
         survive_prepare(life, Blow(how="engine", step=step))
