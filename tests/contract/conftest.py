@@ -42,7 +42,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """All tests of an engine in one process, which alone has that engine."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByEngine(LoadScopeScheduling):
+    class ByEngine(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
             return nodeid.partition("[")[2].partition("-")[0].rstrip("]") or nodeid
 
