@@ -44,7 +44,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByEngine(LoadScopeScheduling):  # type: ignore[misc]
         def _split_scope(self, nodeid: str) -> str:
-            return nodeid.partition("[")[2].partition("-")[0].rstrip("]") or nodeid
+            words = nodeid.partition("[")[2].rstrip("]").split("-")
+            return next((word for word in words if word in SITES), nodeid)
 
     return ByEngine(config, log)
 

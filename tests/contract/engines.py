@@ -10,7 +10,8 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
@@ -272,10 +273,20 @@ class LxdSite:
                 remove_instance(self._lxd._api, instance.name)  # also if LXD waits for one that a test made hostile
         for network in self._client.networks.all():
             if network.name.startswith(NETWORKS) and network.managed:  # Docker's bridges are listed as well
-                network.delete(wait=True)
+                sweep_network(network)
         for image in self._client.images.all():
             if image.properties.get("description", "").startswith(NODES):
                 image.delete(wait=True)
+
+
+def sweep_network(network: Any) -> None:
+    """Remove it, also where Incus loses its way because some link of the host went while it looked at all."""
+    for _ in range(4):
+        with suppress(Exception):  # pylxd's, of many kinds
+            network.delete(wait=True)
+            return
+        time.sleep(0.2)
+    network.delete(wait=True)
 
 
 class DockerSite:

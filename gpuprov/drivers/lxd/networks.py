@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
 
 _WITHOUT_ADDRESS = {"ipv4.address": "none"}
+_LINK_WENT = "bridge children interfaces"  # Incus looks at every link of the host, and fails if one goes meanwhile
+_TRIES, _PAUSE_S = 5, 0.2
 
 
 def list_networks(api: LxdApi) -> list[NetworkState]:
@@ -66,12 +69,19 @@ def delete_network(api: LxdApi, name: str) -> None:
                 # LXD takes a network without a link for stopped, and would leave its name server running for ever
                 shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
                 api.send("patch", "networks", name, body={"config": shaken})
-            try:
-                api.delete("networks", name)
-            except EngineError as error:
-                users = documents.users_of_network(api.get("networks", name))
-                raise (NetworkInUse(name, users) if users else error) from error
+            _delete(api, name)
         end_passage(name)
+
+
+def _delete(api: LxdApi, name: str, tries: int = _TRIES) -> None:
+    try:
+        api.delete("networks", name)
+    except EngineError as error:
+        if _LINK_WENT in error.evidence and tries > 1:
+            time.sleep(_PAUSE_S)
+            return _delete(api, name, tries - 1)
+        users = documents.users_of_network(api.get("networks", name))
+        raise (NetworkInUse(name, users) if users else error) from error
 
 
 def set_network_labels(api: LxdApi, name: str, labels: Mapping[str, str]) -> None:

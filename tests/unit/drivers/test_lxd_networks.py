@@ -1,0 +1,52 @@
+"""Bridges of LXD and Incus, where the engine's answers are odd; tests/contract has the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from gpuprov.core.errors import EngineError
+from gpuprov.drivers.lxd import networks
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.lxd.api import LxdApi
+
+WENT = "Failed to delete bridge children interfaces: ip -d -j link show vetha50b74f: exit status 1"
+
+
+class Flustered:
+    """An Incus that looks at every link of the host, of which one goes each time."""
+
+    def __init__(self, times: int, said: str = WENT) -> None:
+        self.times, self.said, self.asked = times, said, 0
+
+    def get(self, *_path: str) -> dict[str, Any]:
+        return {"name": "gpbr0", "used_by": []}
+
+    def delete(self, *_path: str) -> None:
+        self.asked += 1
+        if self.asked <= self.times:
+            raise EngineError("incus could not delete networks/gpbr0", evidence=self.said, fix="f")
+
+
+@pytest.fixture(autouse=True)
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(networks, "_PAUSE_S", 0.0)
+
+
+def delete(api: Flustered) -> None:
+    networks._delete(cast("LxdApi", api), "gpbr0")
+
+
+def test_a_link_that_goes_meanwhile_keeps_no_network() -> None:
+    api = Flustered(times=4)
+    delete(api)
+    assert api.asked == 5
+
+
+@pytest.mark.parametrize(("api", "asked"), [(Flustered(times=99), 5), (Flustered(times=99, said="no space"), 1)])
+def test_what_stays_is_told(api: Flustered, asked: int) -> None:
+    with pytest.raises(EngineError, match="could not delete"):
+        delete(api)
+    assert api.asked == asked
