@@ -33,6 +33,7 @@ from gpuprov.drivers.lxd.files import look_at_file, replace_files, write_files
 from gpuprov.drivers.lxd.links import unplugged
 from gpuprov.drivers.lxd.mac_conflicts import explain_double
 from gpuprov.drivers.lxd.owners import owner_without_shift
+from gpuprov.drivers.lxd.ports import why_unbound
 from gpuprov.drivers.lxd.remnants import links_of_node, list_links, remove_links, remove_unlisted_snapshots
 from gpuprov.drivers.lxd.start_log import explain_start, last_words_of, read_console
 from gpuprov.drivers.node_files import read_at_rest, read_in_node, write_in_node
@@ -390,7 +391,11 @@ class LxdDriver:
         """Forward a port of the host into the node."""
         self._ours(name)
         device = {documents.exposure_device(exposure.host_port): documents.render_exposure(exposure)}
-        self._api.send("patch", "instances", name, body={"devices": device})
+        try:
+            self._api.send("patch", "instances", name, body={"devices": device})
+        except EngineError as error:
+            evidence = "\n".join(filter(None, (error.evidence, why_unbound(exposure))))
+            raise EngineError(error.what, evidence=evidence, fix=error.fix) from error
 
     def unexpose(self, name: str, host_port: int) -> None:
         """Undo `expose`."""
