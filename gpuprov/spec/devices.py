@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,8 +17,14 @@ class CharDevice:
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
-    """A file or folder of the host that appears in the node at `target`."""
+    """A file or folder of the host that appears in the node at `target`.
+
+    Attributes:
+        shift: Whether owners of a read-write mount are mapped where the engine and the kernel can. What an engine shows
+            of a mount does not tell it.
+    """
 
     source: str
     target: str
     read_only: bool = True
+    shift: bool = field(default=True, compare=False)

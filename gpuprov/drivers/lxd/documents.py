@@ -160,7 +160,7 @@ def render_devices(devices: Iterable[CharDevice], mounts: Iterable[Mount], *, sh
         disk = {"type": "disk", "source": mount.source, "path": mount.target}
         if mount.read_only:
             disk["readonly"] = "true"
-        elif shift:
+        elif shift and mount.shift:
             disk["shift"] = "true"
         rendered[name] = disk
     return rendered

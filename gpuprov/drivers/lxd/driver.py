@@ -113,8 +113,8 @@ class LxdDriver:
         return self._api.pool
 
     def owner_on_host(self, uid: int) -> int:
-        """The same user where the kernel maps the owners of mounts, else by the id map of the nodes."""
-        return uid if self._can_shift() else owner_without_shift(self._api, uid)
+        """By the id map that all unprivileged nodes have."""
+        return owner_without_shift(self._api, uid)
 
     # --- nodes
 

@@ -19,7 +19,7 @@ _LEAST = 65536  # ids that an unprivileged instance needs
 
 
 def owner_without_shift(api: LxdApi, uid: int, *, root: Path = Path("/")) -> int:
-    """The user of the host where the kernel cannot map the owners of a mount: all unprivileged nodes have one id map.
+    """The user of the host whom a mount shows whose owners are not mapped: all unprivileged nodes have one id map.
 
     Raises:
         EngineError: The engine does not tell it.
