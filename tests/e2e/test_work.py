@@ -134,7 +134,7 @@ def test_cancel_ends_all_that_a_job_has_started(desk: Desk) -> None:
 def test_a_cluster_without_the_folder_says_what_to_type(gpuprov: Gpuprov, desk: Desk) -> None:
     gpuprov("cluster", "up", "--name", desk.place.cluster, "--share", "false", "--no-verify", "--engine", desk.engine)
     refused = desk("jobs", expect=2)
-    assert "gpuprov cluster up --share" in refused.stderr
+    assert f"gpuprov cluster up --name {desk.place.cluster} --share" in refused.stderr
     assert (desk.folder / "jobs").is_dir()
     gpuprov("cluster", "up", "--name", desk.place.cluster, "--share", "--no-verify", "--engine", desk.engine)
     assert desk("jobs").stdout.strip()
