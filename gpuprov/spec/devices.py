@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,14 +17,8 @@ class CharDevice:
 
 @dataclass(frozen=True, kw_only=True)
 class Mount:
-    """A file or folder of the host that appears in the node at `target`.
-
-    Attributes:
-        shift: Whether owners of a read-write mount are mapped where the engine and the kernel can. What an engine shows
-            of a mount does not tell it.
-    """
+    """A file or folder of the host that appears in the node at `target`."""
 
     source: str
     target: str
     read_only: bool = True
-    shift: bool = field(default=True, compare=False)

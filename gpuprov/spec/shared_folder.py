@@ -57,7 +57,7 @@ def folder_of(spec: ClusterSpec) -> str:
 def share_mount(spec: ClusterSpec) -> tuple[Mount, ...]:
     """How it gets into a node."""
     folder = folder_of(spec)
-    return (Mount(source=folder, target=SHARED, read_only=False, shift=False),) if folder else ()
+    return (Mount(source=folder, target=SHARED, read_only=False),) if folder else ()
 
 
 def find_folder_problem(folder: str, cluster: str) -> str:

@@ -35,7 +35,7 @@ def folder(bench: Bench, real: None, tmp_path: Path) -> Path:  # noqa: ARG001 - 
 
 def sharing(bench: Bench, folder: Path) -> str:
     """A running node that mounts the folder."""
-    name = bench.create(start=True, mounts=(Mount(source=str(folder), target=SHARED, read_only=False, shift=False),))
+    name = bench.create(start=True, mounts=(Mount(source=str(folder), target=SHARED, read_only=False),))
     bench.await_boot(name)
     return name
 
@@ -80,7 +80,7 @@ def test_a_running_node_gets_the_folder_and_gives_it_up(bench: Bench, folder: Pa
     bench.need("devices-live")
     node = bench.create(start=True)
     bench.await_boot(node)
-    mount = Mount(source=str(folder), target=SHARED, read_only=False, shift=False)
+    mount = Mount(source=str(folder), target=SHARED, read_only=False)
     bench.driver.set_devices(node, (), (mount,))
     assert bench.status(node) == "running"
     assert as_user(bench, node, ACCOUNT_UID, WRITE).exit_code == 0

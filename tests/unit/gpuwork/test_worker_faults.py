@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from tests.fakes.worker_bed import WorkerBed
     from tests.unit.gpuwork.conftest import Jobs
 
+pytestmark = pytest.mark.slow  # real workers, and what they wait for
+
 ONE = "GPU-0001"
 
 

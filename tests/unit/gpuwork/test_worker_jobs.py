@@ -23,6 +23,8 @@ from tests.unit.gpuwork.test_job_program import LONG, begun
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow  # real workers, and what they wait for
+
     from tests.fakes.worker_bed import WorkerBed
     from tests.unit.gpuwork.conftest import Jobs
 

@@ -19,6 +19,8 @@ from tests.unit.gpuwork.conftest import lives, wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.slow  # real workers, and what they wait for
+
     from tests.fakes.worker_bed import WorkerBed
     from tests.unit.gpuwork.conftest import Jobs
 
