@@ -23,10 +23,10 @@ from tests.unit.gpuwork.test_job_program import LONG, begun
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.slow  # real workers, and what they wait for
-
     from tests.fakes.worker_bed import WorkerBed
     from tests.unit.gpuwork.conftest import Jobs
+
+pytestmark = pytest.mark.slow  # real workers, and what they wait for
 
 ONE, TWO = "GPU-0001", "GPU-0002"
 

@@ -19,10 +19,10 @@ from tests.unit.gpuwork.conftest import lives, wait_until
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-pytestmark = pytest.mark.slow  # real workers, and what they wait for
-
     from tests.fakes.worker_bed import WorkerBed
     from tests.unit.gpuwork.conftest import Jobs
+
+pytestmark = pytest.mark.slow  # real workers, and what they wait for
 
 # As in Celery's own first steps, with settings in a module of their own.
 APP = """
