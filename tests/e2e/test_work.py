@@ -94,7 +94,7 @@ def test_a_command_of_a_project_runs_as_the_account_and_is_told(desk: Desk) -> N
     assert (shown["state"], shown["exit_status"], shown["tries"]) == ("done", 0, 1), shown
     assert shown["node"] in (desk.place.node(0), desk.place.node(1))
     assert f"trained ['--lr', '0.1'] {ACCOUNT} {shown['node']}" in desk("jobs", "logs", job).stdout
-    assert (desk.folder / "jobs" / job / "runs/0/work/result.txt").read_text() == "42"
+    assert (desk.folder / "jobs" / job / "runs/0" / "work/result.txt").read_text() == "42"
     assert desk.gpuprov.in_node(desk.controller, "ls", "/opt").strip() == ""
     assert job in desk("jobs").stdout
 

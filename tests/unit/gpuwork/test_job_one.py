@@ -286,7 +286,7 @@ def test_a_run_that_is_marked_as_cancelled_ends_although_nobody_signals_it(held:
     ended: list[RunRecord] = []
     thread = threading.Thread(target=lambda: ended.append(run(folder)))
     thread.start()
-    wait_until((folder / "runs/0/work/pids").exists, "the command has not begun")
+    wait_until((folder / "runs/0" / "work/pids").exists, "the command has not begun")
     mark_cancelled(read_submission(folder), 0)
     thread.join(10)
     assert [record.state for record in ended] == ["cancelled"]

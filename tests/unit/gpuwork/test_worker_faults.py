@@ -318,7 +318,7 @@ def test_the_settings_are_those_that_long_tasks_need(bed: WorkerBed) -> None:
 def test_a_stopped_worker_leaves_no_process(bed: WorkerBed, queued: Jobs, is_away: bool) -> None:
     worker = bed.start()
     queued.submit("sh", "-c", "setsid sleep 600 & touch pids; sleep 600")
-    wait_until((queued.folder / "1/runs/0/work/pids").exists, "the command has not begun")
+    wait_until((queued.folder / "1/runs/0" / "work/pids").exists, "the command has not begun")
     if is_away:
         (bed.broker / "down").touch()
         wait_until(lambda: "Trying again" in bed.log(), bed.log())

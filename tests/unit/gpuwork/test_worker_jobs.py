@@ -73,7 +73,7 @@ def test_without_a_worker_jobs_wait_and_are_cancelled(bed: WorkerBed, queued: Jo
 def test_cancel_ends_all_processes_within_ten_seconds(bed: WorkerBed, queued: Jobs) -> None:
     bed.start()
     queued.submit(sys.executable, "-c", STUBBORN)
-    path = queued.folder / "1/runs/0/work/pids"
+    path = queued.folder / "1/runs/0" / "work/pids"
     wait_until(path.exists, "the command has not begun")
     assert [row["state"] for row in queued.rows("1")] == ["running"]
     began = time.monotonic()
@@ -151,7 +151,7 @@ def test_a_broker_that_goes_away_in_the_middle_of_a_run_does_not_begin_it_twice(
     for gpu in (ONE, TWO):
         bed.start(gpu)
     queued.submit("sh", "-c", "echo began; touch pids; while test -e pids; do sleep 0.1; done", name="long")
-    command = queued.folder / "1/runs/0/work/pids"
+    command = queued.folder / "1/runs/0" / "work/pids"
     wait_until(command.exists, "the command has not begun")
     (bed.broker / "down").touch()
     wait_until(lambda: all("Connection to broker lost" in bed.log(gpu) for gpu in (ONE, TWO)), bed.log())
