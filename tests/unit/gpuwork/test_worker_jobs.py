@@ -172,7 +172,7 @@ def test_a_broker_that_goes_away_in_the_middle_of_a_run_does_not_begin_it_twice(
 def test_no_more_runs_than_wished_are_under_way(bed: WorkerBed, queued: Jobs) -> None:
     for gpu in (ONE, TWO, "GPU-0003"):
         bed.start(gpu)
-    count = "n=$(ls -d ../../*/work/here 2>/dev/null | wc -l); touch here; echo $n; sleep 0.4; rm here"
+    count = "n=$(ls -d ../../*/wor[k]/here 2>/dev/null | wc -l); touch here; echo $n; sleep 0.4; rm here"
     queued.submit("sh", "-c", count, count=8, at_most=2)
     bed.app().send_task("gpuwork.run", ("1", 5), queue="gpuwork", ignore_result=True)  # one more than was handed in
     assert {row["state"] for row in queued.wait("1")} == {"done"}

@@ -127,7 +127,7 @@ def test_code_that_is_broken_keeps_no_job_from_running(bed: WorkerBed, queued: J
 def test_a_run_is_not_ended_by_a_change_of_the_code(bed: WorkerBed, queued: Jobs, project: Path) -> None:
     serve(bed, project)
     queued.submit("sh", "-c", "touch pids; while test -e pids; do sleep 0.1; done")
-    pids = queued.folder / "1/runs/0/work/pids"
+    pids = queued.folder / "1/runs/0" / "work/pids"
     wait_until(pids.exists, "the command has not begun")
     (project / "app.py").write_text(APP.replace("x + y", "x * y"))
     os.sync()
