@@ -105,7 +105,7 @@ class SlurmCommands:
             return 1
         array = self._next_id()
         for index in range(int(last) + 1):
-            (self.tasks / f"{array}_{index}").write_text("PENDING")
+            self._put(f"{array}_{index}", "PENDING")
         after = told.get("dependency", "").rpartition(":")[2]
         script, *rest = arguments[len(options) :]
         if not (self.folder / "held").exists():
@@ -166,15 +166,19 @@ class SlurmCommands:
                     requeue = self.folder / f"requeue-{array}_{index}"
                     if requeue.exists():
                         requeue.unlink()
-                        path.write_text("PENDING")
+                        self._put(path.name, "PENDING")
                     else:
                         path.unlink(missing_ok=True)
                 elif index not in running and len(running) < slots and not (self.folder / "held").exists():
                     running[index] = self._start(array, index, told, argv)
-                    part = self.folder / f"part-{array}_{index}"
-                    part.write_text(f"RUNNING {running[index].pid}")
-                    part.rename(path)
+                    self._put(path.name, f"RUNNING {running[index].pid}")
             time.sleep(LOOK_S)
+
+    def _put(self, task: str, text: str) -> None:
+        """A task's file, which the other programs see whole or not at all."""
+        part = self.folder / f"part-{task}"
+        part.write_text(text)
+        part.rename(self.tasks / task)
 
     def _start(self, array: int, index: int, told: dict[str, str], argv: list[str]) -> subprocess.Popen[bytes]:
         env = {"PATH": "/usr/bin:/bin", "SLURM_ARRAY_JOB_ID": str(array), "SLURM_ARRAY_TASK_ID": str(index)}
