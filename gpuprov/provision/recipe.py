@@ -41,12 +41,14 @@ class PlaneRecipe:
     Attributes:
         roles: Ansible roles, after the common ones.
         brings: Packages of gpuprov's that the roles install, besides the smoke kernels.
+        requirements: Python packages, as pip writes them, besides CUDA's.
         variables: Of these roles, by role, for nodes with that init.
         labels: Of the image: each with the shell line that prints its value in the builder.
     """
 
     roles: tuple[str, ...] = ()
     brings: tuple[Asset, ...] = ()
+    requirements: tuple[str, ...] = ()
     variables: Callable[[Init], Mapping[str, Mapping[str, object]]] = lambda _init: {}
     labels: Mapping[str, str] = field(default_factory=dict)
 
@@ -124,7 +126,7 @@ def image_recipe(
     return Recipe(
         base=spec.base,
         packages=tuple(sorted(set(spec.packages))),
-        requirements=REQUIREMENTS[wheels],
+        requirements=(*REQUIREMENTS[wheels], *plane.requirements),
         roles_path=roles_path,
         smoke_kernels=smoke_kernels,
         init=init,
