@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
-from gpuprov.cluster.held_gpus import gpu_paths
+from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.drivers.base import LABEL_ACCESS, LABEL_ROLE, File
 from gpuprov.gpu.simulator import SIMULATOR_VARIABLE
 from gpuprov.render.templates import render
@@ -22,13 +22,19 @@ SIMULATOR = File(path="/etc/environment", content=f"{SIMULATOR_VARIABLE}=1\n".en
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A node as the files of the others name it; `devices` are the paths of its GPUs in order of minor."""
+    """A node as the files of the others name it.
+
+    Attributes:
+        devices: Paths of its GPUs, in order of minor.
+        gpus: Their UUIDs.
+    """
 
     name: str
     address: str
     private_address: str
     role: str
     devices: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
     simulated: bool = False
 
 
@@ -40,6 +46,7 @@ def planned_member(design: NodeDesign) -> Member:
         private_address=design.private_address,
         role=design.role,
         devices=gpu_paths(design.devices),
+        gpus=design.gpus,
         simulated=design.access == "simulated",
     )
 
@@ -52,6 +59,7 @@ def present_member(node: NodeState) -> Member:
         private_address=node.addresses.get("eth1", "").partition("/")[0],
         role=node.labels.get(LABEL_ROLE, ""),
         devices=gpu_paths(node.devices),
+        gpus=leased_uuids(node),
         simulated=node.labels.get(LABEL_ACCESS) == "simulated",
     )
 

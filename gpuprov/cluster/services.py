@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import EngineError, GpuprovError
 from gpuprov.core.excerpt import last_words
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 BOOTED = frozenset({"running", "degraded"})
 COMMAND_BUDGET_S = 30.0
 _LOG_LINES = 10
+_SAID = 1500
 _FORGET = "rm -f /etc/ssh/ssh_host_* /etc/machine-id"
 
 
@@ -111,6 +113,22 @@ def is_booted(state: str) -> bool:
 def restart(driver: Driver, name: str, service: str) -> ExecResult:
     """Start a service of a node, again if it runs; its exit status is not judged."""
     return driver.run(name, [*_VERBS[init_of(driver)].restart, service], timeout_s=COMMAND_BUDGET_S)
+
+
+def restart_well(driver: Driver, name: str, service: str) -> None:
+    """Start a service of a node, again if it runs.
+
+    Raises:
+        EngineError: It did not come back.
+    """
+    result = restart(driver, name, service)
+    if result.exit_code:
+        log = read_log(driver, name, service)
+        raise EngineError(
+            f"{service} did not restart on {name}",
+            evidence=json.dumps((result.stdout + result.stderr + log)[-_SAID:]),
+            fix=status_command(driver, name, service),
+        )
 
 
 def read_log(driver: Driver, name: str, service: str) -> str:

@@ -25,6 +25,7 @@ SUBMITTED: Final = "gpuprov.job-submitted/v1"
 JOBS: Final = "gpuprov.jobs/v1"
 SHOWN: Final = "gpuprov.jobs-shown/v1"
 LOG: Final = "gpuprov.job-log/v1"
+WORKERS: Final = "gpuprov.workers/v1"
 ERROR: Final = "gpuprov.error/v1"
 _CHARACTER: Final = 3  # bytes of one that is not there in full
 _REASON: Final = 300
@@ -138,6 +139,24 @@ class LogPiece:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerRecord:
+    """A process that takes work from a queue, for one GPU.
+
+    Attributes:
+        name: UUID of its GPU, @, and its node.
+        pid: Of its process, in the node.
+        gpu: UUID of the GPU that its work sees.
+        busy: Whether it is at a run or another task.
+    """
+
+    name: str
+    node: str
+    pid: int
+    gpu: str
+    busy: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Complaint:
     """An error of the program's, in its own words."""
 
@@ -210,6 +229,12 @@ def read_log_piece(told: Mapping[str, Any], *, job: str, start: int) -> LogPiece
     if following < min(size, start + PIECE_BYTES) - _CHARACTER:
         raise ValueError("it is less of the log than there is")
     return LogPiece(id=number, state=state, start=start, text=text, next=following, size=size, whole=whole)
+
+
+def read_workers(told: Mapping[str, Any]) -> tuple[WorkerRecord, ...]:
+    """The workers that answered; raises ValueError for anything else."""
+    (workers,) = _fields(told, WORKERS, {"workers": _is_list})
+    return tuple(WorkerRecord(**dict(zip(_WORKER, _pick(one, _WORKER), strict=True))) for one in workers)
 
 
 def _read_job(told: object) -> JobRecord:
@@ -301,6 +326,7 @@ def _is_status(value: object) -> bool:
 _MOMENT: Final = _matching(re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII))
 _PATH: Final = _matching(re.compile(r"/[^\x00-\x1f\x7f\ud800-\udfff]{0,4095}"))
 _NAMED: Final = _matching(re.compile(r"[A-Za-z0-9._:?-]{0,64}", re.ASCII))
+_PRINTED: Final = _matching(re.compile(r"[!-~]{1,300}", re.ASCII))
 _JOB: Final[Mapping[str, Accepts]] = {
     "id": _matching(JOB_ID),
     "name": _NAMED,
@@ -315,6 +341,13 @@ _JOB: Final[Mapping[str, Accepts]] = {
     "ended": _or_none(_MOMENT),
     "log": _PATH,
     "reason": _or_none(_is_text),
+}
+_WORKER: Final[Mapping[str, Accepts]] = {
+    "name": _PRINTED,
+    "node": _PRINTED,
+    "pid": _whole(1, 2**32),
+    "gpu": _PRINTED,
+    "busy": _is_flag,
 }
 _SUBMISSION: Final[Mapping[str, Accepts]] = {
     "id": _matching(re.compile(_NUMBER, re.ASCII)),

@@ -23,6 +23,7 @@ from gpuprov.planes.job_answers import (
     read_log_piece,
     read_shown,
     read_submitted,
+    read_workers,
 )
 from gpuprov.planes.work_place import PROJECTS, desk_argv, require_program
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from gpuprov.drivers.base import Driver, ExecResult
-    from gpuprov.planes.job_answers import Complaint, JobList, JobRecord, LogPiece, ShownJobs, Submitted
+    from gpuprov.planes.job_answers import Complaint, JobList, JobRecord, LogPiece, ShownJobs, Submitted, WorkerRecord
     from gpuprov.spec.job_order import SubmitOrder
 
     Answer = TypeVar("Answer")
@@ -124,6 +125,10 @@ class JobDesk:
             return self._ask(read_jobs, "wait", *ids, "--limit", str(limit_s), limit_s=whole_s).jobs
         except NotEnded:
             return None
+
+    def list_workers(self, expected: int) -> tuple[WorkerRecord, ...]:
+        """The workers that answer; no longer is waited when so many have."""
+        return self._ask(read_workers, "workers", "--expect", str(expected))
 
     def _ask(
         self,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
+from gpuprov.planes.worker.plane import WorkerPlane
 from gpuprov.spec import load, validate
 from gpuprov.spec.shared_folder import share_mount
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Rule
 
 PLAIN = PlainPlane()
-PLANES: Mapping[str, Plane] = {plane.name: plane for plane in (PLAIN, SlurmPlane())}
+PLANES: Mapping[str, Plane] = {plane.name: plane for plane in (PLAIN, SlurmPlane(), WorkerPlane())}
 ROLES = tuple(PLANES)
 CHECKS: tuple[Rule, ...] = tuple(check for plane in PLANES.values() for check in plane.checks)
 

@@ -91,6 +91,17 @@ class SlurmSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class WorkerSpec:
+    """The queue of workers.
+
+    Attributes:
+        broker: URL of a message broker of the user's; None for one on the first node.
+    """
+
+    broker: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
     """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md).
 
@@ -105,4 +116,5 @@ class ClusterSpec:
     network: NetworkSpec = field(default_factory=NetworkSpec)
     image: ImageSpec = field(default_factory=ImageSpec)
     slurm: SlurmSpec = field(default_factory=SlurmSpec)
+    worker: WorkerSpec = field(default_factory=WorkerSpec)
     share: bool | str = DEFAULT_SHARE

@@ -219,8 +219,9 @@ class Report:
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The columns of its table: those of every node, then those that planes add."""
-        return tuple(dict.fromkeys((*LAYERS, *(check.layer for node in self.nodes for check in node.checks))))
+        """The columns of its table: those of every node, then those of planes that were asked something."""
+        asked = (check.layer for node in self.nodes for check in node.checks if check.status != "skip")
+        return tuple(dict.fromkeys((*LAYERS, *asked)))
 
     @property
     def places(self) -> tuple[NodeReport, ...]:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 COLLECTION = "ansible_collections.gpuprov.cluster.plugins"
 INITS = get_args(Init)
-NO_ROLES = ("host", "nfs", "worker", "smoke", "base", "Slurm", "")
+NO_ROLES = ("host", "nfs", "broker", "smoke", "base", "Slurm", "")
 CONTROLLER = f"{NODES}000"
 OWNED_BY_ALL = {"/etc/hosts", "/etc/environment", "/etc/resolv.conf", "/root/.ssh/authorized_keys"}
 FAILED = {"exit_code": 1, "stdout": "", "stderr": "no", "timed_out": False, "seconds": 1.0}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -163,21 +162,5 @@ def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> No
     """
     with suppress(EngineError, TimedOut):  # a controller that does not answer starts no jobs
         driver.run(controller, ["sh", "-c", settling_script()], timeout_s=_SETTLE_BUDGET_S)
-    restart_daemon(driver, controller, "slurmctld")
-    each(lambda name: restart_daemon(driver, name, "slurmd"), list(names))
-
-
-def restart_daemon(driver: Driver, name: str, service: str) -> None:
-    """Restart one daemon of a node.
-
-    Raises:
-        EngineError: It did not come back.
-    """
-    result = services.restart(driver, name, service)
-    if result.exit_code:
-        log = services.read_log(driver, name, service)
-        raise EngineError(
-            f"{service} did not restart on {name}",
-            evidence=json.dumps((result.stdout + result.stderr + log)[-1500:]),
-            fix=services.status_command(driver, name, service),
-        )
+    services.restart_well(driver, controller, "slurmctld")
+    each(lambda name: services.restart_well(driver, name, "slurmd"), list(names))

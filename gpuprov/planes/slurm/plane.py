@@ -6,12 +6,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from gpuprov.core.errors import EngineError, UsageError
-from gpuprov.core.names import name_cluster
+from gpuprov.cluster.services import restart_well
+from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, File
-from gpuprov.planes.base import RELEASED, Diagnostics, Plane, Ready, spec_of
+from gpuprov.planes.applied import apply_marked
+from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
 from gpuprov.planes.job_desk import JobDesk
+from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import checks, daemons, jobs, munge
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
@@ -27,18 +29,20 @@ if TYPE_CHECKING:
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, ImageState, NodeState
+    from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
 
 
-class SlurmPlane(Plane):
+class SlurmPlane(LedPlane):
     """Slurm: its configuration on every node, the controller on one, a munge key that they share."""
 
     name = NAME
     title = "Slurm"
+    head = "controller"
+    head_title = "Slurm controller"
     has_services = True
     first_network = True
     shares = True
@@ -52,28 +56,9 @@ class SlurmPlane(Plane):
     secret_files = (munge.KEY_FILE,)
     marks = MappingProxyType({slurm_path("applied_mark"): "restart Slurm"})
 
-    def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:
-        """A node joins a controller that runs, or is the controller."""
-        controller = controller_name(spec)
-        if node != controller and not state.nodes_of(NAME):
-            there = state.node(controller)
-            raise UsageError(
-                f"cluster {spec.name} has no Slurm controller for {node} to join",
-                evidence=f"the controller would be {controller}, "
-                f"{'which is not a Slurm node' if there else 'but there is no such node'}",
-                fix=_way_to_a_controller(state, controller),
-            )
-        stopped = [one for one in state.nodes_of(NAME) if one.name == controller and one.status != "running"]
-        if stopped:
-            raise UsageError(
-                f"the controller {controller} of cluster {spec.name} is {stopped[0].status}",
-                evidence=f"it runs Slurm's controller, and {node} has to register with it",
-                fix=f"gpuprov start {controller}, or --role plain",
-            )
-
-    def begins_with(self, node: str, spec: ClusterSpec) -> bool:
-        """With the controller."""
-        return node == controller_name(spec)
+    def head_name(self, spec: ClusterSpec) -> str:
+        """The node on which slurmctld runs."""
+        return controller_name(spec)
 
     def read_secret(self, driver: Driver, state: ClusterState) -> bytes:
         """The munge key."""
@@ -81,17 +66,6 @@ class SlurmPlane(Plane):
         # the controller first: a key that somebody changed elsewhere is the wrong one
         holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != controller, name))
         return munge.read_key(driver, holders, cluster=state.name) if holders else b""
-
-    def refuse_crew(self, crew: Crew) -> None:
-        """Slurm's nodes need their controller."""
-        controller, names = controller_name(crew.spec), [member.name for member in crew.of(NAME)]
-        if names and controller not in names:
-            role = next((member.role for member in crew.members if member.name == controller), "")
-            raise UsageError(
-                f"cluster {crew.spec.name} has Slurm nodes, but no controller",
-                evidence=f"{controller} would be it, but {f'has the role {role!r:.60}' if role else 'does not exist'}",
-                fix=name_cluster(f"{f'gpuprov rm {controller}; ' if role else ''}gpuprov cluster up", crew.spec.name),
-            )
 
     def gather_files(
         self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None, secret: Secret
@@ -114,33 +88,21 @@ class SlurmPlane(Plane):
 
         return render
 
-    def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
-        """Not the controller alone."""
-        controller = controller_name(spec_of(state))
-        nodes = state.nodes_of(NAME)
-        staying = [node.name for node in nodes if node.name not in names]
-        if staying and controller in {node.name for node in nodes} & set(names):
-            raise UsageError(
-                f"{controller} is the Slurm controller of cluster {state.name}",
-                evidence=f"its other nodes: {', '.join(staying)}",
-                fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
-            )
-
     def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
         """Those that are drained with the reason of a process that is gone."""
-        controller = _running_controller(state)
+        controller = self.running_head(state)
         words = daemons.node_words(driver, controller) if controller else {}
         return tuple(name for name, word in words.items() if word.abandoned)
 
     def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Drain them; without a controller no job starts anyhow."""
-        controller = _running_controller(state)
+        controller = self.running_head(state)
         return jobs.hold(driver, controller, names) if controller else ()
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """Every job, also those that wait, where the controller's disk goes; the processes where no controller runs."""
         queue = controller_name(spec_of(state)) in departure.lost
-        running = _running_controller(state)
+        running = self.running_head(state)
         if running:
             return jobs.queued_jobs(driver, running, departure.nodes, queue=queue)
         up = [node.name for node in state.nodes_of(NAME) if node.status != "stopped"]
@@ -150,14 +112,14 @@ class SlurmPlane(Plane):
         self, driver: Driver, state: ClusterState, departure: Departure, ending: Sequence[Job]
     ) -> tuple[str, ...]:
         """Mark the nodes DOWN, and cancel what that does not end; where the queue goes too, nobody is left to tell."""
-        controller = _running_controller(state)
+        controller = self.running_head(state)
         if controller is None or {node.name for node in state.nodes_of(NAME)} <= set(departure.lost):
             return ()
         return jobs.end_jobs(driver, controller, departure.nodes, ending)
 
     def release(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
         """Undrain them; where no controller runs, the first run that finds one does it."""
-        controller = _running_controller(state)
+        controller = self.running_head(state)
         if controller is None:
             return ()
         running = {node.name for node in state.nodes if node.status == "running"}
@@ -171,21 +133,16 @@ class SlurmPlane(Plane):
         return not nodes or controller_name(spec_of(state)) in running
 
     def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
-        """Write the files and restart what reads them.
+        """Write the files and restart what reads them."""
+        key = slurm_path("munge_key")
 
-        The digest of what the daemons have read is taken away first and written last, so that a run killed in between,
-        or daemons that have read what somebody else wrote, are seen and repaired by the next.
-        """
-        applied, key = slurm_path("applied_mark"), slurm_path("munge_key")
-        own = (f"{slurm_path('folder')}/", key)
-        renewed = [name for name, lacking in stale.items() if any(file.path.startswith(own) for file in lacking)]
-        each(lambda name: driver.push(name, [File(path=applied, content=b"")]), renewed)
-        each(lambda name: driver.push(name, [file for file in stale[name] if file.path != applied]), list(stale))
-        if renewed:
-            rekeyed = [name for name in renewed if key in [file.path for file in stale[name]]]
-            each(lambda name: daemons.restart_daemon(driver, name, "munge"), rekeyed)
+        def restart(renewed: Mapping[str, frozenset[str]]) -> None:
+            rekeyed = [name for name, paths in renewed.items() if key in paths]
+            each(lambda name: restart_well(driver, name, "munge"), rekeyed)
             daemons.restart_daemons(driver, controller_name(crew.spec), renewed)
-            each(lambda name: driver.push(name, [file for file in files(name) if file.path == applied]), renewed)
+
+        own = (f"{slurm_path('folder')}/", key)
+        apply_marked(driver, stale, files, mark=slurm_path("applied_mark"), own=own, restart=restart)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
         """Until every node takes jobs; where there is no controller, nobody can be asked."""
@@ -231,18 +188,6 @@ class SlurmPlane(Plane):
             cluster="sinfo --Node --long; sinfo --list-reasons; scontrol show nodes; squeue --long",
         )
 
-    def diagnosed_node(self, state: ClusterState) -> NodeState:
-        """The controller."""
-        name = controller_name(spec_of(state))
-        found = next((node for node in state.nodes_of(NAME) if node.name == name), None)
-        if found is None:
-            raise EngineError(
-                f"cluster {state.name} has no Slurm controller",
-                evidence=f"it would be {name}, which does not exist",
-                fix=name_cluster("gpuprov cluster up", state.name),
-            )
-        return found
-
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
         """The controller's node."""
         node = self.diagnosed_node(state)
@@ -261,21 +206,6 @@ class SlurmPlane(Plane):
         return (srun(f"-N{len(nodes)} hostname"), srun("--gres=gpu:1 python3 -m smoke_kernels matmul"))
 
 
-def _way_to_a_controller(state: ClusterState, controller: str) -> str:
-    """What to type where a cluster has no Slurm nodes; it gets a controller only if they are what its spec is about."""
-    recorded = state.spec
-    if state.node(controller) or (recorded and recorded.nodes.role != NAME):
-        return "use --role plain"
-    return name_cluster(f"gpuprov cluster up{'' if recorded else ' -n 4'}, or use --role plain", state.name)
-
-
 def controller_name(spec: ClusterSpec) -> str:
     """The node on which slurmctld runs."""
     return node_name(spec.nodes.prefix, spec.slurm.controller)
-
-
-def _running_controller(state: ClusterState) -> str | None:
-    """The node on which slurmctld runs, where it runs."""
-    name = controller_name(spec_of(state))
-    found = [node for node in state.nodes_of(NAME) if node.name == name and node.status == "running"]
-    return name if found else None

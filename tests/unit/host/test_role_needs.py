@@ -53,8 +53,8 @@ OLD_GPU = replace(REAL, gpus=tuple(replace(gpu, compute_capability=(3, 5)) for g
         (replace(HOST, kernel="4.19.0"), "plain", "fail", "Linux 4.19.0, 5.4 required for plain, slurm"),
         (replace(HOST, engine=OLD_ENGINE), "slurm", "fail", "engine 4.0.9, 5.0 required for plain, slurm"),
         (replace(HOST, gpus=replace(REAL, driver_version="470.1")), "slurm", "fail", "driver 470.1, 525.60 required"),
-        (replace(HOST, gpus=replace(REAL, driver_version="470.1")), "plain", "warn", "for slurm, smoke"),
-        (replace(HOST, gpus=OLD_GPU), "slurm", "fail", "compute capability 3.5, 5.0 required for slurm, smoke"),
+        (replace(HOST, gpus=replace(REAL, driver_version="470.1")), "plain", "warn", "for slurm, worker, smoke"),
+        (replace(HOST, gpus=OLD_GPU), "slurm", "fail", "compute capability 3.5, 5.0 required for slurm, worker, smoke"),
     ],
 )
 def test_what_is_too_old_is_named_with_the_roles_that_need_more(
@@ -70,7 +70,10 @@ def test_the_weakest_gpu_counts() -> None:
     first, *rest = REAL.gpus
     gpus = replace(REAL, gpus=(replace(first, compute_capability=(3, 7)), *rest))
     finding = judge(replace(HOST, gpus=gpus), role="plain")
-    assert (finding.status, finding.evidence) == ("warn", "compute capability 3.7, 5.0 required for slurm, smoke")
+    assert (finding.status, finding.evidence) == (
+        "warn",
+        "compute capability 3.7, 5.0 required for slurm, worker, smoke",
+    )
 
 
 @pytest.mark.parametrize("capability", [(6, 1), (7, 0), (7, 5)])

@@ -53,7 +53,7 @@ def test_requirements_and_pages_name_them_all() -> None:
     assert ", ".join(f"`role_{role}`" for role in ROLES) in groups
 
 
-@pytest.mark.parametrize("role", ["host", "nfs", "worker", "cuda", "", "Slurm", "job"])
+@pytest.mark.parametrize("role", ["host", "nfs", "broker", "cuda", "", "Slurm", "job"])
 def test_what_is_no_plane_is_no_role(role: str) -> None:
     with pytest.raises(UsageError) as refused:
         plane_of(role)

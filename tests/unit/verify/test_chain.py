@@ -34,6 +34,10 @@ def statuses(report: NodeReport) -> dict[str, str]:
     return {check.id: check.status for check in report.checks}
 
 
+def layer(name: str) -> set[str]:
+    return {rule.id for rule in CHAIN if rule.layer == name}
+
+
 def test_ids_are_unique_and_needs_stand_before() -> None:
     assert len(set(IDS)) == len(IDS)
     for level in ("quick", "full"):
@@ -52,17 +56,22 @@ def test_every_check_has_a_case_in_which_it_fires() -> None:
     assert {case["check"] for case in FIRING} == set(IDS)
 
 
-def test_a_healthy_node_with_real_gpus_passes_every_check(build_case: Build) -> None:
-    report = judge_node(*build_case({"base": "real"}), "full")
-    assert statuses(report) == {**dict.fromkeys(IDS, "pass"), "nvml-retired-pages": "skip"}  # since Ampere: rows
+@pytest.mark.parametrize(("role", "other"), [("slurm", "work"), ("worker", "slurm")])
+def test_a_healthy_node_with_real_gpus_passes_every_check(role: str, other: str, build_case: Build) -> None:
+    report = judge_node(*build_case({"base": "real", "expect": {"role": role}}), "full")
+    skipped = {"nvml-retired-pages"} | layer(other)  # since Ampere: rows
+    assert statuses(report) == {name: "skip" if name in skipped else "pass" for name in IDS}
     assert report.verdict == "pass"
     assert report.first_problem is None
 
 
-def test_a_healthy_simulated_node_passes_what_can_be_asked_and_says_simulated(build_case: Build) -> None:
-    report = judge_node(*build_case({"base": "simulated"}), "full")
+@pytest.mark.parametrize(("role", "other"), [("slurm", "work"), ("worker", "slurm")])
+def test_a_healthy_simulated_node_passes_what_can_be_asked_and_says_simulated(
+    role: str, other: str, build_case: Build
+) -> None:
+    report = judge_node(*build_case({"base": "simulated", "expect": {"role": role}}), "full")
     asked = {check_id for check_id, status in statuses(report).items() if status == "pass"}
-    assert set(IDS) - asked == {
+    assert set(IDS) - asked == layer(other) | {
         "driver-module", "driver-libraries", "cuda-init", "nvml-retired-pages", "nvml-p2p",
         "load-rate-matmul", "load-rate-anneal", "load-rate-membw",
     }  # fmt: skip
@@ -105,17 +114,17 @@ def test_a_node_without_gpus_is_not_asked_about_them(build_case: Build) -> None:
     report = judge_node(expected, seen)
     assert report.verdict == "pass"
     gpu_checks = {rule.id for rule in CHAIN if rule.layer in ("driver", "nvml", "cuda", "kernels")}
-    gpu_checks |= {"device-nodes", "device-open", "slurm-job"}
+    gpu_checks |= {"device-nodes", "device-open", "slurm-job"} | layer("work")
     assert {check_id for check_id, status in statuses(report).items() if status == "skip"} == {
         check_id for check_id in gpu_checks if not check_id.startswith("load-")
     }
 
 
-def test_a_node_of_another_role_is_not_asked_about_slurm(build_case: Build) -> None:
-    expected, seen = build_case({"base": "real", "facts": {"slurm": None}})
+def test_a_node_of_another_role_is_not_asked_about_work(build_case: Build) -> None:
+    expected, seen = build_case({"base": "real", "facts": {"slurm": None, "worker": None}})
     report = judge_node(replace(expected, role="plain"), seen)
     assert report.verdict == "pass"
-    assert {check.status for check in report.checks if check.layer == "slurm"} == {"skip"}
+    assert {check.status for check in report.checks if check.layer in ("slurm", "work")} == {"skip"}
 
 
 def test_a_node_alone_is_not_asked_about_others(build_case: Build) -> None:

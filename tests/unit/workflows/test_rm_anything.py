@@ -28,7 +28,7 @@ def without_labels(world: World) -> None:
 
 
 def of_an_unknown_role(world: World) -> None:
-    world.engine.nodes["c002"].labels[LABEL_ROLE] = "worker"
+    world.engine.nodes["c002"].labels[LABEL_ROLE] = "boss"
 
 
 def without_networks(world: World) -> None:

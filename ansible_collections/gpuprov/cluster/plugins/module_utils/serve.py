@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Results = dict[str, Any]
 
 ENGINE: dict[str, Any] = {"type": "str", "choices": ["lxd", "incus", "docker"]}
-ROLE: dict[str, Any] = {"type": "str", "choices": ["plain", "slurm"]}
+ROLE: dict[str, Any] = {"type": "str", "choices": ["plain", "slurm", "worker"]}
 FORCE: dict[str, Any] = {"type": "bool", "default": False}
 GPU_MODE: dict[str, Any] = {"type": "str", "choices": ["auto", "real", "simulated"]}
 NO_GPUPROV = """gpuprov is not installed for the Python that runs this module

@@ -30,7 +30,7 @@ options:
     role:
         description: Purpose of the new nodes.
         type: str
-        choices: [plain, slurm]
+        choices: [plain, slurm, worker]
     gpus_per_node:
         description: Number of GPUs for each node.
         type: int

@@ -25,7 +25,7 @@ options:
     role:
         description: Purpose of the nodes created from the image.
         type: str
-        choices: [plain, slurm]
+        choices: [plain, slurm, worker]
         default: slurm
     base:
         description: Suite to build from, or V(image:NAME), an image that the engine has.

@@ -47,7 +47,7 @@ options:
             - The first node of a cluster without a spec is a Slurm node if it is the controller, such as V(c000), and
               a plain node otherwise.
         type: str
-        choices: [plain, slurm]
+        choices: [plain, slurm, worker]
     image:
         description: Name of a gpuprov image or of an image of the engine. The default is the role's image.
         type: str

@@ -1,0 +1,108 @@
+"""Planes whose nodes need one among them: Slurm's controller, the broker of workers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar
+
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.names import name_cluster
+from gpuprov.planes.base import Plane, spec_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import NodeState
+    from gpuprov.planes.base import Crew
+    from gpuprov.spec.models import ClusterSpec
+
+
+class LedPlane(Plane):
+    """A plane with a head: a node that the others need.
+
+    Attributes:
+        head: What it is, in a word, such as `controller`.
+        head_title: The same with what it belongs to.
+    """
+
+    head: ClassVar[str]
+    head_title: ClassVar[str]
+
+    @abstractmethod
+    def head_name(self, spec: ClusterSpec) -> str | None:
+        """The name of the head; None where the nodes need none."""
+
+    def refuse_joining(self, node: str, spec: ClusterSpec, state: ClusterState) -> None:
+        """A node joins a head that runs, or is the head."""
+        head = self.head_name(spec)
+        if head is None:
+            return
+        nodes = state.nodes_of(self.name)
+        if node != head and not nodes:
+            there = f"which is not a {self.title} node" if state.node(head) else "but there is no such node"
+            raise UsageError(
+                f"cluster {spec.name} has no {self.head_title} for {node} to join",
+                evidence=f"the {self.head} would be {head}, {there}",
+                fix=self._way_to_a_head(state, head),
+            )
+        stopped = [one for one in nodes if one.name == head and one.status != "running"]
+        if stopped:
+            raise UsageError(
+                f"the {self.head} {head} of cluster {spec.name} is {stopped[0].status}",
+                evidence=f"it runs the {self.head_title}, and {node} has to reach it",
+                fix=f"gpuprov start {head}, or --role plain",
+            )
+
+    def begins_with(self, node: str, spec: ClusterSpec) -> bool:
+        """With the head."""
+        return self.head_name(spec) in (node, None)
+
+    def refuse_crew(self, crew: Crew) -> None:
+        """The nodes need their head."""
+        head, names = self.head_name(crew.spec), [member.name for member in crew.of(self.name)]
+        if names and head is not None and head not in names:
+            role = next((member.role for member in crew.members if member.name == head), "")
+            raise UsageError(
+                f"cluster {crew.spec.name} has {self.title} nodes, but no {self.head}",
+                evidence=f"{head} would be it, but {f'has the role {role!r:.60}' if role else 'does not exist'}",
+                fix=name_cluster(f"{f'gpuprov rm {head}; ' if role else ''}gpuprov cluster up", crew.spec.name),
+            )
+
+    def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
+        """Not the head alone."""
+        head = self.head_name(spec_of(state))
+        nodes = state.nodes_of(self.name)
+        staying = [node.name for node in nodes if node.name not in names]
+        if staying and head in {node.name for node in nodes} & set(names):
+            raise UsageError(
+                f"{head} is the {self.head_title} of cluster {state.name}",
+                evidence=f"its other nodes: {', '.join(staying)}",
+                fix=f"remove the whole cluster: gpuprov cluster down {state.name}",
+            )
+
+    def diagnosed_node(self, state: ClusterState) -> NodeState:
+        """The head; any node where they need none."""
+        head, nodes = self.head_name(spec_of(state)), state.nodes_of(self.name)
+        found = next((node for node in nodes if node.name == (head or node.name)), None)
+        if found is None:
+            raise EngineError(
+                f"cluster {state.name} has no {self.head_title}",
+                evidence=f"it would be {head or 'any of its nodes'}, which does not exist",
+                fix=name_cluster("gpuprov cluster up", state.name),
+            )
+        return found
+
+    def running_head(self, state: ClusterState) -> str | None:
+        """The head, where it runs."""
+        head = self.head_name(spec_of(state))
+        return (
+            head if any(node.name == head and node.status == "running" for node in state.nodes_of(self.name)) else None
+        )
+
+    def _way_to_a_head(self, state: ClusterState, head: str) -> str:
+        """What to type where a cluster has no such nodes; it gets a head only if they are what its spec is about."""
+        recorded = state.spec
+        if state.node(head) or (recorded and recorded.nodes.role != self.name):
+            return "use --role plain"
+        return name_cluster(f"gpuprov cluster up{'' if recorded else ' -n 4'}, or use --role plain", state.name)

@@ -1,0 +1,72 @@
+"""Whether the broker answers, and each worker of the node, for the GPU that the node holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.core.excerpt import excerpt
+from gpuprov.planes.job_answers import parse_job_answer, read_complaint, read_workers
+from gpuprov.planes.worker.facts import NAME
+from gpuprov.verify.checks.driver import NO_GPU, facts_of
+from gpuprov.verify.finding import failed, not_asked, passed, unknown
+from gpuprov.verify.models import Rule
+
+if TYPE_CHECKING:
+    from gpuprov.planes.job_answers import WorkerRecord
+    from gpuprov.verify.models import Expectation, Finding, Observation
+
+_NO_WORKER = f"the node's role is not {NAME}"
+_SAID = 300
+
+
+def judge_broker(expected: Expectation, seen: Observation) -> Finding:
+    """The broker answers in this node."""
+    if expected.role != NAME:
+        return not_asked(_NO_WORKER)
+    asked = facts_of(seen, NAME)["workers"]
+    if asked["timed_out"]:
+        return unknown(f"no response from the broker within {asked['seconds']:.0f} s")
+    try:
+        told = parse_job_answer(asked["stdout"])
+        complaint = read_complaint(told)
+        if complaint is None:
+            read_workers(told)
+            return passed("it answers")
+    except ValueError as error:
+        said = (asked["stderr"] or asked["stdout"]).strip()[-_SAID:] or f"exit status {asked['exit_code']}"
+        return failed(excerpt(f"{error}: {said}"))
+    return failed(excerpt(f"{complaint.what}: {complaint.evidence}"))
+
+
+def judge_alive(expected: Expectation, seen: Observation) -> Finding:
+    """As many workers of the node answer as it has GPUs."""
+    if expected.role != NAME or not expected.gpus:
+        return not_asked(NO_GPU if expected.role == NAME else _NO_WORKER)
+    count, wanted = len(_workers_of(expected, seen)), len(expected.gpus)
+    if count != wanted:
+        return failed(f"{count} of its {wanted} workers answer")
+    return passed(f"{count} of {wanted} answer")
+
+
+def judge_gpu(expected: Expectation, seen: Observation) -> Finding:
+    """Each worker has a GPU of its own, and these are the node's."""
+    if expected.role != NAME or not expected.gpus:
+        return not_asked(NO_GPU if expected.role == NAME else _NO_WORKER)
+    found = sorted(worker.gpu for worker in _workers_of(expected, seen))
+    mark = "SIMULATED " if expected.simulated else ""
+    if found != sorted(expected.gpus):
+        told = ", ".join(found)
+        return failed(f"work there sees {mark}{told}, but the node holds {', '.join(expected.gpus)}")
+    return passed(f"work sees {mark}{', '.join(found)}")
+
+
+def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:
+    answered = read_workers(parse_job_answer(facts_of(seen, NAME)["workers"]["stdout"]))
+    return [worker for worker in answered if worker.node == expected.node]
+
+
+RULES = (
+    Rule(id="broker-answers", layer="work", needs=("network-private",), judge=judge_broker, fact=NAME),
+    Rule(id="worker-alive", layer="work", needs=("broker-answers",), judge=judge_alive, fact=NAME),
+    Rule(id="worker-gpu", layer="work", needs=("worker-alive", "nvml-uuids"), judge=judge_gpu, fact=NAME),
+)

@@ -1,0 +1,17 @@
+"""Where things of workers and their broker are in nodes; the roles `broker` and `worker` have the same paths."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NAME: Final = "worker"  # of the role and its plane
+FOLDER: Final = "/etc/gpuwork"
+BROKER: Final = f"{FOLDER}/broker"  # the URL
+GPUS: Final = f"{FOLDER}/gpus"  # a UUID a line
+APPLIED: Final = f"{FOLDER}/applied"  # the digest of what the services have read
+DEFINITIONS: Final = f"{FOLDER}/definitions.json"  # the broker starts only where this is
+RABBITMQ: Final = "/etc/rabbitmq"
+ACCOUNT: Final = "gpuwork"  # at the broker, and its virtual host
+PORT: Final = 5672
+WORKERS: Final = "gpuwork"  # the service of a node's workers
+BROKER_SERVICE: Final = "rabbitmq-server"

@@ -1,0 +1,210 @@
+"""Nodes with a worker for each GPU, which take runs from a queue; the broker of the queue is in the first of them."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from gpuprov.cluster.services import restart_well
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
+from gpuprov.core.side_by_side import each
+from gpuprov.drivers.base import LABEL_ACCOUNT
+from gpuprov.planes.applied import apply_marked
+from gpuprov.planes.base import Diagnostics, Ready, spec_of
+from gpuprov.planes.job_desk import JobDesk
+from gpuprov.planes.led import LedPlane
+from gpuprov.planes.work_place import desk_argv, require_shared
+from gpuprov.planes.worker import checks, jobs, services
+from gpuprov.planes.worker.facts import APPLIED, BROKER_SERVICE, DEFINITIONS, FOLDER, NAME, RABBITMQ, WORKERS
+from gpuprov.planes.worker.files import applied_file, broker_files, broker_url, worker_files
+from gpuprov.planes.worker.password import BROKER_FILE, new_password, read_password
+from gpuprov.provision.recipe import PlaneRecipe
+from gpuprov.spec.addressing import node_name
+from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.cluster.files import Member
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, File, ImageState, NodeState
+    from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.verify.models import Expectation
+
+
+class WorkerPlane(LedPlane):
+    """Workers: the URL of the broker and the GPUs on every node, the broker on one, a password that they share."""
+
+    name = NAME
+    title = "worker"
+    head = "broker"
+    head_title = "broker of the workers"
+    has_services = True
+    shares = True
+    recipe = PlaneRecipe(
+        roles=("broker", NAME, "work"),
+        brings=("gpuwork",),
+        requirements=("celery>=5.7,<6", "flower>=2.1,<3"),
+        variables=lambda init: {
+            "broker": {"broker_init": init},
+            NAME: {"worker_init": init},
+            "work": {"work_uid": ACCOUNT_UID},
+        },
+        labels={LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
+    )
+    checks = checks.RULES
+    secret_files = (BROKER_FILE,)
+    marks = MappingProxyType({APPLIED: "restart the workers"})
+
+    def head_name(self, spec: ClusterSpec) -> str | None:
+        """The node of the broker, unless the user has one."""
+        return None if spec.worker.broker else node_name(spec.nodes.prefix, 0)
+
+    def refuse_crew(self, crew: Crew) -> None:
+        """The nodes need the broker, which is on the private network, and a folder that all of them share."""
+        super().refuse_crew(crew)
+        members = crew.of(NAME)
+        if members and not crew.spec.share:
+            raise UsageError(
+                f"the workers of cluster {crew.spec.name} need a folder that all nodes share",
+                evidence="share is false; jobs and what they write are in that folder",
+                fix=name_cluster("gpuprov cluster up --share, as root; or --role plain", crew.spec.name),
+            )
+        alone = [member.name for member in members if not member.private_address]
+        if alone and not crew.spec.worker.broker:
+            raise UsageError(
+                f"{alone[0]} cannot reach the broker of the workers",
+                evidence="it is not on the private network, on which alone the broker listens",
+                fix="omit --network, or use --role plain",
+            )
+
+    def read_secret(self, driver: Driver, state: ClusterState) -> bytes:
+        """The broker's password; empty where the broker is the user's."""
+        head = self.head_name(spec_of(state))
+        holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != head, name))
+        return read_password(driver, holders, cluster=state.name) if holders and head else b""
+
+    def gather_files(
+        self,
+        driver: Driver,
+        crew: Crew,
+        state: ClusterState,
+        image: ImageState | None,
+        secret: Secret,
+    ) -> Render:
+        """The URL and the GPUs on each node, and the broker's own files on one."""
+        self.refuse_crew(crew)
+        head = self.head_name(crew.spec)
+        address = next((member.private_address for member in crew.of(NAME) if member.name == head), "")
+        password = (secret() or new_password()) if head else b""
+        url = crew.spec.worker.broker or broker_url(password, address)
+
+        def render(member: Member) -> tuple[File, ...]:
+            files = worker_files(url, member)
+            if member.name == head:
+                files += broker_files(password, address)
+            return (*files, applied_file(files))
+
+        return render
+
+    def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
+        """What runs there; where no node stays, also what waits."""
+        names = {node.name for node in state.nodes_of(NAME)} & set(departure.nodes)
+        desk = self._open_desk(driver, state) if names else None
+        return jobs.jobs_of_nodes(desk, departure.nodes, queue=self._all_go(state, departure)) if desk else ()
+
+    def end_jobs(
+        self,
+        driver: Driver,
+        state: ClusterState,
+        departure: Departure,
+        ending: Sequence[Job],
+    ) -> tuple[str, ...]:
+        """Nothing has to be said: the broker, or an idle worker, hands in again what lost its worker."""
+        return () if self._all_go(state, departure) else tuple(job.id for job in ending)
+
+    def apply(
+        self,
+        driver: Driver,
+        crew: Crew,
+        stale: Mapping[str, Sequence[File]],
+        files: FilesOf,
+    ) -> None:
+        """Write the files and restart what reads them, the broker first."""
+
+        def restart(renewed: Mapping[str, frozenset[str]]) -> None:
+            its = (RABBITMQ, DEFINITIONS)
+            brokers = [name for name, paths in renewed.items() if any(path.startswith(its) for path in paths)]
+            each(lambda name: restart_well(driver, name, BROKER_SERVICE), brokers)
+            each(lambda name: restart_well(driver, name, WORKERS), list(renewed))
+
+        apply_marked(driver, stale, files, mark=APPLIED, own=(f"{FOLDER}/", f"{RABBITMQ}/"), restart=restart)
+
+    def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
+        """Until all workers of every node answer by the broker."""
+        expected = {member.name: len(member.gpus) for member in crew.of(NAME)}
+        asked = self.head_name(crew.spec) or next(iter(expected), None)
+        return Ready(words=services.await_workers(driver, asked, expected, reporter) if asked in expected else {})
+
+    def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
+        """How many of its workers answer for each node; empty while the broker does not."""
+        expected = services.count_expected(state.nodes_of(NAME))
+        asked = self._answering_node(state)
+        return services.words_of_workers(driver, asked.name, expected) if asked else {}
+
+    def is_ready(self, word: str) -> bool:
+        """All of a node's workers answer."""
+        return word in services.READY
+
+    def questions(
+        self,
+        expected: Expectation,
+        *,
+        timeout_s: float,
+    ) -> dict[str, dict[str, object]]:
+        """The workers that answer by the broker, and the GPU that each one's work sees."""
+        return {"workers": {"argv": desk_argv("workers"), "timeout_s": timeout_s}}
+
+    def diagnostics(self) -> Diagnostics:
+        """Logs of each node, and the broker's view of all; none of them shows a password."""
+        return Diagnostics(
+            node={
+                "workers.txt": f"cat {FOLDER}/gpus; tail -n 2000 /shared/logs/$(hostname)/*.log",
+                "rabbitmq-logs.txt": "tail -n 2000 /var/log/rabbitmq/*.log",
+            },
+            cluster="rabbitmqctl status; rabbitmqctl -p gpuwork list_queues name messages consumers",
+        )
+
+    def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
+        """The broker's node, or any node that runs where the broker is the user's."""
+        node = self._answering_node(state)
+        if node is None:
+            there = self.diagnosed_node(state)
+            raise UsageError(
+                f"cluster {state.name} takes no jobs now: {there.name} is {there.status}",
+                evidence=f"{there.name} runs the {self.head_title}",
+                fix=f"start it: gpuprov start {there.name}",
+            )
+        require_shared(node, state.name)
+        return JobDesk(driver=driver, node=node.name, cluster=state.name)
+
+    def next_steps(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """Work for the queue, and a look at it."""
+        return ("gpuprov submit -- python3 -m smoke_kernels matmul", "gpuprov jobs")
+
+    def _answering_node(self, state: ClusterState) -> NodeState | None:
+        """The node that speaks for all: the broker's, or one that runs where the broker is the user's."""
+        head = self.head_name(spec_of(state))
+        running = [node for node in state.nodes_of(NAME) if node.status == "running"]
+        return next((node for node in running if node.name == (head or node.name)), None)
+
+    def _open_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
+        """Any node that runs can tell of jobs, which are in the shared folder; None where none runs."""
+        running = [node.name for node in state.nodes_of(NAME) if node.status == "running"]
+        return JobDesk(driver=driver, node=running[0], cluster=state.name) if running else None
+
+    def _all_go(self, state: ClusterState, departure: Departure) -> bool:
+        return {node.name for node in state.nodes_of(NAME)} <= set(departure.lost)

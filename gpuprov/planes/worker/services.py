@@ -1,0 +1,91 @@
+"""What the workers in the nodes and their broker are asked and told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.cluster import services
+from gpuprov.cluster.held_gpus import leased_uuids
+from gpuprov.core.errors import GpuprovError
+from gpuprov.core.silence_limit import more_time, scaled_limit_s
+from gpuprov.core.waiting import Wait
+from gpuprov.planes.job_desk import JobDesk
+from gpuprov.planes.worker.facts import BROKER_SERVICE, WORKERS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver, NodeState
+    from gpuprov.planes.job_answers import WorkerRecord
+
+IDLE: Final = "idle"
+BUSY: Final = "busy"
+READY: Final = frozenset({IDLE, BUSY})
+NO_BROKER: Final = "no broker"
+_READY_BUDGET_S: Final = 90.0  # for the next of the nodes
+
+
+def count_expected(nodes: Iterable[NodeState]) -> dict[str, int]:
+    """How many workers each node that runs should have: one for each of its GPUs."""
+    return {node.name: len(leased_uuids(node)) for node in nodes if node.status == "running"}
+
+
+def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int]) -> dict[str, str]:
+    """A word for each node, from what its workers say by the broker.
+
+    Args:
+        driver: Reaches the nodes.
+        asked: The node in which the question is put.
+        expected: The number of workers of each node.
+
+    Raises:
+        GpuprovError: The broker does not answer.
+    """
+    desk = JobDesk(driver=driver, node=asked, cluster="")
+    return describe_workers(desk.list_workers(sum(expected.values())), expected)
+
+
+def describe_workers(answered: Iterable[WorkerRecord], expected: Mapping[str, int]) -> dict[str, str]:
+    """A word for each node; what a worker says of another node than its own cannot make that one ready alone."""
+    seen: Counter[str] = Counter()
+    busy = set()
+    for worker in {worker.name: worker for worker in answered}.values():
+        seen[worker.node] += 1
+        if worker.busy:
+            busy.add(worker.node)
+    return {
+        name: (BUSY if name in busy else IDLE) if seen[name] >= wanted else f"{seen[name]} of {wanted} workers"
+        for name, wanted in expected.items()
+    }
+
+
+def await_workers(driver: Driver, asked: str, expected: Mapping[str, int], reporter: Reporter) -> dict[str, str]:
+    """Wait until all workers answer; returns the last word for each node.
+
+    Raises:
+        TimedOut: With each node's last word.
+    """
+    unready: list[str] = []
+
+    def observe() -> dict[str, str]:
+        try:
+            words = words_of_workers(driver, asked, expected)
+        except GpuprovError:
+            words = dict.fromkeys(expected, NO_BROKER)
+        for name, word in words.items():
+            reporter.node(name, word)
+        return words
+
+    def ready(words: dict[str, str]) -> bool:
+        unready[:] = [name for name, word in words.items() if word not in READY]
+        return not unready
+
+    log = services.log_command(driver, asked, (BROKER_SERVICE, WORKERS))
+    wait = Wait(
+        what=f"the workers of {len(expected)} nodes to answer",
+        timeout_s=scaled_limit_s(_READY_BUDGET_S),
+        fix=f"{log}; {more_time()}",
+    )
+    return wait.until(observe, ready, undone=lambda: len(unready))
