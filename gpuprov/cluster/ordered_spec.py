@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.spec.addressing import number_of_name
-from gpuprov.spec.draft import CHOOSABLE, NETWORK_VALUES, Draft
+from gpuprov.spec.draft import CHOOSABLE, PREFIX, Draft
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.variables import overlay_variables
 
@@ -19,7 +19,7 @@ def first_draft(order: NodeOrder) -> Draft:
     """Of a cluster that begins with a node; if that has one of the usual names, so have those that follow."""
     spec = ClusterSpec(name=order.cluster, nodes=NodesSpec(count=1))
     usual = number_of_name(order.name, prefix=spec.nodes.prefix) is not None
-    return Draft(spec=spec, left=NETWORK_VALUES if usual else CHOOSABLE)
+    return Draft(spec=spec, left=CHOOSABLE - {PREFIX} if usual else CHOOSABLE)
 
 
 def with_order(spec: ClusterSpec, role: Role, order: NodeOrder | None) -> ClusterSpec:

@@ -12,7 +12,7 @@ from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name
 from gpuprov.host.survey import default_engine
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.planes.registry import load_draft
-from gpuprov.spec.draft import CHOOSABLE, Draft
+from gpuprov.spec.draft import CHOOSABLE, SHARE, Draft
 from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
@@ -125,7 +125,8 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
         gpus = replace(gpus, mode=order.gpu_mode)
     share = spec.share if order.share is None else order.share
     changed = replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus, network=network, share=share)
-    return Draft(spec=changed, left=draft.left - {f"network.{key}" for key in asked}), state
+    said = {f"network.{key}" for key in asked} | ({SHARE} if order.share is not None else set())
+    return Draft(spec=changed, left=draft.left - said), state
 
 
 def read_share(said: str | None) -> bool | str | None:

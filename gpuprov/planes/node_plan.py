@@ -22,7 +22,7 @@ from gpuprov.core.errors import UsageError
 from gpuprov.planes.base import Departure
 from gpuprov.planes.hold import Leave
 from gpuprov.planes.ordered_role import decide_role, refuse_unreachable
-from gpuprov.planes.registry import check_spec, plane_of, shared_mounts
+from gpuprov.planes.registry import check_spec, plane_of, settle_draft, shared_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ def plan_node(
     leaves = find_unfinished(order, found)
     state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))
     around = Surroundings(driver, host, state)
-    settled = state.spec or around.settle(first_draft(order))
+    settled = state.spec or _settle_first(order, state, host, around)
     spec = with_order(settled, decide_role(order, settled, state), order)
     check_spec(spec)
     around.refuse_taken_by_others(spec)
@@ -125,6 +125,14 @@ def plan_node(
         share=share,
         silent=around.silent,
     )
+
+
+def _settle_first(order: NodeOrder, state: ClusterState, host: Host, around: Surroundings) -> ClusterSpec:
+    """The spec of a cluster that begins with a node."""
+    draft = first_draft(order)
+    role = decide_role(order, draft.spec, state)
+    spec = settle_draft(replace(draft, spec=with_order(draft.spec, role, None)), state, host, around)
+    return with_order(spec, draft.spec.nodes.role, None)
 
 
 def _refuse_answering(host: Host, address: str, spec: ClusterSpec, *, engine: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import UsageError
@@ -9,12 +10,16 @@ from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
 from gpuprov.planes.worker.plane import WorkerPlane
 from gpuprov.spec import load, validate
-from gpuprov.spec.shared_folder import share_mount
+from gpuprov.spec.draft import SHARE
+from gpuprov.spec.shared_folder import PLACE, own_place, share_mount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.cluster.surroundings import Surroundings
+    from gpuprov.host.base import Host
     from gpuprov.planes.base import Plane
     from gpuprov.spec.devices import Mount
     from gpuprov.spec.draft import Draft
@@ -50,6 +55,22 @@ def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
 def shared_mounts(spec: ClusterSpec) -> dict[Role, tuple[Mount, ...]]:
     """The folder that nodes of a cluster share, by the roles whose nodes do."""
     return {plane.name: share_mount(spec) for plane in PLANES.values() if plane.shares}
+
+
+def settle_draft(draft: Draft, state: ClusterState, host: Host, around: Surroundings) -> ClusterSpec:
+    """The draft with all that was left open filled in.
+
+    Where nobody said whether nodes share a folder, a new cluster whose nodes take jobs gets one of its own if this user
+    can give folders to others, and no cluster of the same name on another engine has it.
+
+    Raises:
+        UsageError: Nothing is free.
+    """
+    spec = around.settle(draft)
+    if SHARE not in draft.left or state.settled is not None or not plane_of(spec.nodes.role).shares:
+        return spec
+    can = host.folders.look(PLACE).can_give and not around.find_sharers(own_place(spec.name))
+    return replace(spec, share=can)
 
 
 def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None:

@@ -1,4 +1,4 @@
-"""A spec some of whose values nobody has said: bridges, subnets and the prefix of node names can be chosen."""
+"""A spec some of whose values nobody has said: bridges, subnets, the prefix of node names and the shared folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "nodes.prefix"
 NETWORK_VALUES: Final = frozenset(f"network.{key}" for key in NetworkSpec.__dataclass_fields__)
-CHOOSABLE: Final = NETWORK_VALUES | {PREFIX}
+SHARE: Final = "share"
+CHOOSABLE: Final = NETWORK_VALUES | {PREFIX, SHARE}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +34,11 @@ class Draft:
 
     def filled(self, source: ClusterSpec) -> ClusterSpec:
         """The spec with the values of another one where they were left open."""
-        keys = [path.partition(".")[2] for path in self.left - {PREFIX}]
+        keys = [path.partition(".")[2] for path in self.left & NETWORK_VALUES]
         network = replace(self.spec.network, **{key: getattr(source.network, key) for key in keys})
         prefix = source.nodes.prefix if PREFIX in self.left else self.spec.nodes.prefix
-        return replace(self.spec, network=network, nodes=replace(self.spec.nodes, prefix=prefix))
+        share = source.share if SHARE in self.left else self.spec.share
+        return replace(self.spec, network=network, nodes=replace(self.spec.nodes, prefix=prefix), share=share)
 
 
 def left_open(said: Collection[str]) -> frozenset[str]:

@@ -37,7 +37,7 @@ from gpuprov.planes.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.hold import Leave, find_abandoned
 from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_then_lock
-from gpuprov.planes.registry import PLANES, check_spec, plane_of, shared_mounts
+from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
 from gpuprov.planes.renew import renew_nodes
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
@@ -219,7 +219,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     gpus = with_offers(driver, gpus)
     state = with_current_gpus(seen or observe_cluster(driver, order.spec.name), gpus)
     around = Surroundings(driver, host, state)
-    spec = around.settle(order.draft)
+    spec = settle_draft(order.draft, state, host, around)
     check_spec(spec)
     around.refuse_taken_by_others(spec)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)

@@ -26,6 +26,7 @@ name: {CLUSTER}
 nodes: {{count: 4, prefix: e}}
 gpus: {{mode: simulated}}
 network: {{bridge: gpteb0, subnet: 10.78.3.0/24, private_bridge: gpteb1, private_subnet: 10.78.5.0/24}}
+share: false
 """
 NODES = ("e000", "e001", "e002", "e003")
 BUDGET_S = 900.0  # the first `up` of a machine may have to build the image

@@ -57,6 +57,7 @@ _FIRST_BLOCK = 32
 _SUBNETS = 4
 _BUDGET_S = 120
 DOCKER = Path("/var/run/docker.sock")
+SHARED = Path("/srv/gpuprov")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +99,7 @@ class Place:
             f"version: gpuprov/v1\nname: {self.cluster}\nengine: {engine}\n"
             f"nodes: {{count: {count}, prefix: {self.mark}{nodes}}}\ngpus: {{mode: simulated{gpus}}}\n"
             f"network: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}\n"
+            "share: false\n"  # --share is for tests of it
         )
 
     def has(self, name: str, labels: dict[str, Any]) -> bool:
@@ -115,6 +117,9 @@ def sweep(*places: Place) -> None:
         _sweep_lxd(client, places)
     _sweep_remains(places)
     _sweep_docker(places)
+    for folder in SHARED.glob("*"):
+        if any(place.has("", {"gpuprov.cluster": folder.name}) for place in places):
+            shutil.rmtree(folder)
     for link in json.loads(_out("ip", "-j", "link") or "[]"):
         if any(link["ifname"].startswith(place.mark) for place in places):
             _out("ip", "link", "delete", link["ifname"])

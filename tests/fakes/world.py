@@ -21,6 +21,7 @@ from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeImage
 from tests.fakes.host import FakeHost
 from tests.fakes.slurm import SlurmInNodes
+from tests.fakes.workers import WorkersInNodes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     import pytest
 
     from gpuprov.core.outcome import Outcome
+    from gpuprov.drivers.base import ExecResult
     from gpuprov.spec.models import Sharing
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
+    from tests.fakes.engine import Command
 
 READS = {
     *("facts", "owner_on_host", "list_nodes", "find_node", "list_networks", "list_images", "find_image"),
@@ -59,7 +62,8 @@ class World:
     def __init__(self, root: Path, reporter: Recording) -> None:
         self.engine = FakeEngine()
         self.slurm = SlurmInNodes(self.engine)
-        self.engine.answer = self.slurm
+        self.workers = WorkersInNodes(self.engine)
+        self.engine.answer = self._answer
         self.gpus = observe(root=root, mode="simulated", simulated_count=4)
         self.host = FakeHost(folder=root, observe=lambda _mode: self.gpus)
         self.reporter = reporter
@@ -75,6 +79,9 @@ class World:
                     LABEL_ACCOUNT: str(ACCOUNT_UID),
                 },
             )
+
+    def _answer(self, command: Command) -> ExecResult:
+        return (self.workers if self.workers.knows(command) else self.slurm)(command)
 
     def empty(self) -> None:
         """Take away all but the images, also of the host's folders."""

@@ -48,7 +48,7 @@ def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int]) ->
 
 
 def describe_workers(answered: Iterable[WorkerRecord], expected: Mapping[str, int]) -> dict[str, str]:
-    """A word for each node; what a worker says of another node than its own cannot make that one ready alone."""
+    """A word for each node, by what workers say of themselves."""
     seen: Counter[str] = Counter()
     busy = set()
     for worker in {worker.name: worker for worker in answered}.values():

@@ -59,7 +59,7 @@ def test_a_plan_says_that_nodes_from_create_node_stay_unless_they_are_pruned(
         (("--share", "/data/results"), "/data/results"),
         (("--share=/data/results",), "/data/results"),
         (("--share", "false"), ""),
-        ((), ""),
+        ((), "/srv/gpuprov/lab"),
     ],
 )
 def test_the_folder_to_share_is_an_option_with_or_without_a_path(

@@ -25,7 +25,8 @@ def test_the_record_is_one_line_with_every_key_and_the_same_each_time() -> None:
     text = dump_spec(FULL)
     assert "\n" not in text
     assert text == dump_spec(load_spec_json(text, cluster="mine"))
-    assert set(json.loads(text)) == {"version", "name", "engine", "nodes", "gpus", "network", "image", "slurm", "worker", "share"}
+    keys = ("version", "name", "engine", "nodes", "gpus", "network", "image", "slurm", "worker", "share")
+    assert set(json.loads(text)) == set(keys)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.cluster_order import ClusterOrder, read_share, resolve_spec
 from gpuprov.spec.devices import Mount
-from gpuprov.spec.models import NodesSpec
+from gpuprov.spec.draft import CHOOSABLE
+from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 from gpuprov.workflows.clone_node import CloneOrder, clone_node
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
@@ -61,6 +62,47 @@ def test_every_node_of_a_new_cluster_mounts_the_folder_that_was_made_before_it(w
     assert observe_cluster(world.driver, "lab").spec == world.spec(2, share=True)
     assert up(world).unchanged
     assert plan(world) == ()
+
+
+def drafted(world: World, *, left: frozenset[str] = CHOOSABLE, role: str = "slurm") -> Outcome:
+    """As `cluster up` does where nobody has said anything."""
+    spec = replace(ClusterSpec(), nodes=NodesSpec(count=2, role=role))
+    return cluster_up(world.driver, UpOrder(spec=spec, left=left), world.host, reporter=world.reporter)
+
+
+@pytest.mark.parametrize(("role", "folder"), [("slurm", [PLACE]), ("worker", [PLACE]), ("plain", [])])
+def test_a_new_cluster_whose_nodes_take_jobs_shares_a_folder_unless_told_otherwise(
+    world: World, role: str, folder: list[str]
+) -> None:
+    drafted(world, role=role)
+    assert shared(world) == {"c000": folder, "c001": folder}
+    assert drafted(world, role=role).unchanged
+
+
+def test_who_cannot_give_folders_gets_a_slurm_cluster_without_one(world: World) -> None:
+    world.host.folders.can_give = False
+    drafted(world)
+    assert shared(world) == {"c000": [], "c001": []}
+
+
+def test_a_cluster_that_shares_nothing_stays_so_whoever_runs_the_command(world: World) -> None:
+    up(world, share=False)
+    drafted(world, left=CHOOSABLE)
+    assert shared(world) == {"c000": [], "c001": []}
+
+
+def test_workers_without_a_folder_are_refused(world: World) -> None:
+    world.host.folders.can_give = False
+    with pytest.raises(UsageError, match="the workers of cluster lab need a folder that all nodes share") as caught:
+        drafted(world, role="worker")
+    assert caught.value.fix == "gpuprov cluster up --share, as root; or --role plain"
+    assert world.names == []
+
+
+def test_a_node_that_begins_a_cluster_shares_its_folder(world: World) -> None:
+    world.create("c000")
+    world.create("web", role="plain")
+    assert shared(world) == {"c000": [PLACE], "web": []}
 
 
 def test_a_cluster_without_the_key_has_no_folder_and_asks_no_host(world: World) -> None:

@@ -1,0 +1,56 @@
+"""The workers of fake nodes, as `python3 -m gpuwork.jobs workers` tells of them, and a folder of jobs that is empty."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from gpuprov.drivers.base import ExecResult
+from gpuprov.planes.work_place import desk_argv
+from gpuprov.planes.worker.facts import BROKER, DEFINITIONS, GPUS
+
+if TYPE_CHECKING:
+    from tests.fakes.engine import Command, FakeEngine, FakeNode
+
+_PROGRAM = tuple(desk_argv())
+
+
+class WorkersInNodes:
+    """Answers of the program for jobs in nodes that have the files of workers; others know no such program.
+
+    Attributes:
+        broken: Nodes whose workers do not answer.
+    """
+
+    def __init__(self, engine: FakeEngine) -> None:
+        self.engine = engine
+        self.broken: set[str] = set()
+
+    def knows(self, command: Command) -> bool:
+        """Whether it is a question for this program, in a node of this kind."""
+        return command.argv[: len(_PROGRAM)] == _PROGRAM and BROKER in command.node.files
+
+    def __call__(self, command: Command) -> ExecResult:
+        """What the program prints."""
+        verb = command.argv[len(_PROGRAM)]
+        told = {"workers": self._workers, "list": self._list}[verb]()
+        return ExecResult(exit_code=4 if "error" in told else 0, stdout=json.dumps(told), stderr="")
+
+    def _workers(self) -> dict[str, object]:
+        nodes = [node for node in self.engine.nodes.values() if node.status == "running" and BROKER in node.files]
+        if not any(DEFINITIONS in node.files for node in nodes):
+            error = {"what": "the broker does not answer", "evidence": "refused", "fix": "none", "exit_code": 4}
+            return {"schema": "gpuprov.error/v1", "version": 1, "error": error}
+        found = [_worker(node, gpu) for node in nodes if node.name not in self.broken for gpu in _gpus(node)]
+        return {"schema": "gpuprov.workers/v1", "version": 1, "workers": found}
+
+    def _list(self) -> dict[str, object]:
+        return {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": [], "older": 0}
+
+
+def _gpus(node: FakeNode) -> list[str]:
+    return node.files[GPUS].content.decode().splitlines()
+
+
+def _worker(node: FakeNode, gpu: str) -> dict[str, object]:
+    return {"name": f"{gpu}@{node.name}", "node": node.name, "pid": 40, "gpu": gpu, "busy": False}
