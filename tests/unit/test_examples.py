@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpuprov.planes.registry import load_draft
 from tests.suggestions import parse
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ def typed(page: str) -> list[list[str]]:
     return found
 
 
-@pytest.mark.parametrize("readme", [path for path in READMES if path.parent.name != "celery"], ids=str)
+@pytest.mark.parametrize("readme", READMES, ids=[path.parent.name for path in READMES])
 def test_its_commands_are_understood(readme: Path) -> None:
     commands = typed(readme.read_text())
     assert commands
@@ -41,6 +42,11 @@ def test_the_files_that_it_names_are_there(readme: Path) -> None:
     named = set(re.findall(r"(?:examples|tests)/[\w/]+\w(?:\.\w+)?", page))
     assert named
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("path", SPECS, ids=[path.parent.name for path in SPECS])
+def test_its_spec_is_one(path: Path) -> None:
+    assert load_draft(path).spec.share is True
 
 
 def test_the_page_of_tools_has_the_versions_of_the_specs() -> None:
