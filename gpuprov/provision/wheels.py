@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -27,6 +29,8 @@ ANSWER_S = 30
 _WITH_US = ("setpriv", "--pdeathsig=KILL")  # where gpuprov is killed, pip does not go on in a folder that is removed
 # pip does not take a newer platform to include the older ones.
 _GLIBC_MINORS = (34, 31, 28, 27, 24, 17)
+_NOT_FOUND = re.compile(r"No matching distribution found for (\S+)")
+_CONFLICT = re.compile("conflicting dependencies|ResolutionImpossible")
 
 
 def render_download(requirements: Sequence[str], *, python: str, target: Path) -> list[str]:
@@ -77,21 +81,33 @@ def ensure_wheels(
             run_followed(argv, limits=Limits(silence_s=limit_s), follower=follower or Follower(), starter=starter)
             unfinished.replace(kept)
         except (CommandFailed, TimedOut) as failed:
-            raise _explained(failed, requirements, cache, limit_s) from failed
+            fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(failed.evidence, python)
+            raise _explained(failed, requirements, fix, limit_s) from failed
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return sorted(kept.glob("*.whl"))
 
 
 def _explained(
-    failed: CommandFailed | TimedOut, requirements: Sequence[str], cache: Path, limit_s: float
+    failed: CommandFailed | TimedOut, requirements: Sequence[str], fix: str, limit_s: float
 ) -> HostNotReady | TimedOut:
     names = " ".join(requirements)
-    fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or (
-        f"check whether this machine can reach its package index: {sys.executable} -m pip download --no-deps numpy"
-    )
     return type(failed)(
         f"could not download the Python packages of the image ({names}): {failed.what}",
         evidence=failed.evidence,
         fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
     )
+
+
+def _fix(evidence: str, python: str) -> str:
+    pip = f"{sys.executable} -m pip download --no-deps"
+    if _CONFLICT.search(evidence):
+        return "change versions in image.python so that they fit each other and those that gpuprov needs"
+    missing = _NOT_FOUND.search(evidence)
+    if missing and "Retrying" not in evidence:  # an index that does not answer has nothing either
+        ask = f"{pip} --only-binary=:all: --python-version={python}"
+        return (
+            f"choose a version of {missing[1]} that has a wheel for Python {python} on {platform.machine()}, for no "
+            f"package is built from source; what the index has: {ask} {shlex.quote(missing[1])}"
+        )
+    return f"check whether this machine can reach its package index: {pip} numpy"

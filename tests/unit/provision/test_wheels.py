@@ -52,3 +52,22 @@ def test_the_download_is_for_the_nodes_python_and_takes_pip_along() -> None:
     assert "--python-version=3.13" in argv
     assert "--only-binary=:all:" in argv
     assert argv[-2:] == ["pip", "numpy"]
+
+
+@pytest.mark.parametrize(
+    ("said", "fix"),
+    [
+        ("ERROR: Cannot install a and b because these package versions have conflicting dependencies.", "change versions"),
+        ("ERROR: No matching distribution found for foo==9", "--only-binary=:all: --python-version=3.11 foo==9"),
+        ("WARNING: Retrying: no route\nERROR: No matching distribution found for foo", "can reach its package index"),
+        ("ERROR: anything else", "can reach its package index"),
+    ],
+)
+def test_pip_s_words_say_what_to_do(tmp_path: Path, pip: Path, said: str, fix: str) -> None:
+    pip.touch()
+    program = Path(sys.executable)
+    program.write_text(program.read_text().replace("ERROR: no matching distribution", said))
+    with pytest.raises(HostNotReady) as caught:
+        ensure_wheels(["foo==9"], python="3.11", cache=tmp_path / "cache")
+    assert fix in caught.value.fix
+    assert said in caught.value.evidence
