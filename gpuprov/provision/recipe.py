@@ -87,7 +87,7 @@ class Recipe:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """gpuprov's Ansible roles, in the order they are applied."""
+        """Ansible roles of gpuprov's, in the order they are applied."""
         return (*COMMON_ROLES, *self.plane.roles)
 
     @property

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuprov.spec.python_packages import read_requirements
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuprov.spec.models import ImageSpec
 
 
-def take_in_files(image: ImageSpec, folder: Path, *, root: Path = Path("/")) -> tuple[ImageSpec, list[str]]:
+def take_in_files(image: ImageSpec, folder: Path, *, root: Path) -> tuple[ImageSpec, list[str]]:
     """The image by itself, as it is recorded with a cluster, whose spec file nobody needs to keep.
 
     Args:
@@ -27,7 +28,7 @@ def take_in_files(image: ImageSpec, folder: Path, *, root: Path = Path("/")) -> 
     """
 
     def place(path: str) -> str:
-        return os.path.abspath(folder / path)
+        return os.path.normpath(folder.absolute() / path)
 
     more: tuple[str, ...] = ()
     problems: list[str] = []

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 ROLES_MAX: Final = 20
 FORM: Final = "a folder with tasks/main.yml, of at most 2000 files and 64 MiB"
@@ -32,16 +32,14 @@ def find_role_problem(folder: Path) -> str:
     if (find_asset("roles") / name).exists():
         return f"has the name of gpuprov's own role {name}"
     try:
-        if not folder.is_dir():
-            return "is not a folder" if folder.exists() else "does not exist on the host"
-        if not any((folder / entry).is_file() for entry in _ENTRY):
-            return f"has no {_ENTRY[0]}"
-        list_role_files(folder)
+        if folder.is_dir() and any((folder / entry).is_file() for entry in _ENTRY):
+            list_role_files(folder)
+            return ""
+        return f"has no {_ENTRY[0]}" if folder.exists() else "does not exist on the host"
     except OSError as error:
         return f"cannot be read: {error.strerror}: {str(error.filename)!r}"
     except ValueError as error:
         return str(error)
-    return ""
 
 
 def list_role_files(folder: Path) -> list[Path]:

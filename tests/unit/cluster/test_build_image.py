@@ -227,7 +227,7 @@ def test_a_role_of_the_user_s_own_that_fails_is_named_and_leaves_nothing(worksho
         raise TaskFailed(event, folder=workshop.folder)
 
     workshop.during_play = fail
-    with pytest.raises(PlaybookError, match="the role motd of image.roles failed: task 'Greet'") as caught:
+    with pytest.raises(PlaybookError, match=r"the role motd of image\.roles failed: task 'Greet'") as caught:
         workshop.build()
     assert f"role: {own}\nno such file" in caught.value.evidence
     assert workshop.engine.nodes == {}
@@ -238,7 +238,7 @@ def test_a_role_of_the_user_s_own_that_fails_is_named_and_leaves_nothing(worksho
 def test_a_role_that_is_gone_is_told_before_anything_is_made(workshop: Workshop, own: Path) -> None:
     shutil.rmtree(own)
     before = workshop.engine.dump()
-    with pytest.raises(HostNotReady, match="the role motd of image.roles cannot be used"):
+    with pytest.raises(HostNotReady, match=r"the role motd of image\.roles cannot be used"):
         workshop.build()
     assert (workshop.engine.dump(), workshop.done) == (before, [])
 

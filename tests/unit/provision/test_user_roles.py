@@ -54,7 +54,10 @@ def test_all_that_is_applied_counts_and_nothing_else(role: Path) -> None:
 
 def test_a_role_that_is_gone_is_told_by_name_and_leaves_no_copies(role: Path, tmp_path: Path) -> None:
     gone = role.with_name("gone")
-    with pytest.raises(HostNotReady, match="the role gone of") as caught, copied_roles([role, gone], tmp_path / "cache"):
+    with (
+        pytest.raises(HostNotReady, match="the role gone of") as caught,
+        copied_roles([role, gone], tmp_path / "cache"),
+    ):
         pass
     assert str(gone) in caught.value.evidence
     assert list((tmp_path / "cache").iterdir()) == []

@@ -57,7 +57,10 @@ def test_the_download_is_for_the_nodes_python_and_takes_pip_along() -> None:
 @pytest.mark.parametrize(
     ("said", "fix"),
     [
-        ("ERROR: Cannot install a and b because these package versions have conflicting dependencies.", "change versions"),
+        (
+            "ERROR: Cannot install a and b because these package versions have conflicting dependencies.",
+            "change versions",
+        ),
         ("ERROR: No matching distribution found for foo==9", "--only-binary=:all: --python-version=3.11 foo==9"),
         ("WARNING: Retrying: no route\nERROR: No matching distribution found for foo", "can reach its package index"),
         ("ERROR: anything else", "can reach its package index"),

@@ -35,7 +35,9 @@ def refused(lab: Path, image: str) -> list[str]:
 
 
 def test_a_spec_says_by_itself_what_its_files_said(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = ImageSpec(python=("torch==2.*", "submitit", "numpy>=1.26"), roles=(f"{lab}/roles/motd", f"{lab}/roles/tools"))
+    wanted = ImageSpec(
+        python=("torch==2.*", "submitit", "numpy>=1.26"), roles=(f"{lab}/roles/motd", f"{lab}/roles/tools")
+    )
     image = "{python: ['torch==2.*'], requirements: needs.txt, roles: [roles/motd, ./roles/../roles/tools/]}"
     assert load(lab, image) == wanted
     assert load(lab, image.replace("needs.txt", f"{lab}/needs.txt")) == wanted
@@ -48,7 +50,9 @@ def test_a_spec_says_by_itself_what_its_files_said(lab: Path, monkeypatch: pytes
 
 def test_everything_that_is_wrong_is_told_with_its_place(lab: Path) -> None:
     (lab / "needs.txt").write_text("submitit\n--pre\n\nx/y\n")
-    told = refused(lab, "\n  python: [torch, a b]\n  requirements: needs.txt\n  roles:\n  - roles/motd\n  - roles/none\n  - base")
+    told = refused(
+        lab, "\n  python: [torch, a b]\n  requirements: needs.txt\n  roles:\n  - roles/motd\n  - roles/none\n  - base"
+    )
     places = [problem.split(" '")[0].split(" (")[0] for problem in told]
     assert places == [
         f"image.requirements: line 4: {lab}/needs.txt line 2:",

@@ -33,7 +33,7 @@ def test_a_folder_with_tasks_is_a_role(role: Path) -> None:
 def test_what_is_no_role_is_told(role: Path, tmp_path: Path) -> None:
     assert find_role_problem(tmp_path / "absent") == "does not exist on the host"
     (tmp_path / "file").touch()
-    assert find_role_problem(tmp_path / "file") == "is not a folder"
+    assert find_role_problem(tmp_path / "file") == "has no tasks/main.yml"
     (role / "tasks/main.yml").unlink()
     assert find_role_problem(role) == "has no tasks/main.yml"
 
