@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import platform
-import re
-import shlex
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import TimedOut
@@ -17,20 +16,17 @@ from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.core.follower import Follower
 from gpuprov.core.limits import Limits
 from gpuprov.core.silence_limit import more_patience, silence_limit_s
+from gpuprov.provision.pip_answers import ConflictReasons, decide_fix
 from gpuprov.provision.unfinished import unfinished_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpuprov.core.errors import HostNotReady
-
 ANSWER_S = 30
 _WITH_US = ("setpriv", "--pdeathsig=KILL")  # where gpuprov is killed, pip does not go on in a folder that is removed
 # pip does not take a newer platform to include the older ones.
 _GLIBC_MINORS = (34, 31, 28, 27, 24, 17)
-_NOT_FOUND = re.compile(r"No matching distribution found for (\S+)")
-_CONFLICT = re.compile("conflicting dependencies|ResolutionImpossible")
 
 
 def render_download(requirements: Sequence[str], *, python: str, target: Path) -> list[str]:
@@ -74,40 +70,27 @@ def ensure_wheels(
     key = short(fingerprint([platform.machine(), python, *requirements]))
     kept = cache / f"wheels-{python}-{key}"
     if not kept.is_dir():
-        unfinished = unfinished_folder(cache, "wheels")
+        unfinished, reasons = unfinished_folder(cache, "wheels"), ConflictReasons()
+        heard = follower or Follower()
+
+        def hear(lines: Sequence[str]) -> None:
+            reasons.hear(lines)
+            heard.hear(lines)
+
         try:
             argv = render_download(requirements, python=python, target=unfinished)
             starter = _WITH_US if shutil.which(_WITH_US[0]) else ()
-            run_followed(argv, limits=Limits(silence_s=limit_s), follower=follower or Follower(), starter=starter)
+            run_followed(argv, limits=Limits(silence_s=limit_s), follower=replace(heard, hear=hear), starter=starter)
             unfinished.replace(kept)
         except (CommandFailed, TimedOut) as failed:
-            fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or _fix(failed.evidence, python)
-            raise _explained(failed, requirements, fix, limit_s) from failed
+            fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or decide_fix(failed.evidence, python)
+            evidence = "\n".join([failed.evidence, *reasons.lines])
+            names = " ".join(requirements)
+            raise type(failed)(
+                f"could not download the Python packages of the image ({names}): {failed.what}",
+                evidence=evidence,
+                fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
+            ) from failed
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return sorted(kept.glob("*.whl"))
-
-
-def _explained(
-    failed: CommandFailed | TimedOut, requirements: Sequence[str], fix: str, limit_s: float
-) -> HostNotReady | TimedOut:
-    names = " ".join(requirements)
-    return type(failed)(
-        f"could not download the Python packages of the image ({names}): {failed.what}",
-        evidence=failed.evidence,
-        fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
-    )
-
-
-def _fix(evidence: str, python: str) -> str:
-    pip = f"{sys.executable} -m pip download --no-deps"
-    if _CONFLICT.search(evidence):
-        return "change versions in image.python so that they fit each other and those that gpuprov needs"
-    missing = _NOT_FOUND.search(evidence)
-    if missing and "Retrying" not in evidence:  # an index that does not answer has nothing either
-        ask = f"{pip} --only-binary=:all: --python-version={python}"
-        return (
-            f"choose a version of {missing[1]} that has a wheel for Python {python} on {platform.machine()}, for no "
-            f"package is built from source; what the index has: {ask} {shlex.quote(missing[1])}"
-        )
-    return f"check whether this machine can reach its package index: {pip} numpy"
