@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @gpu_mode_option
 @engine_option
 @click.pass_obj
-def command(session: Session, packages: tuple[str, ...], **options: object) -> None:
+def command(session: Session, /, packages: tuple[str, ...], **options: object) -> None:
     """Build the node image if the engine does not have it."""
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.core.outcome import Outcome

@@ -96,11 +96,8 @@ class EnsuredImage:
 
 def find_built(driver: Driver, recipe: Recipe) -> ImageState | None:
     """The image of a recipe, if it is there."""
-    return _labelled(driver, recipe.fingerprint)
-
-
-def _labelled(driver: Driver, fingerprint: str) -> ImageState | None:
-    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == fingerprint), None)
+    wanted = recipe.fingerprint
+    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == wanted), None)
 
 
 def ensure_image(
@@ -115,13 +112,13 @@ def ensure_image(
         EngineError: The base is unknown, or the engine failed.
         PlaybookError: A role failed; the builder is removed.
     """
+    found = find_built(driver, recipe)
+    if found is not None:
+        return EnsuredImage(image=found, built=False)
     cache = site.cache or default_cache()
     with copied_roles(recipe.own_roles, cache) as copies:
         frozen = replace(recipe, own_roles=copies)
         fingerprint = frozen.fingerprint  # once: what is built is what was there when it began
-        found = _labelled(driver, fingerprint)
-        if found is not None:
-            return EnsuredImage(image=found, built=False)
         _refuse_taken_names(driver, short(fingerprint))
         _refuse_without_room(driver, cache)
         with told_by_folder(recipe.own_roles, copies):

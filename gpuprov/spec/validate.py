@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.spec import own_roles, python_packages
 from gpuprov.spec.addressing import NODES_MAX, capacity
@@ -215,7 +216,7 @@ def _own_roles(spec: ClusterSpec, root: Path) -> Found:
         else:
             problem = own_roles.find_role_problem(root / path.lstrip("/"))
         if problem:
-            yield f"image.roles[{index}]", f"{path[:80]!r} {problem}", own_roles.FORM
+            yield f"image.roles[{index}]", f"{excerpt(path)!r} {problem}", own_roles.FORM
         places.setdefault(folder.name, index)
 
 
