@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -16,22 +18,36 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--base", default=ImageSpec().base, show_default=True, help="Suite to build from, or image:NAME.")
+@click.option(
+    "-f",
+    "--file",
+    type=click.Path(path_type=Path),
+    help="Spec file of a cluster whose nodes the image is for (docs/spec.md); the other options override it.",
+)
+@click.option("--base", help=f"Suite to build from, or image:NAME.  [default: the file's, or {ImageSpec().base}]")
 @click.option("--package", "packages", multiple=True, metavar="NAME", help="A Debian package to add; repeatable.")
-@role_option("Purpose of the nodes.", default=NodesSpec().role)
+@role_option(f"Purpose of the nodes.  [default: the file's, or {NodesSpec().role}]")
 @gpu_mode_option
 @engine_option
 @click.pass_obj
-def command(
-    session: Session, base: str, packages: tuple[str, ...], role: str, gpu_mode: str | None, engine: str | None
-) -> None:
+def command(session: Session, /, packages: tuple[str, ...], **options: object) -> None:
     """Build the node image if the engine does not have it."""
     from gpuprov.cluster.host_gpus import find_gpus
     from gpuprov.core.outcome import Outcome
-    from gpuprov.spec.models import ClusterSpec, ImageSpec
+    from gpuprov.planes.registry import load_draft
+    from gpuprov.spec.draft import Draft
+    from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.standalone_image import build_image
 
-    spec = ClusterSpec(image=ImageSpec(base=base, packages=packages), nodes=NodesSpec(role=role))
-    gpus = find_gpus(session.host, cast("GpuMode", gpu_mode or "auto"), reporter=session.reporter)
-    ensured = build_image(open_engine(session.host, engine), spec, session.host, gpus, reporter=session.reporter)
+    file = cast("Path | None", options["file"])
+    draft = load_draft(file) if file is not None else Draft(spec=ClusterSpec(), engine_open=True)
+    given = {key: said for key, said in options.items() if said is not None}
+    image, nodes, gpus = draft.spec.image, draft.spec.nodes, draft.spec.gpus
+    image = replace(image, base=cast("str", given.get("base", image.base)), packages=packages or image.packages)
+    spec = ClusterSpec(image=image, nodes=NodesSpec(role=cast("str", given.get("role", nodes.role))))
+    engine = cast("str | None", given.get("engine", None if draft.engine_open else draft.spec.engine))
+    mode = cast("GpuMode", given.get("gpu_mode", gpus.mode))
+    driver = open_engine(session.host, engine)
+    found = find_gpus(session.host, mode, reporter=session.reporter)
+    ensured = build_image(driver, spec, session.host, found, reporter=session.reporter)
     show_outcome(session, Outcome(changed=(f"built image {ensured.image.name}",) if ensured.built else ()))

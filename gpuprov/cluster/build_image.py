@@ -13,6 +13,7 @@ from gpuprov.cluster import services
 from gpuprov.cluster import transport as node_transport
 from gpuprov.cluster.built_images import BUILDER
 from gpuprov.cluster.image_parts import ImageParts
+from gpuprov.cluster.own_role_failures import told_by_folder
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError, TimedOut
 from gpuprov.core.exhaustion import NO_ROOM
 from gpuprov.core.fingerprint import short
@@ -38,6 +39,7 @@ from gpuprov.provision.playbook import Play, PlayResult, RoleUse, run_play
 from gpuprov.provision.recipe import source_files
 from gpuprov.provision.rootfs import default_cache, ensure_rootfs
 from gpuprov.provision.targets import Target
+from gpuprov.provision.user_roles import copied_roles
 from gpuprov.provision.wheels import ensure_wheels
 from gpuprov.spec.suites import python_of
 
@@ -94,11 +96,8 @@ class EnsuredImage:
 
 def find_built(driver: Driver, recipe: Recipe) -> ImageState | None:
     """The image of a recipe, if it is there."""
-    return _labelled(driver, recipe.fingerprint)
-
-
-def _labelled(driver: Driver, fingerprint: str) -> ImageState | None:
-    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == fingerprint), None)
+    wanted = recipe.fingerprint
+    return next((image for image in driver.list_images() if image.labels.get(LABEL_FINGERPRINT) == wanted), None)
 
 
 def ensure_image(
@@ -113,15 +112,24 @@ def ensure_image(
         EngineError: The base is unknown, or the engine failed.
         PlaybookError: A role failed; the builder is removed.
     """
-    fingerprint = recipe.fingerprint  # once: what is built is what was there when it began
-    found = _labelled(driver, fingerprint)
+    found = find_built(driver, recipe)
     if found is not None:
         return EnsuredImage(image=found, built=False)
-    tools = tools or BuildTools()
     cache = site.cache or default_cache()
-    _refuse_taken_names(driver, short(fingerprint))
-    _refuse_without_room(driver, cache)
-    parts = ImageParts(recipe, cache, reporter, rootfs=tools.rootfs, wheels=tools.wheels)
+    with copied_roles(recipe.own_roles, cache) as copies:
+        frozen = replace(recipe, own_roles=copies)
+        fingerprint = frozen.fingerprint  # once: what is built is what was there when it began
+        _refuse_taken_names(driver, short(fingerprint))
+        _refuse_without_room(driver, cache)
+        with told_by_folder(recipe.own_roles, copies):
+            image = _build(driver, frozen, fingerprint, site=site, reporter=reporter, tools=tools or BuildTools())
+    return EnsuredImage(image=image, built=True)
+
+
+def _build(
+    driver: Driver, recipe: Recipe, fingerprint: str, *, site: BuildSite, reporter: Reporter, tools: BuildTools
+) -> ImageState:
+    parts = ImageParts(recipe, site.cache or default_cache(), reporter, rootfs=tools.rootfs, wheels=tools.wheels)
     with beside(parts.early_wheels) as fetched:
         with reporter.phase("base"):
             base = _ensure_base(driver, recipe, parts)
@@ -139,8 +147,7 @@ def ensure_image(
                 tools.play(_play(driver, recipe), reporter=reporter)
             with reporter.phase("publish"):
                 labels = _labels(driver, recipe, fingerprint)
-                image = to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
-    return EnsuredImage(image=image, built=True)
+                return to_its_end(partial(driver.publish_image, BUILDER, short(fingerprint), labels))
 
 
 def _refuse_taken_names(driver: Driver, image: str) -> None:
@@ -256,11 +263,14 @@ def _play(driver: Driver, recipe: Recipe) -> Play:
     }
     uses = {role: RoleUse(name=role, variables=variables.get(role, {})) for role in recipe.roles}
     slow = uses.pop(SLOW_ROLE)
+    own = [RoleUse(name=folder.name) for folder in recipe.own_roles]
     return Play(
-        roles=(replace(slow, tasks="begin"), *uses.values(), slow, RoleUse(name="base", tasks="clean")),
+        roles=(replace(slow, tasks="begin"), *uses.values(), slow, *own, RoleUse(name="base", tasks="clean")),
         targets=(Target(name=BUILDER, engine=driver.name),),
         roles_path=recipe.roles_path,
         transport=node_transport.ENTRY,
+        gather_facts=bool(own),  # users' roles look at them; gpuprov's do not
+        more_roles_path=recipe.own_roles[0].parent if own else None,
     )
 
 

@@ -55,6 +55,7 @@ class Play:
         transport: `module:function` that opens a Transport for a node's engine; not needed for this machine alone.
         silence_s: For how long no task may give a sign that it works; None for the usual limit.
         gather_facts: Collect Ansible's facts first; costs a second.
+        more_roles_path: Another folder with roles, looked through after the first one.
     """
 
     roles: tuple[RoleUse, ...]
@@ -63,6 +64,7 @@ class Play:
     transport: str = ""
     silence_s: float | None = None
     gather_facts: bool = False
+    more_roles_path: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +158,7 @@ def render_environment(play: Play, *, folder: Path, path: str) -> dict[str, str]
         "ANSIBLE_HOME": str(folder / "home"),
         "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
         "ANSIBLE_REMOTE_TMP": "/tmp/.gpuprov-ansible",  # noqa: S108 - made by Ansible with mode 0700, inside the node
-        "ANSIBLE_ROLES_PATH": str(play.roles_path),
+        "ANSIBLE_ROLES_PATH": os.pathsep.join(str(path) for path in (play.roles_path, play.more_roles_path) if path),
         "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
         "ANSIBLE_PIPELINING": "1",
         "ANSIBLE_NOCOLOR": "1",

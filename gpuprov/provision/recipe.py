@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.assets import find_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.provision.kept_bases import Base
 from gpuprov.provision.role_packages import find_packages
+from gpuprov.provision.user_roles import hash_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
 
     from gpuprov.assets import Asset
     from gpuprov.gpu.wheels import CudaWheels
@@ -66,6 +67,7 @@ class Recipe:
         init: What starts the services of a node.
         plane: What the plane of its nodes adds.
         brought: The folders of the packages that the plane brings.
+        own_roles: Folders of the user's own roles, applied last.
     """
 
     base: str
@@ -76,6 +78,7 @@ class Recipe:
     init: Init = "systemd"
     plane: PlaneRecipe = field(default_factory=PlaneRecipe)
     brought: tuple[Path, ...] = ()
+    own_roles: tuple[Path, ...] = ()
 
     @property
     def engine_image(self) -> str | None:
@@ -84,7 +87,7 @@ class Recipe:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Ansible roles, in the order they are applied."""
+        """Ansible roles of gpuprov's, in the order they are applied."""
         return (*COMMON_ROLES, *self.plane.roles)
 
     @property
@@ -106,6 +109,7 @@ class Recipe:
                 "packages": self.packages,
                 "requirements": self.requirements,
                 "content": {folder.name: hash_folder(folder) for folder in folders},
+                "own_roles": [[folder.name, hash_role(folder)] for folder in self.own_roles],
             }
         )
 
@@ -116,7 +120,7 @@ def image_recipe(
     """The recipe of the image for nodes of a plane.
 
     Args:
-        spec: Base and packages.
+        spec: Base, and what its user adds.
         plane: What the nodes' plane adds.
         wheels: CUDA's Python packages that serve the host; `none` for simulated GPUs.
         init: What starts the services of a node: `systemd` where the engine can run it.
@@ -126,12 +130,13 @@ def image_recipe(
     return Recipe(
         base=spec.base,
         packages=tuple(sorted(set(spec.packages))),
-        requirements=(*REQUIREMENTS[wheels], *plane.requirements),
+        requirements=(*REQUIREMENTS[wheels], *plane.requirements, *sorted(set(spec.python))),
         roles_path=roles_path,
         smoke_kernels=smoke_kernels,
         init=init,
         plane=plane,
         brought=tuple(map(find_asset, plane.brings)),
+        own_roles=tuple(map(Path, spec.roles)),
     )
 
 

@@ -6,6 +6,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import TimedOut
@@ -15,13 +16,12 @@ from gpuprov.core.fingerprint import fingerprint, short
 from gpuprov.core.follower import Follower
 from gpuprov.core.limits import Limits
 from gpuprov.core.silence_limit import more_patience, silence_limit_s
+from gpuprov.provision.pip_answers import ConflictReasons, decide_fix
 from gpuprov.provision.unfinished import unfinished_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from gpuprov.core.errors import HostNotReady
 
 ANSWER_S = 30
 _WITH_US = ("setpriv", "--pdeathsig=KILL")  # where gpuprov is killed, pip does not go on in a folder that is removed
@@ -70,28 +70,27 @@ def ensure_wheels(
     key = short(fingerprint([platform.machine(), python, *requirements]))
     kept = cache / f"wheels-{python}-{key}"
     if not kept.is_dir():
-        unfinished = unfinished_folder(cache, "wheels")
+        unfinished, reasons = unfinished_folder(cache, "wheels"), ConflictReasons()
+        heard = follower or Follower()
+
+        def hear(lines: Sequence[str]) -> None:
+            reasons.hear(lines)
+            heard.hear(lines)
+
         try:
             argv = render_download(requirements, python=python, target=unfinished)
             starter = _WITH_US if shutil.which(_WITH_US[0]) else ()
-            run_followed(argv, limits=Limits(silence_s=limit_s), follower=follower or Follower(), starter=starter)
+            run_followed(argv, limits=Limits(silence_s=limit_s), follower=replace(heard, hear=hear), starter=starter)
             unfinished.replace(kept)
         except (CommandFailed, TimedOut) as failed:
-            raise _explained(failed, requirements, cache, limit_s) from failed
+            fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or decide_fix(failed.evidence, python)
+            evidence = "\n".join([failed.evidence, *reasons.lines])
+            names = " ".join(requirements)
+            raise type(failed)(
+                f"could not download the Python packages of the image ({names}): {failed.what}",
+                evidence=evidence,
+                fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
+            ) from failed
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
     return sorted(kept.glob("*.whl"))
-
-
-def _explained(
-    failed: CommandFailed | TimedOut, requirements: Sequence[str], cache: Path, limit_s: float
-) -> HostNotReady | TimedOut:
-    names = " ".join(requirements)
-    fix = room_fix(failed.evidence, tempfile.gettempdir(), cache) or (
-        f"check whether this machine can reach its package index: {sys.executable} -m pip download --no-deps numpy"
-    )
-    return type(failed)(
-        f"could not download the Python packages of the image ({names}): {failed.what}",
-        evidence=failed.evidence,
-        fix=f"{fix}; {more_patience(limit_s)}" if isinstance(failed, TimedOut) else fix,
-    )

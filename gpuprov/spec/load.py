@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ from gpuprov.core.errors import Problem, SpecError
 from gpuprov.spec.decode import API_VERSION, decode_spec
 from gpuprov.spec.document import parse_yaml, problem
 from gpuprov.spec.draft import Draft, left_open
+from gpuprov.spec.image_files import take_in_files
+from gpuprov.spec.python_packages import FORM
 from gpuprov.spec.schema import Decoder
 from gpuprov.spec.validate import find_problems
 
@@ -22,7 +25,7 @@ def load_draft(path: Path | str, *, roles: Collection[str], root: Path = Path("/
     Args:
         path: The YAML file.
         roles: What `nodes.role` may be.
-        root: Where the host's file system begins; the sources of mounts are looked up below it.
+        root: Where the host's file system begins; the sources of mounts and the image's files are looked up below it.
 
     Raises:
         SpecError: Listing every problem: unreadable file, syntax, keys, types and meaning.
@@ -36,11 +39,13 @@ def load_draft(path: Path | str, *, roles: Collection[str], root: Path = Path("/
         raise SpecError(
             f"cannot read the spec {name}", problems=(unreadable,), fix=f"ls -l {name}; start from examples/lab.yaml"
         ) from error
-    return parse_draft(text, name=name, roles=roles, root=root)
+    return parse_draft(text, name=name, roles=roles, root=root, folder=Path(path).parent)
 
 
-def parse_draft(text: str, *, name: str, roles: Collection[str], root: Path = Path("/")) -> Draft:
-    """Read the text of a spec; `name` is what errors call it. Raises SpecError with every problem."""
+def parse_draft(
+    text: str, *, name: str, roles: Collection[str], root: Path = Path("/"), folder: Path = Path()
+) -> Draft:
+    """Read the text of a spec of that folder; `name` is what errors call it. Raises SpecError with every problem."""
     document, problems = parse_yaml(text)
     decoder = Decoder()
     spec, left = None, left_open(())
@@ -53,6 +58,10 @@ def parse_draft(text: str, *, name: str, roles: Collection[str], root: Path = Pa
     if spec is not None:
         lines = decoder.lines
         left = left_open(lines)
+        image, wrong = take_in_files(spec.image, folder, root=root)
+        at = "image.requirements"
+        problems += [problem(at, lines.get(at), message, allowed=FORM) for message in wrong]
+        spec = replace(spec, image=image)
         found = find_problems(spec, roles=roles, broken=left | decoder.broken, root=root)
         problems += [problem(bad.path, lines.get(bad.path), bad.message, allowed=bad.allowed) for bad in found]
     if problems or spec is None:

@@ -76,10 +76,16 @@ class ImageSpec:
     Attributes:
         base: `bookworm`, `trixie`, `jammy` or `noble` (built by mmdebstrap), or `image:NAME`, which the engine has.
         packages: Debian packages to add to the roles' own.
+        python: Python packages to add, as pip writes them.
+        requirements: A file with more of them; only in a spec file, for who reads it adds its content to `python`.
+        roles: Folders of Ansible roles of the user's own.
     """
 
     base: str = "bookworm"
     packages: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    requirements: str | None = None
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import Problem, SpecError
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
+from gpuprov.spec import own_roles, python_packages
 from gpuprov.spec.addressing import NODES_MAX, capacity
 from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
 from gpuprov.spec.suites import SUITES
@@ -184,6 +186,40 @@ def _packages(spec: ClusterSpec, _root: Path) -> Found:
             yield f"image.packages[{index}]", f"{package[:80]!r} is not a package name", "a Debian package name"
 
 
+def _python(spec: ClusterSpec, _root: Path) -> Found:
+    packages = spec.image.python
+    if len(packages) > python_packages.PACKAGES_MAX:
+        yield "image.python", f"has {len(packages)} packages", f"{python_packages.PACKAGES_MAX} or fewer"
+        return
+    for index, package in enumerate(packages):
+        problem = python_packages.find_package_problem(package)
+        if problem:
+            yield f"image.python[{index}]", problem, python_packages.FORM
+
+
+def _requirements(spec: ClusterSpec, _root: Path) -> Found:
+    if spec.image.requirements is not None:
+        yield "image.requirements", "is not recorded with a cluster", "null; a file, in a spec file"
+
+
+def _own_roles(spec: ClusterSpec, root: Path) -> Found:
+    places: dict[str, int] = {}
+    if len(spec.image.roles) > own_roles.ROLES_MAX:
+        yield "image.roles", f"has {len(spec.image.roles)} roles", f"{own_roles.ROLES_MAX} or fewer"
+        return
+    for index, path in enumerate(spec.image.roles):
+        folder = PurePosixPath(path)
+        if not path.startswith("/") or ".." in folder.parts or not path.isprintable():
+            problem = "is not an absolute path without `..`"
+        elif folder.name in places:
+            problem = f"has the name of image.roles[{places[folder.name]}]"
+        else:
+            problem = own_roles.find_role_problem(root / path.lstrip("/"))
+        if problem:
+            yield f"image.roles[{index}]", f"{excerpt(path)!r} {problem}", own_roles.FORM
+        places.setdefault(folder.name, index)
+
+
 def _environment(spec: ClusterSpec, _root: Path) -> Found:
     for index, message in find_variable_problems(spec.nodes.environment):
         yield f"nodes.environment[{index}]", message, FORM
@@ -269,6 +305,9 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("network.subnet", "network.private_subnet"), find=_no_overlap),
     SpecRule(reads=("image.base",), find=_base),
     SpecRule(reads=("image.packages",), find=_packages),
+    SpecRule(reads=("image.python",), find=_python),
+    SpecRule(reads=("image.requirements",), find=_requirements),
+    SpecRule(reads=("image.roles",), find=_own_roles),
     SpecRule(reads=("nodes.count", "slurm.controller"), find=_controller),
     SpecRule(reads=("name", "share"), find=_share),
     SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),

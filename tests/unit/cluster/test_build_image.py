@@ -26,7 +26,8 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import LABEL_FINGERPRINT, ExecResult, File, NodeRequest
 from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.registry import PLANES
-from gpuprov.provision.playbook import Play, PlayResult
+from gpuprov.provision.events import TaskEvent
+from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
 from gpuprov.provision.recipe import Recipe
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import Command, FakeEngine, FakeImage
@@ -178,6 +179,68 @@ def test_the_play_gets_the_packages_and_cleans_up_last(workshop: Workshop) -> No
     ]
     assert play.roles[1].variables["base_extra_packages"] == ["git"]
     assert [(target.name, target.engine) for target in play.targets] == [(BUILDER, "fake")]
+
+
+@pytest.fixture
+def own(workshop: Workshop) -> Path:
+    """A role of the user's own, in the recipe."""
+    folder = workshop.folder / "mine" / "motd"
+    (folder / "tasks").mkdir(parents=True)
+    (folder / "tasks/main.yml").write_text("[]\n")
+    workshop.recipe = replace(workshop.recipe, own_roles=(folder,))
+    return folder
+
+
+def test_a_role_of_the_user_s_own_is_applied_after_gpuprov_s_and_before_the_cleaning(
+    workshop: Workshop, own: Path
+) -> None:
+    found: list[tuple[Path, ...]] = []
+    workshop.during_play = lambda: found.append(tuple(sorted(workshop.folder.glob("cache/.roles-*/*"))))
+    workshop.build()
+    (play,) = workshop.plays
+    assert [use.name for use in play.roles][-3:] == ["cuda", "motd", "base"]
+    assert play.gather_facts
+    ((copy,),) = found
+    assert (copy.parent, copy.name) == (play.more_roles_path, own.name)
+    assert not copy.exists()
+    assert not workshop.build().built
+    (own / "tasks/main.yml").write_text("- debug:\n")
+    assert workshop.build().built
+
+
+def test_without_own_roles_no_facts_are_collected(workshop: Workshop) -> None:
+    workshop.build()
+    assert (workshop.plays[0].gather_facts, workshop.plays[0].more_roles_path) == (False, None)
+
+
+def test_an_edit_during_the_build_is_in_the_next_image(workshop: Workshop, own: Path) -> None:
+    before = workshop.recipe.fingerprint
+    workshop.during_play = lambda: (own / "tasks/main.yml").write_text("# edited\n")
+    assert workshop.build().image.labels[LABEL_FINGERPRINT] == before
+    assert workshop.build().image.labels[LABEL_FINGERPRINT] == workshop.recipe.fingerprint != before
+
+
+def test_a_role_of_the_user_s_own_that_fails_is_named_and_leaves_nothing(workshop: Workshop, own: Path) -> None:
+    event = TaskEvent(kind="failed", host=BUILDER, role="motd", task="Greet", message="no such file")
+
+    def fail() -> None:
+        raise TaskFailed(event, folder=workshop.folder)
+
+    workshop.during_play = fail
+    with pytest.raises(PlaybookError, match=r"the role motd of image\.roles failed: task 'Greet'") as caught:
+        workshop.build()
+    assert f"role: {own}\nno such file" in caught.value.evidence
+    assert workshop.engine.nodes == {}
+    assert FakeDriver(workshop.engine).list_images() == []
+    assert list(workshop.folder.glob("cache/.roles-*")) == []
+
+
+def test_a_role_that_is_gone_is_told_before_anything_is_made(workshop: Workshop, own: Path) -> None:
+    shutil.rmtree(own)
+    before = workshop.engine.dump()
+    with pytest.raises(HostNotReady, match=r"the role motd of image\.roles cannot be used"):
+        workshop.build()
+    assert (workshop.engine.dump(), workshop.done) == (before, [])
 
 
 def test_wheels_and_kernels_are_in_the_builder_before_the_roles(workshop: Workshop) -> None:

@@ -233,6 +233,37 @@ def test_an_engine_that_refuses_makes_the_node_unreachable(tmp_path: Path, monke
     assert "there is no node gone" in caught.value.evidence
 
 
+@pytest.mark.usefixtures("scratch")
+def test_roles_of_two_folders_are_applied_and_the_first_folder_comes_first(tmp_path: Path) -> None:
+    ours = role(tmp_path, "- name: Ours\n  ansible.builtin.file: {path: '{{ place }}', state: touch}\n")
+    for name in ("demo", "my.motd"):
+        (tmp_path / "theirs" / name / "tasks").mkdir(parents=True)
+        tasks = f"- name: Theirs\n  ansible.builtin.copy: {{content: x, dest: '{tmp_path}/{name}'}}\n"
+        (tmp_path / "theirs" / name / "tasks/main.yml").write_text(tasks)
+    uses = (RoleUse(name="demo", variables={"place": str(tmp_path / "made")}), RoleUse(name="my.motd"))
+    both = Play(roles=uses, targets=(Target(),), roles_path=ours, more_roles_path=tmp_path / "theirs", silence_s=60)
+    assert run_play(both, reporter=Silent()).changed == ("demo: Ours", "my.motd: Theirs")
+    assert (tmp_path / "my.motd").read_text() == "x"
+
+
+@pytest.mark.usefixtures("scratch")
+def test_a_role_beside_the_folder_is_not_found_as_a_dependency(tmp_path: Path) -> None:
+    roles = role(tmp_path, "[]")
+    (tmp_path / "copies/motd/meta").mkdir(parents=True)
+    (tmp_path / "copies/motd/meta/main.yml").write_text("dependencies: [absent]\n")
+    play = Play(
+        roles=(RoleUse(name="motd"),),
+        targets=(Target(),),
+        roles_path=roles,
+        more_roles_path=tmp_path / "copies",
+        silence_s=60,
+    )
+    with pytest.raises(PlaybookError) as caught:
+        run_play(play, reporter=Silent())
+    assert "the role 'absent' was not found" in caught.value.evidence
+    assert f"{tmp_path}/copies/motd/" in caught.value.evidence
+
+
 def test_the_playbook_holds_each_role_with_its_own_variables(tmp_path: Path) -> None:
     uses = (RoleUse(name="base", variables={"a": 1}), RoleUse(name="base", tasks="clean"))
     (document,) = render_playbook(Play(roles=uses, targets=(Target(),), roles_path=tmp_path))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.assets import find_asset
-from gpuprov.provision.recipe import PlaneRecipe, Recipe, image_recipe
+from gpuprov.provision.recipe import REQUIREMENTS, PlaneRecipe, Recipe, image_recipe
 from gpuprov.spec.models import ImageSpec
 
 if TYPE_CHECKING:
@@ -98,6 +98,28 @@ def test_what_a_plane_brings_counts_and_is_what_ships_with_gpuprov(recipe: Recip
 
 def test_packages_have_no_order_and_no_doubles(recipe: Recipe) -> None:
     assert recipe.packages == ("git", "vim")
+
+
+def test_the_user_s_python_packages_are_added_to_cuda_s_and_the_plane_s(recipe: Recipe) -> None:
+    spec = ImageSpec(python=("torch==2.*", "numpy<3", "torch==2.*"))
+    folders = {"roles_path": recipe.roles_path, "smoke_kernels": recipe.smoke_kernels}
+    made = image_recipe(spec, plane=PlaneRecipe(requirements=("celery",)), wheels="cu13", init="systemd", **folders)
+    assert made.requirements == (*REQUIREMENTS["cu13"], "celery", "numpy<3", "torch==2.*")
+
+
+def test_the_user_s_roles_and_their_order_count_wherever_they_lie(recipe: Recipe, tmp_path: Path) -> None:
+    for name in ("here/motd", "here/tools", "there/motd"):
+        (tmp_path / name / "tasks").mkdir(parents=True)
+        (tmp_path / name / "tasks/main.yml").write_text("[]\n")
+    motd, tools, moved = (tmp_path / name for name in ("here/motd", "here/tools", "there/motd"))
+    first = replace(recipe, own_roles=(motd, tools))
+    seen = {recipe.fingerprint, first.fingerprint, replace(recipe, own_roles=(tools, motd)).fingerprint}
+    assert replace(recipe, own_roles=(moved, tools)).fingerprint == first.fingerprint
+    (motd / "files").mkdir()
+    (motd / "files/motd.md").write_text("Hello\n")
+    seen.add(first.fingerprint)
+    assert len(seen) == 4
+    assert first.roles == recipe.roles
 
 
 def test_a_plain_node_has_no_slurm(recipe: Recipe) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from gpuprov.core.errors import HostNotReady
+from gpuprov.core.follower import Follower
 from gpuprov.provision.wheels import ensure_wheels, render_download
 
 
@@ -52,3 +53,19 @@ def test_the_download_is_for_the_nodes_python_and_takes_pip_along() -> None:
     assert "--python-version=3.13" in argv
     assert "--only-binary=:all:" in argv
     assert argv[-2:] == ["pip", "numpy"]
+
+
+def test_why_packages_conflict_is_told_with_what_to_do(tmp_path: Path, pip: Path) -> None:
+    pip.touch()
+    program = Path(sys.executable)
+    said = "ERROR: these package versions have conflicting dependencies."
+    why = "echo 'The conflict is caused by:'; echo '    a depends on b==1'"
+    program.write_text(
+        program.read_text().replace("ERROR: no matching distribution", said).replace("exit 1", f"{why}; exit 1")
+    )
+    heard: list[str] = []
+    with pytest.raises(HostNotReady) as caught:
+        ensure_wheels(["a"], python="3.11", cache=tmp_path / "cache", follower=Follower(hear=heard.extend))
+    assert caught.value.evidence.splitlines()[-3:] == [said, "The conflict is caused by:", "    a depends on b==1"]
+    assert "image.python" in caught.value.fix
+    assert "The conflict is caused by:" in heard

@@ -12,7 +12,7 @@ FULL = ClusterSpec(
     name="mine",
     nodes=NodesSpec(count=6, mounts=(MountSpec(source="/gone", target="/data \u00e9\n", read_only=True),), cpus=2),
     gpus=GpuSpec(per_node=0, mode="simulated"),
-    image=ImageSpec(packages=("vim",)),
+    image=ImageSpec(packages=("vim",), python=("torch==2.*",), roles=("/srv/motd",)),
 )
 
 

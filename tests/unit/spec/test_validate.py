@@ -50,6 +50,7 @@ def test_the_defaults_are_right() -> None:
         changed("gpus", per_node=8, sharing="exclusive", mode="real"),
         changed("network", subnet="172.16.0.0/16", private_subnet="192.168.7.0/24"),
         changed("image", base="image:my/own-1.2", packages=("g++", "python3.11")),
+        changed("image", python=("torch==2.*", "submitit")),
         changed("slurm", controller=3, partition="Big_1"),
         changed("", name="a"),
         changed("", share=True),
@@ -124,6 +125,14 @@ def test_what_can_be_passes(spec: ClusterSpec) -> None:
         ("image.base", changed("image", base="stretch")),
         ("image.base", changed("image", base="image:")),
         ("image.packages[1]", changed("image", packages=("vim", "--force"))),
+        ("image.python[1]", changed("image", python=("torch", "--force"))),
+        ("image.python", changed("image", python=("torch",) * 201)),
+        ("image.requirements", changed("image", requirements="requirements.txt")),
+        ("image.roles[0]", changed("image", roles=("roles/motd",))),
+        ("image.roles[0]", changed("image", roles=("/nowhere/../motd",))),
+        ("image.roles[0]", changed("image", roles=("/nowhere/motd",))),
+        ("image.roles[0]", changed("image", roles=("/motd\0",))),
+        ("image.roles", changed("image", roles=("/nowhere/motd",) * 21)),
         ("slurm.controller", changed("slurm", controller=4)),
         ("slurm.controller", changed("slurm", controller=-1)),
         ("slurm.partition", changed("slurm", partition="a b")),
@@ -166,6 +175,15 @@ def test_mounts(tmp_path: Path) -> None:
     system = ("/proc", "/proc/self", "/sys", "/dev/x", "/./dev", "//dev", "//proc/self", "///sys", "//./dev", "/dev/.")
     for target in (*nowhere, *system):
         assert of("/srv", target) == ["nodes.mounts[0].target"]
+
+
+def test_a_role_is_looked_up_on_the_host_and_no_two_have_one_name(tmp_path: Path) -> None:
+    for folder in ("a/motd", "b/motd"):
+        (tmp_path / folder / "tasks").mkdir(parents=True)
+        (tmp_path / folder / "tasks/main.yml").touch()
+    assert paths(changed("image", roles=("/a/motd",)), tmp_path) == []
+    (problem,) = find_problems(changed("image", roles=("/a/motd", "/b/motd")), root=tmp_path, roles=ROLES)
+    assert (problem.path, problem.message) == ("image.roles[1]", "'/b/motd' has the name of image.roles[0]")
 
 
 @pytest.mark.parametrize("again", ["/data", "//data", "/data/", "/./data"])

@@ -36,6 +36,18 @@ options:
         type: list
         elements: str
         default: []
+    python:
+        description: Python packages to add, such as V(torch==2.*).
+        type: list
+        elements: str
+        default: []
+    own_roles:
+        description:
+            - Folders of Ansible roles to apply to the image after gpuprov's, on the machine that runs the module.
+            - The paths are absolute.
+        type: list
+        elements: path
+        default: []
 extends_documentation_fragment:
     - gpuprov.cluster.gpuprov
     - gpuprov.cluster.gpuprov.gpu_mode
@@ -47,6 +59,12 @@ EXAMPLES = """
   gpuprov.cluster.image:
     role: slurm
     packages: [git]
+  delegate_to: localhost
+
+- name: An image with PyTorch and a role of the lab's own
+  gpuprov.cluster.image:
+    python: ["torch==2.*"]
+    own_roles: [/srv/lab/roles/motd]
   delegate_to: localhost
 """
 
@@ -82,6 +100,8 @@ ARGUMENTS: dict[str, Any] = {
     "role": {**ROLE, "default": "slurm"},
     "base": {"type": "str", "default": "bookworm"},
     "packages": {"type": "list", "elements": "str", "default": []},
+    "python": {"type": "list", "elements": "str", "default": []},
+    "own_roles": {"type": "list", "elements": "path", "default": []},
     "engine": ENGINE,
     "gpu_mode": GPU_MODE,
 }
@@ -110,7 +130,12 @@ def act(module: Module) -> dict[str, Any]:
     else:
         driver = host.open(engine or default_engine(host.engines))
         spec = ClusterSpec(
-            image=ImageSpec(base=wanted["base"], packages=tuple(wanted["packages"])),
+            image=ImageSpec(
+                base=wanted["base"],
+                packages=tuple(wanted["packages"]),
+                python=tuple(wanted["python"]),
+                roles=tuple(wanted["own_roles"]),
+            ),
             nodes=NodesSpec(role=wanted["role"]),
         )
         gpus = find_gpus(host, wanted["gpu_mode"] or "auto", reporter=listener)

@@ -1,0 +1,40 @@
+"""Files that the `image` of a spec file names: read, or found, where the file says that they are."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from gpuprov.spec.python_packages import read_requirements
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuprov.spec.models import ImageSpec
+
+
+def take_in_files(image: ImageSpec, folder: Path, *, root: Path) -> tuple[ImageSpec, list[str]]:
+    """The image by itself, as it is recorded with a cluster, whose spec file nobody needs to keep.
+
+    Args:
+        image: As a spec file has it.
+        folder: Of that file; other paths begin there.
+        root: Where the host's file system begins.
+
+    Returns:
+        The image with the packages of its requirements file, and with absolute paths of its roles; and everything that
+        is wrong with the requirements file.
+    """
+
+    def place(path: str) -> str:
+        return os.path.normpath(folder.absolute() / path)
+
+    more: tuple[str, ...] = ()
+    problems: list[str] = []
+    if image.requirements is not None and not image.requirements.isprintable():
+        problems = [f"{image.requirements[:80]!r} is not a path"]
+    elif image.requirements is not None:
+        more, problems = read_requirements(root / place(image.requirements).lstrip("/"))
+    own = replace(image, python=(*image.python, *more), requirements=None, roles=tuple(map(place, image.roles)))
+    return own, problems
