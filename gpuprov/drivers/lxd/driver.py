@@ -26,6 +26,7 @@ from gpuprov.drivers.calls import Call
 from gpuprov.drivers.capabilities import Capability, require_capability
 from gpuprov.drivers.foreign import name_taken, not_ours
 from gpuprov.drivers.lxd import documents, images, networks, settings
+from gpuprov.drivers.lxd.again import NETWORK_CHANGES, TORN_COPY, act_again
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.ending import remove_instance, stop_instance
 from gpuprov.drivers.lxd.execute import execute
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 _COPY_ON_WRITE = ("btrfs", "zfs", "ceph", "lvm")
 _MADE_BY_ANOTHER = ("already", 'running a "create"')  # of two processes that make one name, the later reads this
-_TORN_COPY = "readdirent"  # LXD loses its place in the source now and then; the same copy succeeds a moment later
+_PASSING = {TORN_COPY: 2, NETWORK_CHANGES: 25}
 
 
 class LxdDriver:
@@ -176,13 +177,8 @@ class LxdDriver:
             raise
 
     def _make(self, body: Mapping[str, Any]) -> None:
-        try:
-            self._api.send("post", "instances", body=body)
-        except EngineError as exc:
-            if _TORN_COPY not in exc.evidence:
-                raise
-            self._remove(body["name"])
-            self._api.send("post", "instances", body=body)
+        make = partial(self._api.send, "post", "instances", body=body)
+        act_again(make, _PASSING, undo=partial(self._remove, body["name"]))
 
     def _reduce(self, name: str, wanted: Mapping[str, Any]) -> None:
         document = self._api.get("instances", name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,19 +12,19 @@ from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.drivers.forward_rules import end_passage, let_through
 from gpuprov.drivers.isolation import isolate, released, tell_isolated
 from gpuprov.drivers.lxd import documents, settings
+from gpuprov.drivers.lxd.again import LINK_WENT, act_again
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.links import find_lost, read_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from gpuprov.drivers.base import Settings
     from gpuprov.drivers.lxd.api import LxdApi
     from gpuprov.drivers.networks import NetworkRequest, NetworkState
 
 _WITHOUT_ADDRESS = {"ipv4.address": "none"}
-_LINK_WENT = "bridge children interfaces"
-_TRIES, _PAUSE_S = 5, 0.2
+_PASSING = {LINK_WENT: 5}
 
 
 def list_networks(api: LxdApi) -> list[NetworkState]:
@@ -52,7 +51,7 @@ def complete_network(api: LxdApi, request: NetworkRequest) -> None:
     """Give a bridge of ours its address, if it is to have one."""
     if request.address and _get_our_network(api, request.name).address != request.address:
         body = {"config": {"ipv4.address": request.address}}
-        _though_links_go(partial(api.send, "patch", "networks", request.name, body=body))
+        act_again(partial(api.send, "patch", "networks", request.name, body=body), _PASSING)
         let_through(request.name)
 
 
@@ -77,21 +76,10 @@ def delete_network(api: LxdApi, name: str) -> None:
 
 def _delete(api: LxdApi, name: str) -> None:
     try:
-        _though_links_go(partial(api.delete, "networks", name))
+        act_again(partial(api.delete, "networks", name), _PASSING)
     except EngineError as error:
         users = documents.users_of_network(api.get("networks", name))
         raise (NetworkInUse(name, users) if users else error) from error
-
-
-def _though_links_go(act: Callable[[], object], tries: int = _TRIES) -> None:
-    """Do it, again where Incus lost its way because some link of the host went while it looked at all of them."""
-    try:
-        act()
-    except EngineError as error:
-        if _LINK_WENT not in error.evidence or tries == 1:
-            raise
-        time.sleep(_PAUSE_S)
-        _though_links_go(act, tries - 1)
 
 
 def set_network_labels(api: LxdApi, name: str, labels: Mapping[str, str]) -> None:
@@ -109,8 +97,8 @@ def set_network_settings(api: LxdApi, request: NetworkRequest) -> None:
     if _network_settings(document, _read_rules(api)) != settings.request_network_settings(request):
         # LXD sets up a bridge and its rules only where a key changes
         shaken = {**wanted, settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
-        _though_links_go(partial(api.send, "put", "networks", request.name, body={"config": shaken}))
-    _though_links_go(partial(api.send, "put", "networks", request.name, body={"config": wanted}))
+        act_again(partial(api.send, "put", "networks", request.name, body={"config": shaken}), _PASSING)
+    act_again(partial(api.send, "put", "networks", request.name, body={"config": wanted}), _PASSING)
 
 
 def _get_our_network(api: LxdApi, name: str) -> NetworkState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -104,6 +105,17 @@ def test_a_copy_that_lxd_breaks_off_is_made_once_more(times: int, made: bool, mo
             driver.create_node(REQUEST)
     assert api.made == ["c000"] * made
     assert api.removed == ["c000"] * times, "what the broken copy left is removed before the next"
+
+
+def test_a_node_is_made_once_its_network_has_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuprov.drivers.lxd.again.PAUSE_S", 0.0)
+    said = 'Failed to add device "eth0": open /var/lib/incus/networks/gpbr0/dnsmasq.hosts/c000.eth0: no such file'
+    for times, made in ((24, True), (25, False)):
+        api = FaultyApi(said, times)
+        driver = driver_of(api, monkeypatch)
+        with nullcontext() if made else pytest.raises(EngineError, match="could not"):
+            driver.create_node(REQUEST)
+        assert api.made == ["c000"] * made
 
 
 def test_another_fault_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

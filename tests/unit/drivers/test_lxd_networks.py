@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from gpuprov.core.errors import EngineError
-from gpuprov.drivers.lxd import networks
+from gpuprov.drivers.lxd import again, networks
 
 if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import LxdApi
@@ -32,7 +32,7 @@ class Flustered:
 
 @pytest.fixture(autouse=True)
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(networks, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(again, "PAUSE_S", 0.0)
 
 
 def delete(api: Flustered) -> None:
