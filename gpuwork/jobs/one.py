@@ -32,6 +32,7 @@ from gpuwork.jobs.store import (
     write_run,
     writing,
 )
+from gpuwork.leash import on_leash_end
 from gpuwork.program import program_argv
 from gpuwork.record import utc_moment, why_failed
 from gpuwork.shared_folder import is_free, make_folder, one_of, only_one
@@ -65,7 +66,7 @@ def main(folder: str, number: str, leash: str = "") -> None:
     """
     stop = threading.Event()
     if leash == LEASHED:
-        threading.Thread(target=_stop_at_end, args=(sys.stdin.fileno(), stop), daemon=True).start()
+        on_leash_end(stop.set)
     try:
         with on_signals(stop.set):
             record = run_one(Path(folder), int(number), stop=stop)
@@ -73,12 +74,6 @@ def main(folder: str, number: str, leash: str = "") -> None:
         sys.stderr.write(f"{error}\n")
         sys.exit(error.exit_code)
     sys.exit({"done": 0, "waiting": EXIT_STOPPED}.get(record.state, 1))
-
-
-def _stop_at_end(handle: int, stop: Event) -> None:
-    while os.read(handle, 1):  # not by sys.stdin, whose lock would keep the interpreter from ending
-        pass
-    stop.set()
 
 
 def run_one(folder: Path, number: int, *, stop: Event) -> RunRecord:

@@ -28,11 +28,13 @@ def parse_arguments(arguments: list[str]) -> argparse.Namespace:
         "--folder", type=Path, default=FOLDER, metavar="FOLDER", help=f"that holds the jobs; default {FOLDER}"
     )
     parser.add_argument(
-        "--project", type=Path, metavar="FOLDER", help="whose functions `gpuwork.call` calls; restart when it changes"
-    )
+        "--project", type=Path, metavar="FOLDER",
+        help="whose functions `gpuwork.call` calls, once it is there; restart when it changes",
+    )  # fmt: skip
     parser.add_argument(
         "--app", type=_module, metavar="MODULE", help="of the project, that has a Celery app; serve its tasks too"
     )
+    parser.add_argument("--leashed", action="store_true", help="end as by SIGTERM when stdin ends")
     asked = parser.parse_args(arguments)
     if asked.app and not asked.project:
         parser.error("--app needs --project")

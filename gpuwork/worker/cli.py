@@ -11,6 +11,7 @@ import threading
 import time
 import warnings
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from celery import signals
@@ -22,6 +23,7 @@ from gpuwork.broker_file import read_broker
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers, find_marked
 from gpuwork.jobs.store import writing
+from gpuwork.leash import on_leash_end
 from gpuwork.shared_folder import make_folder, only_one
 from gpuwork.worker.arguments import parse_arguments
 from gpuwork.worker.keeper import Keeper
@@ -32,7 +34,6 @@ from gpuwork.worker.tasks import add_tasks
 
 if TYPE_CHECKING:
     import argparse
-    from pathlib import Path
 
     from celery import Celery
 
@@ -45,6 +46,8 @@ _LOG: Final = logging.getLogger("gpuwork.worker")
 def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
+    if asked.leashed:
+        on_leash_end(lambda: os.kill(os.getpid(), signal.SIGTERM))
     name = f"{asked.gpu}@{platform.node()}"
     place = asked.folder.absolute() / _WORKERS / name.replace("/", "_")
     try:
@@ -86,7 +89,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     warnings.simplefilter("ignore", CPendingDeprecationWarning)  # of what is as it is to be
     os.environ["CUDA_VISIBLE_DEVICES"] = asked.gpu
     project = asked.project.absolute() if asked.project else None
-    store, log = asked.folder.absolute(), asked.log.absolute()
+    home, store, log = Path.cwd(), asked.folder.absolute(), asked.log.absolute()
     signed = sign_code(project) if project else None  # before it is imported
     app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
     check_url(app)
@@ -118,6 +121,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     )  # fmt: skip
     worker.start()
     if restart.wanted:
+        os.chdir(home)  # the project may be gone, and paths may begin here
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  (itself)
     return int(worker.exitcode or 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -29,11 +30,11 @@ def load_app(project: Path | None, module: str | None, url: str) -> tuple[Celery
     """
     for name in _OF_ENVIRONMENT:  # Celery would take them for what was asked
         os.environ.pop(name, None)
-    if project is not None:
+    if project is not None and project.is_dir():
         sys.dont_write_bytecode = True  # an edit in the same second is an edit too, and the folder is the user's
         os.chdir(project)
         sys.path.insert(0, str(project))
-    if module is None:
+    if project is None or module is None or not _has_module(project, module):
         return make_app(url), [QUEUE], None
     try:
         app = _import_app(module)
@@ -71,6 +72,15 @@ def sign_code(project: Path) -> frozenset[tuple[str, int, int]]:
                     continue
                 found.add((str(path), status.st_mtime_ns, status.st_size))
     return frozenset(found)
+
+
+def _has_module(project: Path, module: str) -> bool:
+    top = project / re.split(r"[.:]", module)[0]
+    if top.is_dir() or top.with_suffix(".py").is_file():
+        return True
+    if project.is_dir():
+        _LOG.warning("%s has no module %s yet: its functions and jobs alone are served", project, top.name)
+    return False
 
 
 def _import_app(module: str) -> Celery:

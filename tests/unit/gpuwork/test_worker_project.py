@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -122,6 +123,18 @@ def test_code_that_is_broken_keeps_no_job_from_running(bed: WorkerBed, queued: J
     wait_until(lambda: bed.log().count(" ready.") == 2, bed.log())
     assert run(project, "client.py") == "8\n"
     assert lives(worker.pid)
+
+
+def test_a_project_that_comes_and_goes_is_served_while_it_is_there(bed: WorkerBed, project: Path) -> None:
+    aside = project.rename(project.with_name("aside"))
+    worker = serve(bed, project)
+    assert "cannot be served" not in bed.said()
+    aside.rename(project)
+    wait_until(lambda: bed.log().count(" ready.") == 2, bed.log())
+    assert run(project, "client.py") == "8\n"
+    shutil.rmtree(project)
+    wait_until(lambda: bed.log().count(" ready.") == 3, bed.log())
+    assert worker.poll() is None
 
 
 def test_a_run_is_not_ended_by_a_change_of_the_code(bed: WorkerBed, queued: Jobs, project: Path) -> None:
