@@ -36,12 +36,11 @@ def act_again(
     while True:
         try:
             act()
+            return
         except EngineError as error:
             acted += 1
             if acted >= max((times for words, times in passing.items() if words in error.evidence), default=1):
                 raise
-            if undo is not None:
-                undo()
-            time.sleep(PAUSE_S)
-        else:
-            return
+        if undo is not None:
+            undo()
+        time.sleep(PAUSE_S)
