@@ -21,7 +21,7 @@ PAUSE_S = 0.2
 
 def act_again(
     act: Callable[[], object], passing: Mapping[str, int], *, undo: Callable[[], object] | None = None
-) -> None:
+) -> object:
     """Act, and again where it fails for a reason that passes.
 
     Args:
@@ -35,8 +35,7 @@ def act_again(
     acted = 0
     while True:
         try:
-            act()
-            return
+            return act()
         except EngineError as error:
             acted += 1
             if acted >= max((times for words, times in passing.items() if words in error.evidence), default=1):

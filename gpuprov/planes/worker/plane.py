@@ -47,7 +47,8 @@ class WorkerPlane(LedPlane):
     recipe = PlaneRecipe(
         roles=("broker", NAME, "work"),
         brings=("gpuwork",),
-        requirements=("celery>=5.7,<6", "flower>=2.1,<3"),
+        # tzdata, because an image has no time zones and kombu asks for UTC
+        requirements=("celery>=5.7,<6", "flower>=2.1,<3", "tzdata"),
         variables=lambda init: {
             "broker": {"broker_init": init},
             NAME: {"worker_init": init},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster import services
 from gpuprov.cluster.held_gpus import leased_uuids
-from gpuprov.core.errors import GpuprovError
+from gpuprov.core.errors import GpuprovError, TimedOut
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.waiting import Wait
 from gpuprov.planes.job_desk import JobDesk
@@ -25,6 +27,8 @@ BUSY: Final = "busy"
 READY: Final = frozenset({IDLE, BUSY})
 NO_BROKER: Final = "no broker"
 _READY_BUDGET_S: Final = 90.0  # for the next of the nodes
+_MOST_LOGS: Final = 3
+_MOST_LINES: Final = 3
 
 
 def count_expected(nodes: Iterable[NodeState]) -> dict[str, int]:
@@ -88,4 +92,16 @@ def await_workers(driver: Driver, asked: str, expected: Mapping[str, int], repor
         timeout_s=scaled_limit_s(_READY_BUDGET_S),
         fix=f"{log}; {more_time()}",
     )
-    return wait.until(observe, ready, undone=lambda: len(unready))
+    try:
+        return wait.until(observe, ready, undone=lambda: len(unready))
+    except TimedOut as error:
+        said = [line for name in unready[:_MOST_LOGS] for line in _last_lines(driver, name)]
+        raise TimedOut(error.what, evidence="\n".join([error.evidence, *said]), fix=error.fix) from error
+
+
+def _last_lines(driver: Driver, name: str) -> list[str]:
+    """What a node's workers said last, where that can be read."""
+    with suppress(GpuprovError):
+        lines = services.read_log(driver, name, WORKERS).strip().splitlines()
+        return [f"{name}: {excerpt(line)}" for line in lines[-_MOST_LINES:]]
+    return []
