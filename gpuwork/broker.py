@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,14 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from celery import Celery
+    from kombu import Queue
 
 QUEUE: Final = "gpuwork"
 RUN_TASK: Final = "gpuwork.run"
+PING_TASK: Final = "gpuwork.ping"
 SAY: Final = "gpuwork_say"
-_WORKER: Final = {"name": is_text, "node": is_text, "pid": whole(1, 2**32), "gpu": is_text, "busy": is_flag}
+_PING: Final = {"node": is_text, "pid": whole(1, 2**32), "gpu": is_text}
+_WORKER: Final = {**_PING, "name": is_text, "busy": is_flag}
 _PASSWORD: Final = re.compile(r"://[^@/\s]*@")
 _REASON: Final = 300
 _CONNECT_S: Final = 4
+_UNUSED_S: Final = 60
 _PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
 
 
@@ -104,6 +109,38 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
     except ValueError as error:
         fix = "the workers' logs; restart those that are older than this program"
         raise BrokerError("a worker said what cannot be read", evidence=ascii(str(error))[:_REASON], fix=fix) from error
+
+
+def own_queue(worker: str) -> Queue:
+    """The queue of one worker alone; it vanishes a minute after that worker."""
+    from kombu import Exchange, Queue
+
+    return Queue(worker, Exchange(QUEUE), routing_key=worker, expires=_UNUSED_S)
+
+
+def ping_workers(app: Celery, names: Iterable[str], *, limit_s: float) -> dict[str, str | None]:
+    """The GPU that a task on each worker sees; None for one that did not get to it within the limit.
+
+    Raises:
+        BrokerError: The broker does not answer.
+    """
+    from celery.exceptions import TimeoutError as NoAnswer
+
+    until = time.monotonic() + limit_s
+    seen: dict[str, str | None] = {}
+    with _talking(), app.producer_or_acquire() as producer:
+        sent = {}
+        for name in names:
+            queue = own_queue(name)
+            queue.no_declare = True  # a worker that went away needs none
+            sent[name] = app.send_task(PING_TASK, queue=queue, producer=producer, expires=limit_s, retry=False)
+        for name, result in sent.items():
+            try:
+                told = result.get(timeout=max(0.01, until - time.monotonic()))
+                seen[name] = read_fields(told, _PING)["gpu"]
+            except NoAnswer:
+                seen[name] = None
+    return seen
 
 
 def no_celery(error: ImportError) -> BrokerError:

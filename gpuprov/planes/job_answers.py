@@ -147,6 +147,7 @@ class WorkerRecord:
         pid: Of its process, in the node.
         gpu: UUID of the GPU that its work sees.
         busy: Whether it is at a run or another task.
+        task_gpu: UUID of the GPU that a task on it saw just now; None if it was busy.
     """
 
     name: str
@@ -154,6 +155,7 @@ class WorkerRecord:
     pid: int
     gpu: str
     busy: bool
+    task_gpu: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +235,7 @@ def read_log_piece(told: Mapping[str, Any], *, job: str, start: int) -> LogPiece
 
 def read_workers(told: Mapping[str, Any]) -> tuple[WorkerRecord, ...]:
     """The workers that answered; raises ValueError for anything else."""
-    (workers,) = _fields(told, WORKERS, {"workers": _is_list})
+    workers, _ = _fields(told, WORKERS, {"workers": _is_list, "waiting": _whole(0, 2**40)})
     return tuple(WorkerRecord(**dict(zip(_WORKER, _pick(one, _WORKER), strict=True))) for one in workers)
 
 
@@ -348,6 +350,7 @@ _WORKER: Final[Mapping[str, Accepts]] = {
     "pid": _whole(1, 2**32),
     "gpu": _PRINTED,
     "busy": _is_flag,
+    "task_gpu": _or_none(_PRINTED),
 }
 _SUBMISSION: Final[Mapping[str, Accepts]] = {
     "id": _matching(re.compile(_NUMBER, re.ASCII)),

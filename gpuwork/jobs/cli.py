@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.broker import ask_workers, make_app
+from gpuwork.broker import ask_workers, count_waiting, make_app, ping_workers
 from gpuwork.broker_file import read_broker
 from gpuwork.errors import Refused, WorkError
 from gpuwork.jobs.arguments import parse_arguments
@@ -131,8 +131,12 @@ def _workers(asked: argparse.Namespace) -> Reply:
             evidence=f"{asked.broker} is not there",
             fix="sinfo",
         )
-    told = ask_workers(make_app(read_broker(asked.broker)), limit_s=ANSWER_S, expected=asked.expect)
-    return {"schema": WORKERS, "version": 1, "workers": told}, EXIT_DONE
+    app = make_app(read_broker(asked.broker))
+    told = ask_workers(app, limit_s=ANSWER_S, expected=asked.expect)
+    idle = [worker["name"] for worker in told if not worker["busy"]]
+    seen = ping_workers(app, idle, limit_s=ANSWER_S)
+    rows = [{**worker, "task_gpu": seen.get(worker["name"])} for worker in told]
+    return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE
 
 
 def _document(jobs: list[Job]) -> dict[str, Any]:

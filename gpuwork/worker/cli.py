@@ -18,7 +18,7 @@ from celery import signals
 from celery.exceptions import CPendingDeprecationWarning
 from celery.worker import state
 
-from gpuwork.broker import check_url, hide_password
+from gpuwork.broker import check_url, hide_password, own_queue
 from gpuwork.broker_file import read_broker
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers, find_marked
@@ -93,6 +93,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     signed = sign_code(project) if project else None  # before it is imported
     app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
     check_url(app)
+    app.amqp.queues.add(own_queue(name))
     runs = LeashedRuns(store, mark=str(place))
     add_tasks(app, runs, gpu=asked.gpu, project=project)
     restart = RestartOnChange(project, signed)
@@ -116,7 +117,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.open("ab").close()
     worker = app.Worker(
-        hostname=name, queues=queues, pool="threads", concurrency=1, prefetch_multiplier=1, loglevel="INFO",
+        hostname=name, queues=[*queues, name], pool="threads", concurrency=1, prefetch_multiplier=1, loglevel="INFO",
         logfile=str(log), task_events=True, without_gossip=True, without_mingle=True,
     )  # fmt: skip
     worker.start()

@@ -16,7 +16,7 @@ from celery.exceptions import Reject
 from celery.worker import state
 from celery.worker.control import inspect_command
 
-from gpuwork.broker import RUN_TASK, SAY, send_runs
+from gpuwork.broker import PING_TASK, RUN_TASK, SAY, send_runs
 from gpuwork.errors import StoreError, WorkError
 from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.one import EXIT_STOPPED
@@ -64,7 +64,7 @@ def add_tasks(app: Celery, runs: LeashedRuns, *, gpu: str, project: Path | None)
 
     inspect_command(name=SAY)(say)
     late = {"acks_late": True, "reject_on_worker_lost": True}
-    app.task(ping, name="gpuwork.ping", shared=False)
+    app.task(ping, name=PING_TASK, shared=False)
     app.task(stats, name="gpuwork.stats", shared=False)
     app.task(run, name=RUN_TASK, shared=False, ignore_result=True, **late)
     app.task(call, name="gpuwork.call", shared=False, **late)

@@ -42,7 +42,7 @@ class WorkersInNodes:
             error = {"what": "the broker does not answer", "evidence": "refused", "fix": "none", "exit_code": 4}
             return {"schema": "gpuprov.error/v1", "version": 1, "error": error}
         found = [_worker(node, gpu) for node in nodes if node.name not in self.broken for gpu in _gpus(node)]
-        return {"schema": "gpuprov.workers/v1", "version": 1, "workers": found}
+        return {"schema": "gpuprov.workers/v1", "version": 1, "workers": found, "waiting": 0}
 
     def _list(self) -> dict[str, object]:
         return {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": [], "older": 0}
@@ -53,4 +53,4 @@ def _gpus(node: FakeNode) -> list[str]:
 
 
 def _worker(node: FakeNode, gpu: str) -> dict[str, object]:
-    return {"name": f"{gpu}@{node.name}", "node": node.name, "pid": 40, "gpu": gpu, "busy": False}
+    return {"name": f"{gpu}@{node.name}", "node": node.name, "pid": 40, "gpu": gpu, "busy": False, "task_gpu": gpu}

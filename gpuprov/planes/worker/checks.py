@@ -49,10 +49,10 @@ def judge_alive(expected: Expectation, seen: Observation) -> Finding:
 
 
 def judge_gpu(expected: Expectation, seen: Observation) -> Finding:
-    """Each worker has a GPU of its own, and these are the node's."""
+    """A task on each worker sees a GPU of its own, and these are the node's; a busy one says which GPU it has."""
     if expected.role != NAME or not expected.gpus:
         return not_asked(NO_GPU if expected.role == NAME else _NO_WORKER)
-    found = sorted(worker.gpu for worker in _workers_of(expected, seen))
+    found = sorted(worker.task_gpu or worker.gpu for worker in _workers_of(expected, seen))
     mark = "SIMULATED " if expected.simulated else ""
     if found != sorted(expected.gpus):
         told = ", ".join(found)

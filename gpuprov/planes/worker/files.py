@@ -48,14 +48,13 @@ def worker_files(url: str, member: Member) -> tuple[File, ...]:
 def broker_files(password: bytes, address: str) -> tuple[File, ...]:
     """What makes a node the broker, which listens on this address alone."""
     templates = find_asset("templates")
-    values = {"address": address, "port": PORT, "account": ACCOUNT, "password_hash": hash_password(password)}
+    place = {"address": address, "port": PORT, "definitions": f"{RABBITMQ}/definitions.json"}
+    conf = render(templates, "worker/rabbitmq.conf.j2", **place)
+    definitions = render(templates, "worker/definitions.json.j2", password_hash=hash_password(password))
     return (
-        File(path=f"{RABBITMQ}/rabbitmq.conf", content=render(templates, "worker/rabbitmq.conf.j2", **values).encode()),
-        File(
-            path=DEFINITIONS,
-            content=render(templates, "worker/definitions.json.j2", **values).encode(),
-            mode=0o600,
-        ),
+        File(path=f"{RABBITMQ}/rabbitmq.conf", content=conf.encode()),
+        File(path=f"{RABBITMQ}/advanced.config", content=(templates / "worker/advanced.config").read_bytes()),
+        File(path=DEFINITIONS, content=definitions.encode(), mode=0o600),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from gpuwork.broker import RUN_TASK, no_celery
+from gpuwork.broker import PING_TASK, RUN_TASK, no_celery
 from gpuwork.worker import arguments, tasks
 from gpuwork.worker.cli import _LEFT_S
 from tests.unit.gpuwork.test_job_docs import PAGE, TEXT
@@ -25,7 +25,7 @@ def test_the_options_and_tasks_of_a_worker_are_those_of_the_program(capsys: pyte
     table = PAGE.partition("| Option | Meaning |")[2].partition("\n\n")[0]
     assert set(re.findall(r"^\| `(--[a-z]+)", table, re.MULTILINE)) == options
     source = Path(str(tasks.__file__)).read_text()
-    names = {RUN_TASK, *re.findall(r'name="(gpuwork\.[a-z]+)"', source)}
+    names = {PING_TASK, RUN_TASK, *re.findall(r'name="(gpuwork\.[a-z]+)"', source)}
     assert set(re.findall(r"^\| `(gpuwork\.[a-z]+)`", PAGE, re.MULTILINE)) == names
     assert f"waits up to {_LEFT_S:g} s for what a killed one" in TEXT
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from celery.exceptions import Reject
 
-from gpuwork.broker import QUEUE, ask_workers, hide_password, make_app
+from gpuwork.broker import QUEUE, ask_workers, hide_password, make_app, ping_workers
 from gpuwork.broker_file import read_broker
 from gpuwork.errors import BrokerError
 from gpuwork.jobs.one import EXIT_STOPPED
@@ -197,13 +197,24 @@ def test_each_worker_answers_while_it_is_busy_and_says_what_it_has(bed: WorkerBe
     assert app.send_task("gpuwork.ping", queue=QUEUE).get(timeout=30) == {
         "node": os.uname().nodename, "pid": worker.pid, "gpu": ONE,
     }  # fmt: skip
-    queued.submit("sleep", "600")
-    wait_until(lambda: [row["state"] for row in queued.rows()] == ["running"], "it has not begun")
     node = os.uname().nodename
+    row = {"name": f"{ONE}@{node}", "node": node, "pid": worker.pid, "gpu": ONE}
+    assert queued("workers", "--expect", "1")["workers"] == [{**row, "busy": False, "task_gpu": ONE}]
+    queued.submit("sleep", "600")
+    queued.submit("true", count=3)
+    wait_until(lambda: [row["state"] for row in queued.rows("1")] == ["running"], "it has not begun")
     assert app.control.ping(timeout=5, limit=1) == [{f"{ONE}@{node}": {"ok": "pong"}}]
-    assert queued("workers", "--expect", "1")["workers"] == [
-        {"name": f"{ONE}@{node}", "node": node, "pid": worker.pid, "gpu": ONE, "busy": True}
-    ]
+    told = queued("workers", "--expect", "1")
+    assert (told["waiting"], told["workers"]) == (3, [{**row, "busy": True, "task_gpu": None}])
+
+
+def test_a_ping_is_for_one_worker_alone(bed: WorkerBed) -> None:
+    node = os.uname().nodename
+    names = [f"{gpu}@{node}" for gpu in (ONE, "GPU-0002", "GPU-0003")]
+    for gpu in (ONE, "GPU-0002"):
+        bed.start(gpu)
+    for _ in range(5):
+        assert ping_workers(bed.app(), names, limit_s=2) == dict(zip(names, [ONE, "GPU-0002", None], strict=True))
 
 
 def test_workers_that_do_not_answer_are_not_listed(
