@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 
 def project_argument() -> Callable[[Any], Any]:
-    """The folder of a project, handed on as an absolute path."""
-    return click.argument("project", metavar="PROJECT", type=click.Path(), callback=_check)
+    """The folder of a project, as it was typed; a shell completes it."""
+    return click.argument("project", metavar="PROJECT", type=click.Path())
 
 
-def _check(_context: click.Context, _parameter: click.Parameter, text: str) -> Path:
+def find_project(text: str) -> Path:
+    """The absolute path of a project's folder.
+
+    Raises:
+        UsageError: There is no such folder.
+    """
     try:
         folder = Path(text).resolve()
         if folder.is_dir():

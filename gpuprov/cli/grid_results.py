@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
-from gpuprov.cli.grid_project import project_argument
+from gpuprov.cli.grid_project import find_project, project_argument
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gpuprov.cli.session import Session
 
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
 @cluster_option
 @engine_option
 @click.pass_obj
-def command(session: Session, project: Path, html: str | None, cluster: str, engine: str | None) -> None:
+def command(session: Session, project: str, html: str | None, cluster: str, engine: str | None) -> None:
     """Print all runs of PROJECT as CSV: their values, how they ended, and the last value of each series."""
     from datetime import datetime, timezone
 
@@ -31,13 +29,14 @@ def command(session: Session, project: Path, html: str | None, cluster: str, eng
     from gpuprov.planes.grid_page import render_page
     from gpuprov.workflows.grids import read_grid, read_grid_series
 
+    folder = find_project(project)
     file = None if html is None else ReportFile(html, option="--html")
     driver = open_engine_of_cluster(session, engine, cluster)
-    table = read_grid(driver, cluster, project)
+    table = read_grid(driver, cluster, folder)
     if file is not None:
-        series = read_grid_series(driver, cluster, project)
-        file.write(render_page(project.name, table, series, made_at=datetime.now(timezone.utc)))
+        series = read_grid_series(driver, cluster, folder)
+        file.write(render_page(folder.name, table, series, made_at=datetime.now(timezone.utc)))
         session.reporter.note(f"written: {file.path}")
     if table.simulated:
         session.reporter.warn("SIMULATED: some runs had simulated GPUs")
-    session.show(grid_results_document(table, project.name, cluster=cluster, host=session.host.name), render_csv(table))
+    session.show(grid_results_document(table, folder.name, cluster=cluster, host=session.host.name), render_csv(table))

@@ -20,9 +20,14 @@ if TYPE_CHECKING:
     from gpuprov.planes.job_desk import JobDesk
 
 
-def find_desk_of(driver: Driver, cluster: str, project: Path, verb: str) -> JobDesk:
-    """Where a cluster takes jobs; `verb` of `grid` is what the user typed."""
-    return find_desk(driver, cluster, verb=f"gpuprov grid {verb} {shlex.quote(str(project))}")
+def find_desk_of(driver: Driver, cluster: str, project: Path, grid_verb: str) -> JobDesk:
+    """Where a cluster takes jobs; the verb is what the user typed.
+
+    Raises:
+        UsageError: The project cannot have a grid there, or the cluster takes no jobs.
+    """
+    check_project_name(project.name)
+    return find_desk(driver, cluster, verb=f"gpuprov grid {grid_verb} {shlex.quote(str(project))}")
 
 
 def read_runs(desk: GridDesk, project: Path) -> GridTable:
@@ -31,12 +36,11 @@ def read_runs(desk: GridDesk, project: Path) -> GridTable:
     Raises:
         UsageError: There are none.
     """
-    name = check_project_name(project.name)
-    table = desk.table(name)
+    table = desk.table(project.name)
     if not table.rows:
         raise UsageError(
-            f"cluster {desk.cluster} has no runs of {name}",
-            evidence=f"{store_of(name)} in its nodes holds none",
+            f"cluster {desk.cluster} has no runs of {project.name}",
+            evidence=f"{store_of(project.name)} in its nodes holds none",
             fix=name_cluster(f"gpuprov grid run {shlex.quote(str(project))}", desk.cluster),
         )
     return table

@@ -51,7 +51,7 @@ def read_grid(driver: Driver, cluster: str, project: Path) -> GridTable:
 
 def read_grid_series(driver: Driver, cluster: str, project: Path) -> GridSeries:
     """The series of a project's runs, thinned out."""
-    return GridDesk.beside(find_desk_of(driver, cluster, project, "results")).series(check_project_name(project.name))
+    return GridDesk.beside(find_desk_of(driver, cluster, project, "results")).series(project.name)
 
 
 def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[JobRecord, ...]:
@@ -64,7 +64,7 @@ def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[JobRecord,
         TimedOut: Some had not ended in time.
     """
     desk = find_desk_of(driver, cluster, project, "cancel")
-    found = [one for one in find_submissions(desk, check_project_name(project.name)) if one.is_under_way]
+    found = [one for one in find_submissions(desk, project.name) if one.is_under_way]
     if not found:
         return ()
     ended = {job.id for submission in found for job in submission.jobs if job.state not in UNDER_WAY}

@@ -46,7 +46,7 @@ class Grid:
         self._captured.readouterr()
         found = main(argv, host=self.world.host)
         self.said = self._captured.readouterr()
-        assert found == code, self.said
+        assert found == code, f"{self.said.out}\n{self.said.err}"
         return self.said.out
 
     def document(self, verb: str, *options: str, code: int = 0, project: str | None = None) -> dict[str, Any]:
