@@ -58,6 +58,7 @@ _SAMPLES = {
     **dict.fromkeys(("GOOD_POOL_GIB", "port", "exposure.host_port", "exposure.node_port", "free_port"), "79"),
     "again": "expose c001 8080",
     "verb": "show",
+    "grid_verb": "status",
     "job": "7",
     "self._kind": "bundle",
     "instead": "--level full",

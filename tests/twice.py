@@ -87,6 +87,12 @@ TWICE: dict[str, Twice] = {
     "jobs logs": Twice(kind="reads", argv=("jobs", "logs", "1"), where=()),
     "jobs cancel": Twice(kind="acts", argv=("jobs", "cancel", "1"), where=()),
     "jobs wait": Twice(kind="reads", argv=("jobs", "wait", "1"), where=()),
+    # tests/unit/cli/test_grid.py
+    "grid run": Twice(kind="acts", argv=("grid", "run", "."), where=()),
+    "grid status": Twice(kind="reads", argv=("grid", "status", "."), where=()),
+    "grid results": Twice(kind="reads", argv=("grid", "results", "."), where=()),
+    "grid pull": Twice(kind="acts", argv=("grid", "pull", "."), where=()),
+    "grid cancel": Twice(kind="acts", argv=("grid", "cancel", "."), where=()),
     "cp": Twice(kind="acts", argv=("cp", "/etc/hostname", "{p}001:/tmp/")),
     "logs": Twice(kind="reads", argv=("logs", "{p}000")),
     "inventory": Twice(kind="reads", argv=("inventory",)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
-from gpuprov.cli.parameters import duration
+from gpuprov.cli.run_options import memory_option, parse_time_limit, retries_option, time_option
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from gpuprov.workflows.submit_jobs import ProjectChoice
 
 _COMMAND: Final = "gpuprov.command"  # what stands behind `--`
-_LONGEST_S: Final = 365 * 86400
 
 
 class _BeforeCommand(click.Command):
@@ -48,9 +47,9 @@ class _BeforeCommand(click.Command):
 @click.option("--name", metavar="NAME", help="Name of the jobs.  [default: the command or the function]")
 @click.option("--count", type=int, metavar="N", help="Number of runs; {n} becomes the number of each, from 0.")
 @click.option("--at-most", type=int, metavar="N", help="Number of runs at the same time; requires --count.")
-@click.option("--time", "time_limit", metavar="TIME", help="End a try after TIME, such as 90, 30m or 12h.")
-@click.option("--retries", type=int, default=0, metavar="N", help="Number of further tries after a run failed.")
-@click.option("--memory", metavar="SIZE", help="Memory of each run, such as 8GiB.")
+@time_option
+@retries_option
+@memory_option
 @click.option("--gpus", type=int, default=1, show_default=True, metavar="N", help="GPUs of each run.")
 @click.option("--wait", is_flag=True, help="Wait until the jobs have ended; exit with 1 if not all are done.")
 @click.option(
@@ -121,7 +120,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> SubmitOrder:
             evidence=f"-a {excerpt(given['arguments'][0])}",
             fix="write the command's arguments behind it: gpuprov submit -- python3 train.py --lr 0.1",
         )
-    time_limit, memory = given["time_limit"], given["memory"]
+    memory = given["memory"]
     return SubmitOrder(
         command=tuple(behind),
         function=function,
@@ -129,7 +128,7 @@ def _order(behind: Sequence[str], given: dict[str, Any]) -> SubmitOrder:
         name=given["name"],
         count=given["count"],
         at_most=given["at_most"],
-        time_limit_s=None if time_limit is None else _seconds(time_limit),
+        time_limit_s=parse_time_limit(given["time_limit"]),
         memory_bytes=None if memory is None else parse_memory(memory, option="--memory"),
         gpus=given["gpus"],
         retries=given["retries"],
@@ -175,10 +174,6 @@ def _arguments(texts: Sequence[str]) -> dict[str, object]:
             )
         arguments[name] = parse_scalar(value)
     return arguments
-
-
-def _seconds(text: str) -> int:
-    return int(duration("--time", text, fix="--time 12h", most_s=_LONGEST_S))
 
 
 def _project(given: dict[str, Any]) -> ProjectChoice:

@@ -32,6 +32,12 @@ VERBS: dict[str, Verb] = {
     "jobs logs": Verb("gpuprov.cli.jobs_logs", "Show what a job printed."),
     "jobs cancel": Verb("gpuprov.cli.jobs_cancel", "End jobs."),
     "jobs wait": Verb("gpuprov.cli.jobs_wait", "Wait until jobs have ended."),
+    "grid": Verb(None, "Run parameter grids as jobs of a cluster."),
+    "grid run": Verb("gpuprov.cli.grid_run", "Submit the runs of a grid that are missing."),
+    "grid status": Verb("gpuprov.cli.grid_status", "Show which runs are done, failed, under way and missing."),
+    "grid results": Verb("gpuprov.cli.grid_results", "Print all runs as CSV, or draw their series."),
+    "grid pull": Verb("gpuprov.cli.grid_pull", "Copy runs that have ended into the project."),
+    "grid cancel": Verb("gpuprov.cli.grid_cancel", "End the runs of a grid."),
     "gpus": Verb("gpuprov.cli.gpus", "Show this host's GPUs and their holders."),
     "list": Verb("gpuprov.cli.list", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.show", "Show all details of a node."),
@@ -69,7 +75,7 @@ VERBS: dict[str, Verb] = {
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
-    "Jobs": ("submit", "jobs"),
+    "Jobs": ("submit", "jobs", "grid"),
     "GPUs": ("run", "gpus"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),

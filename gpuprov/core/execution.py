@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 EVIDENCE_LINES = 15
 GRACE_S = 5.0
+_STDERR = 2
 KILLED_S = 2.0  # for a killed command to be gone
 
 
@@ -150,8 +151,12 @@ def _completed(
     return completed
 
 
-def run_attached(argv: Sequence[str]) -> int:
+def run_attached(argv: Sequence[str], *, stdout_to_stderr: bool = False) -> int:
     """Run a command on this process's own terminal and return its exit status; Ctrl-C is the command's alone.
+
+    Args:
+        argv: Program and arguments.
+        stdout_to_stderr: Whether stdout is kept for something else.
 
     Raises:
         CommandMissing: The program does not exist or may not be executed.
@@ -159,7 +164,8 @@ def run_attached(argv: Sequence[str]) -> int:
     # A handler, not SIG_IGN: the child would inherit that, and a handler goes back to the default in it.
     previous = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        return subprocess.call(list(argv))  # noqa: S603 - argv is a list, never a shell line
+        stdout = _STDERR if stdout_to_stderr else None
+        return subprocess.call(list(argv), stdout=stdout)  # noqa: S603 - argv is a list, never a shell line
     except (FileNotFoundError, PermissionError) as error:
         raise CommandMissing(f"cannot run {argv[0]}", evidence=str(error), fix="gpuprov doctor") from error
     finally:

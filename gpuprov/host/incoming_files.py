@@ -22,6 +22,7 @@ from gpuprov.drivers.node_files import unreadable
 from gpuprov.drivers.tar_stream import BadTar, TarStream
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from types import TracebackType
 
     from gpuprov.drivers.base import PathKind
@@ -43,6 +44,7 @@ class IncomingFiles:
         path: What is copied from it, for errors.
         kind: What that was when it was looked at.
         target: The path that it gets; the folder above it exists, and a file there is replaced.
+        wants: Whether something is written, by its path below the folder; None for everything.
 
     Attributes:
         files: How many files have come.
@@ -51,10 +53,19 @@ class IncomingFiles:
         left_out: How many those are altogether.
     """
 
-    def __init__(self, *, node: str, path: str, kind: PathKind, target: Path) -> None:
+    def __init__(
+        self,
+        *,
+        node: str,
+        path: str,
+        kind: PathKind,
+        target: Path,
+        wants: Callable[[tuple[str, ...]], bool] | None = None,
+    ) -> None:
         self.files = self.total_bytes = self.left_out = 0
         self.skipped: list[str] = []
-        self._node, self._path, self._kind, self._target = node, path, kind, target
+        self._node, self._path, self._kind, self._target, self._wants = node, path, kind, target, wants
+        self._passed_over = False  # what comes now
         self._stream = TarStream(self._begin, self._write)
         self._entries = 0
         self._open: tuple[int, TarEntry] | None = None
@@ -106,6 +117,11 @@ class IncomingFiles:
             except BadTar as error:
                 raise self._bad(str(error)) from error
 
+    @property
+    def left_out_words(self) -> str:
+        """What was left out, in a line; "" if nothing was."""
+        return name_left_out(self.skipped, self.left_out)
+
     def _finish(self) -> None:
         try:
             self._stream.finish()
@@ -125,16 +141,11 @@ class IncomingFiles:
 
     def _begin(self, entry: TarEntry) -> None:
         self._close()
-        self._entries += 1
-        if self._entries > MOST_ENTRIES:
-            raise self._beyond(f"it has more than {MOST_ENTRIES} files and folders")
-        if self._entries == 1 and entry.kind != self._kind:
-            raise self._bad(f"it is a {entry.kind} now, and was a {self._kind}")
-        if self._entries == 1 and self._kind == "folder" and entry.parts:
-            raise self._bad("its first entry is not the folder itself")
-        if self._entries > 1 and (self._kind == "file" or not entry.parts):
-            raise self._bad("more came than was asked for")
+        self._refuse_unasked(entry)
         below = entry.parts if self._kind == "folder" else ()
+        self._passed_over = self._wants is not None and not self._wants(below)
+        if self._passed_over:
+            return
         if entry.kind not in ("file", "folder"):
             self._skip("/".join(below), entry.kind)
             return
@@ -155,7 +166,21 @@ class IncomingFiles:
         self.files += 1
         self.total_bytes += entry.size
 
+    def _refuse_unasked(self, entry: TarEntry) -> None:
+        """Refuse what cannot be part of what was asked for."""
+        self._entries += 1
+        if self._entries > MOST_ENTRIES:
+            raise self._beyond(f"it has more than {MOST_ENTRIES} files and folders")
+        if self._entries == 1 and entry.kind != self._kind:
+            raise self._bad(f"it is a {entry.kind} now, and was a {self._kind}")
+        if self._entries == 1 and self._kind == "folder" and entry.parts:
+            raise self._bad("its first entry is not the folder itself")
+        if self._entries > 1 and (self._kind == "file" or not entry.parts):
+            raise self._bad("more came than was asked for")
+
     def _write(self, piece: bytes) -> None:
+        if self._passed_over:
+            return
         if self._open is None:
             raise BadTar("content of nothing")
         handle, entry = self._open
@@ -219,6 +244,14 @@ class IncomingFiles:
             evidence=said,
             fix=f"check the permissions: ls -ld {printable(str(self._target.parent), lines=False)}",
         )
+
+
+def name_left_out(skipped: Sequence[str], count: int) -> str:
+    """What was left out, in a line; "" if nothing was."""
+    if not count:
+        return ""
+    more = f", and {count - len(skipped)} more" if count > len(skipped) else ""
+    return f"skipped (only files and folders are copied): {', '.join(skipped)}{more}"
 
 
 def _opened(stack: ExitStack, path: Path, flags: int) -> Path:

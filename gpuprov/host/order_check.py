@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from gpuprov.spec.job_order import SubmitOrder
 
+    ToldFault = Mapping[str, Any]
+
 CHECK_S: Final = 300.0  # a project on a slow disk
 NOTHING: Final = "nothing was submitted"
 _SHOWN: Final = 20
@@ -33,6 +35,7 @@ _TYPED: Final = {
     "memory_bytes": "--memory",
     "name": "--name",
     "project": "--project",
+    "reps": "--reps",
     "retries": "--retries",
     "time_limit_s": "--time",
 }
@@ -51,13 +54,41 @@ def judge_order(order: SubmitOrder, project: Path | None, *, python: str = sys.e
         HostNotReady: The program does not run here.
         TimedOut: The project could not be looked through in time.
     """
+    names, faults = find_order_faults(order, project, python=python)
+    if faults:
+        raise refuse_faults(faults, fix=_fix(faults))
+    return names
+
+
+def find_order_faults(
+    order: SubmitOrder, project: Path | None, *, python: str = sys.executable
+) -> tuple[tuple[str, ...], Sequence[ToldFault]]:
+    """The files of the project, and everything that is wrong with the order and with it.
+
+    Raises:
+        UsageError: The project cannot be read.
+        HostNotReady: The program does not run here.
+        TimedOut: The project could not be looked through in time.
+    """
     asked = order.document(None if project is None else str(project))
+    told = ask_here(("gpuwork.jobs", "check"), stdin=json.dumps(asked), python=python)
+    return tuple(told["files"]), told["faults"]
+
+
+def ask_here(program: Sequence[str], *, stdin: str = "", python: str = sys.executable) -> Mapping[str, Any]:
+    """The document that a program of what runs in nodes prints on this host.
+
+    Raises:
+        UsageError: It complains.
+        HostNotReady: It does not run here.
+        TimedOut: The project could not be looked through in time.
+    """
     done = run(
-        [python, "-m", "gpuwork.jobs", "check"],
+        [python, "-m", *program],
         timeout_s=CHECK_S,
         cwd=find_asset("gpuwork").parent,
         environment={"PYTHONSAFEPATH": ""},  # else it is not found there
-        stdin=json.dumps(asked),
+        stdin=stdin,
         check=False,
     )
     try:
@@ -71,24 +102,29 @@ def judge_order(order: SubmitOrder, project: Path | None, *, python: str = sys.e
     if "error" in told:
         parts = told["error"]
         raise UsageError(f"{parts['what']}; {NOTHING}", evidence=parts["evidence"], fix=parts["fix"])
-    if told["faults"]:
-        raise _refusal(told["faults"])
-    return tuple(told["files"])
+    return told
 
 
-def _refusal(faults: Sequence[Mapping[str, Any]]) -> UsageError:
+def refuse_faults(faults: Sequence[ToldFault], *, fix: str) -> UsageError:
+    """All faults as one error."""
     lines = [str(_problem(fault)) for fault in faults]
     more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-    of_project = [fault for fault in faults if fault["file"] != "order"]
-    fix = "gpuprov submit --help"
-    if of_project:
-        fix = "correct the project, or choose another folder with --project, or none with --no-project"
     what = "a fault" if len(faults) == 1 else f"{len(faults)} faults"
-    where = "project" if len(of_project) == len(faults) else "job"
+    where = "project" if len(_of_project(faults)) == len(faults) else "job"
     return UsageError(f"{what} in the {where}; {NOTHING}", evidence="\n".join([*lines[:_SHOWN], *more]), fix=fix)
 
 
-def _problem(fault: Mapping[str, Any]) -> Problem:
+def _fix(faults: Sequence[ToldFault]) -> str:
+    if _of_project(faults):
+        return "correct the project, or choose another folder with --project, or none with --no-project"
+    return "gpuprov submit --help"
+
+
+def _of_project(faults: Sequence[ToldFault]) -> list[ToldFault]:
+    return [fault for fault in faults if fault["file"] != "order"]
+
+
+def _problem(fault: ToldFault) -> Problem:
     """A fault, named as the user typed what it is about."""
     where, message = fault["where"], fault["message"]
     if fault["file"] == "order":

@@ -13,17 +13,25 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import NodeState
 
 FOLDER: Final = f"{SHARED}/jobs"
+GRIDS: Final = f"{SHARED}/grids"
 HOME: Final = f"/home/{ACCOUNT}"
 PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has frozen the project on the shared folder
-_PROGRAM: Final = "gpuwork.jobs"
 # What runuser and Python say where the image is older than jobs are
 _LACKS: Final = (f"user {ACCOUNT} does not exist", "No module named")
 
 
 def desk_argv(*arguments: str) -> list[str]:
-    """The command by which a node's root runs the program as the account."""
-    account = ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}"]
-    return [*account, "python3", "-m", _PROGRAM, "--folder", FOLDER, *arguments]
+    """The command by which a node's root runs the program for jobs as the account."""
+    return _argv("gpuwork.jobs", "--folder", FOLDER, *arguments)
+
+
+def grid_argv(*arguments: str) -> list[str]:
+    """The same of the program for grids."""
+    return _argv("gpuwork.grid", *arguments)
+
+
+def _argv(program: str, *arguments: str) -> list[str]:
+    return ["runuser", "-u", ACCOUNT, "--", "env", f"HOME={HOME}", "python3", "-m", program, *arguments]
 
 
 def require_shared(node: NodeState, cluster: str) -> None:

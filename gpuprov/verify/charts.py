@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from gpuprov.render.axes import BOTTOM, LEFT, RIGHT, TOP, Tick, ticks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from gpuprov.verify.measured import GpuRate, GpuSamples, Series
 
 WIDTH, HEIGHT = 640, 150
-LEFT, RIGHT, TOP, BOTTOM = 56, 16, 10, 22
 PASS_FRACTION = 0.75
 QUANTITIES = {
     "temperature_c": ("Temperature", "°C"),
@@ -31,15 +31,6 @@ REASONS = {
     0x80: "hardware power brake",
     0x100: "display clocks",
 }
-_TICKS = 4
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tick:
-    """A line of the grid: pixels from the left or the top, and its number."""
-
-    at: float
-    label: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,15 +101,6 @@ def _line_chart(name: str, unit: str, series: Series, held: Sequence[tuple[float
         rows=tuple(Tick(at=y(number), label=f"{number:g}") for number in rows),
         bands=tuple(bands),
     )
-
-
-def ticks(highest: float) -> list[float]:
-    """Round numbers from 0 to one that is not below `highest`."""
-    if highest <= 0:
-        return [0.0, 1.0]
-    power = 10.0 ** math.floor(math.log10(highest / _TICKS))
-    step = next(factor * power for factor in (1, 2, 5, 10, 20) if factor * power * _TICKS >= highest)
-    return [number * step for number in range(math.ceil(highest / step - 1e-9) + 1)]
 
 
 def bars(rates: Sequence[GpuRate]) -> list[Bar]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.assets import find_asset
+from gpuprov.render.axes import LEFT, RIGHT
 from gpuprov.render.templates import render
 from gpuprov.verify import charts
 from gpuprov.verify.report import SIMULATED, gpu_text, layer_status, summary, verdict_text
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.verify.measured import KernelRun
     from gpuprov.verify.models import NodeReport, Report
 
-LAYOUT = {"width": charts.WIDTH, "height": charts.HEIGHT, "left": charts.LEFT, "right": charts.RIGHT}
+LAYOUT = {"width": charts.WIDTH, "height": charts.HEIGHT, "left": LEFT, "right": RIGHT}
 MARKS = {"pass": "\u2713", "warn": "!", "fail": "\u2717", "skip": "\u2013", "unknown": "?"}
 
 

@@ -12,7 +12,7 @@ from gpuprov.cluster.find_node import get_running
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.units import MIB
-from gpuprov.host.incoming_files import IncomingFiles
+from gpuprov.host.incoming_files import IncomingFiles, name_left_out
 from gpuprov.host.outgoing_files import OutgoingFiles, look_here
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def _name(path: str) -> str:
 
 def _tell(skipped: Sequence[str], count: int, complaint: str, *, node: str, reporter: Reporter) -> None:
     if count:
-        more = f", and {count - len(skipped)} more" if count > len(skipped) else ""
-        reporter.warn(f"skipped (only files and folders are copied): {', '.join(skipped)}{more}")
+        reporter.warn(name_left_out(skipped, count))
     if complaint:
         reporter.warn(f"{node} said while it was read: {excerpt(complaint, LINE)}")
 

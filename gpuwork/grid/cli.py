@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, StoreError, WorkError
 from gpuwork.grid.arguments import parse_arguments
+from gpuwork.grid.expand import expand_grid
 from gpuwork.grid.local import run_here
 from gpuwork.grid.one import Stopped, run_one
 from gpuwork.grid.progress import Progress
 from gpuwork.grid.results import read_results, write_results
-from gpuwork.grid.submit import Order, submit
+from gpuwork.grid.submit import Order, check_project, submit
+from gpuwork.grid.tables import list_runs, list_series
+from gpuwork.grid.values import hash_values
+from gpuwork.project_files import RUNS
 from gpuwork.signals import on_signals
 
 if TYPE_CHECKING:
@@ -26,17 +31,26 @@ if TYPE_CHECKING:
 EXIT_DONE: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
+CHECKED: Final = "gpuprov.grid-checked/v1"
 PREPARED: Final = "gpuprov.grid-prepared/v1"
+LISTED: Final = "gpuprov.grid-listed/v1"
+SERIES: Final = "gpuprov.grid-series/v1"
+ERROR: Final = "gpuprov.error/v1"
+_FOR_PROGRAMS: Final = ("check", "prepare", "list", "series")  # a document on stdout, also for an error
 
 
 def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
-    verbs = {"run": _run, "prepare": _prepare, "one": _one, "results": _results}
+    verbs = {"run": _run, "check": _check, "prepare": _prepare, "one": _one, "results": _results}
+    verbs |= {"list": _list, "series": _series}
     try:
         return verbs[asked.verb](asked)
     except WorkError as error:
         _tell(str(error))
+        if asked.verb in _FOR_PROGRAMS:
+            told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
+            _print(ERROR, error=told)
         return error.exit_code
     except (KeyboardInterrupt, Stopped):
         _tell("interrupted; run the same command again to finish the remaining runs")
@@ -60,20 +74,40 @@ def _run(asked: argparse.Namespace) -> int:
     return EXIT_FAILED if progress.failed else EXIT_DONE
 
 
+def _check(asked: argparse.Namespace) -> int:
+    names, source, faults = check_project(asked.project)
+    wish = {"minimal": asked.minimal, "first_only": asked.first_only}
+    values = expand_grid(source.grid, **wish) if source and not faults else []
+    _print(CHECKED, files=names, combinations=[*map(hash_values, values)], faults=[*map(asdict, faults)])
+    return Refused.exit_code if faults else EXIT_DONE
+
+
 def _prepare(asked: argparse.Namespace) -> int:
     submission, missing = submit(_order(asked), under_way=_read_names(asked.under_way))
     _tell_missing(missing)
-    document = {
-        "schema": PREPARED,
-        "version": 1,
-        "folder": str(submission.folder) if submission else None,
-        "runs": list(submission.runs) if submission else [],
-        "done": missing.done,
-        "under_way": missing.under_way,
-        "other_code": missing.other_code,
-    }
-    sys.stdout.write(json.dumps(document) + "\n")
+    _print(
+        PREPARED,
+        folder=str(submission.folder) if submission else None,
+        runs=list(submission.runs) if submission else [],
+        done=missing.done,
+        under_way=missing.under_way,
+        other_code=missing.other_code,
+    )
     return EXIT_DONE
+
+
+def _list(asked: argparse.Namespace) -> int:
+    _print(LISTED, **list_runs(asked.store))
+    return EXIT_DONE
+
+
+def _series(asked: argparse.Namespace) -> int:
+    _print(SERIES, **list_series(asked.store))
+    return EXIT_DONE
+
+
+def _print(schema: str, **content: Any) -> None:  # noqa: ANN401  (what a document tells)
+    sys.stdout.write(json.dumps({"schema": schema, "version": 1, **content}) + "\n")
 
 
 def _read_names(file: str | None) -> frozenset[str]:
@@ -88,7 +122,7 @@ def _read_names(file: str | None) -> frozenset[str]:
 def _one(asked: argparse.Namespace) -> int:
     stop = threading.Event()
     with on_signals(stop.set):
-        ended = run_one(asked.folder, asked.number, stop=stop)
+        ended = run_one(asked.folder, asked.number, stop=stop, retries=asked.retries)
     before = "already " if ended.before else ""
     end = f"{before}failed: {ended.reason}" if ended.exit_status else f"{before}done in {ended.seconds:.1f} s"
     _tell(f"{ended.name} {end}")
@@ -96,7 +130,7 @@ def _one(asked: argparse.Namespace) -> int:
 
 
 def _results(asked: argparse.Namespace) -> int:
-    store = Order(project=asked.project, share=asked.share).store
+    store = _store(asked)
     rows = read_results(store)
     if not rows:
         fix = f"python3 -m gpuwork.grid run {asked.project} --local"
@@ -108,11 +142,25 @@ def _results(asked: argparse.Namespace) -> int:
 def _order(asked: argparse.Namespace) -> Order:
     return Order(
         project=asked.project,
-        share=asked.share,
+        store=_store(asked),
         reps=asked.reps,
         minimal=asked.minimal,
         first_only=asked.first_only,
     )
+
+
+def _store(asked: argparse.Namespace) -> Path:
+    """Where the runs of a project are.
+
+    Raises:
+        Refused: The share is not there; it may not be mounted.
+    """
+    if getattr(asked, "store", None) is not None:
+        return Path(asked.store)
+    if asked.share is not None and not asked.share.is_dir():
+        raise Refused("there is no such share", evidence=f"{asked.share} is not a folder", fix=f"ls -ld {asked.share}")
+    home = asked.project if asked.share is None else asked.share / asked.project.name
+    return Path(home) / RUNS
 
 
 def _tell_missing(missing: Missing) -> None:

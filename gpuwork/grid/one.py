@@ -57,7 +57,7 @@ class Ended:
     simulated: bool
 
 
-def run_one(folder: Path, number: int, *, stop: Event) -> Ended:
+def run_one(folder: Path, number: int, *, stop: Event, retries: int = 0) -> Ended:
     """Make run `number` of a submission, unless it has come to an end before.
 
     It may be called again for the same run at any time and from any machine: a run has one end, which is never
@@ -67,6 +67,8 @@ def run_one(folder: Path, number: int, *, stop: Event) -> Ended:
         folder: Of the submission.
         number: Which of its runs, from 0.
         stop: Ends the run with all its processes when it is set.
+        retries: How many more tries of this submission a run gets that fails, from whoever calls this again. Until
+            they are used up, it has no end.
 
     Raises:
         StoreError: There is no such run, the frozen copy was changed, or nothing can be written.
@@ -86,7 +88,7 @@ def run_one(folder: Path, number: int, *, stop: Event) -> Ended:
             before = read_done(run)
             if before is not None:
                 return _ended(submission.runs[number], before, before=True)
-            return _ended(submission.runs[number], _run(submission, run, stop), before=False)
+            return _ended(submission.runs[number], _run(submission, run, stop, retries), before=False)
     except OSError as error:
         raise StoreError(
             f"the run {submission.runs[number]} cannot be written",
@@ -108,7 +110,7 @@ def _ended(name: str, done: dict[str, Any], *, before: bool) -> Ended:
     )
 
 
-def _run(submission: Submission, run: Path, stop: Event) -> dict[str, Any]:
+def _run(submission: Submission, run: Path, stop: Event, retries: int) -> dict[str, Any]:
     copy = submission.store / CODE / submission.code
     check_copy(copy)
     values = read_values(run.parent)
@@ -116,7 +118,7 @@ def _run(submission: Submission, run: Path, stop: Event) -> dict[str, Any]:
         left.unlink()
     (run / SAVES).mkdir(exist_ok=True)
     where = find_where()
-    tries = _count_try(run, where)
+    tries, tries_now = _count_try(run, where, submission)
     began, started = time.monotonic(), datetime.now(timezone.utc)
     argv = program_argv("gpuwork.grid.call", str(run), str(copy), submission.module, str(os.getpid()))
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUNBUFFERED": "1"}
@@ -141,11 +143,14 @@ def _run(submission: Submission, run: Path, stop: Event) -> dict[str, Any]:
         "values": hash_values(values),
         "image": where.image,
     }
-    write_file(run / DONE, json.dumps(document, indent=1) + "\n")
+    if status == 0 or tries_now > retries:
+        write_file(run / DONE, json.dumps(document, indent=1) + "\n")
     return document
 
 
-def _count_try(run: Path, where: Where) -> int:
+def _count_try(run: Path, where: Where, submission: Submission) -> tuple[int, int]:
+    """Add a try; how many there are now, of all submissions and of this one."""
     with (run / _TRIES).open("a+", encoding="utf-8") as file:
-        file.write(f"{utc_moment(datetime.now(timezone.utc))} {where.node}\n")
-    return len((read_limited(run / _TRIES) or b"").splitlines())
+        file.write(f"{utc_moment(datetime.now(timezone.utc))} {where.node} {submission.folder.name}\n")
+    lines = (read_limited(run / _TRIES) or b"").splitlines()
+    return len(lines), sum(line.endswith(f" {submission.folder.name}".encode()) for line in lines)

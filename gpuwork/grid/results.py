@@ -30,13 +30,18 @@ def read_results(store: Path) -> list[Row]:
     return [row for param in list_params(store) for row in _rows(store, param.name, [run.name for run in param.runs])]
 
 
-def write_results(rows: list[Row], into: TextIO) -> None:
-    """Write rows as CSV: names of parameters and series in the order in which they first appear."""
+def columns_of(rows: list[Row]) -> list[str]:
+    """The columns of rows: names of parameters and series in the order in which they first appear."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     about = [f"{_RUN}{name}" for name in ABOUT]
     last = [name for name in names if name.startswith(_LAST)]
     parameters = [name for name in names if name not in {*HEAD, *about, *last}]
-    writer = csv.DictWriter(into, [*HEAD, *parameters, *last, *about], restval="", lineterminator="\n")
+    return [*HEAD, *parameters, *last, *about]
+
+
+def write_results(rows: list[Row], into: TextIO) -> None:
+    """Write rows as CSV."""
+    writer = csv.DictWriter(into, columns_of(rows), restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Refused, StoreError, refusal
+from gpuwork.errors import Fault, Refused, StoreError, refusal
 from gpuwork.freeze import freeze, hash_files
 from gpuwork.grid.expand import expand_grid
 from gpuwork.grid.missing import Missing, Planned, Wish, plan_missing
@@ -25,7 +25,7 @@ from gpuwork.grid.store import (
     list_params,
     render_values,
 )
-from gpuwork.project_files import RUNS, list_files
+from gpuwork.project_files import list_files
 from gpuwork.shared_folder import locked, make_folder, read_limited, write_file
 
 if TYPE_CHECKING:
@@ -44,23 +44,17 @@ class Order:
 
     Attributes:
         project: Its folder.
-        share: The folder that holds the runs of all projects; None for the project's own folder.
+        store: Where its runs are, in a folder that has the project's name.
         reps: How many good runs there are to be of each combination.
         minimal: One run, of defaults and values for debugging.
         first_only: Only the first combination.
     """
 
     project: Path
-    share: Path | None = None
+    store: Path
     reps: int = 1
     minimal: bool = False
     first_only: bool = False
-
-    @property
-    def store(self) -> Path:
-        """Where the runs are."""
-        home = self.project if self.share is None else self.share / self.project.name
-        return home / RUNS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +93,6 @@ def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission
         Refused: With every fault of the project; nothing was written.
         StoreError: The store cannot be written; nothing is submitted.
     """
-    if order.share is not None and not order.share.is_dir():
-        raise Refused("there is no such share", evidence=f"{order.share} is not a folder", fix=f"ls -ld {order.share}")
     names, code, source = _read(order.project)
     combinations = expand_grid(source.grid, minimal=order.minimal, first_only=order.first_only)
     store = order.store
@@ -117,13 +109,24 @@ def submit(order: Order, *, under_way: Collection[str] = ()) -> tuple[Submission
             folder=_make_folder(store / SUBMISSIONS, stamp, undo),
             code=code,
             module=source.module,
-            project=order.project.name,
+            project=store.parent.name,
             varied=source.grid.varied,
             runs=tuple(run.name for run in missing.runs),
         )
         write_file(submission.folder / SUBMISSION, json.dumps(as_document(submission), indent=1) + "\n")
         undo.pop_all()
     return submission, missing
+
+
+def check_project(project: Path) -> tuple[list[str], Source | None, list[Fault]]:
+    """The files of a project, what it asks for, and everything that is wrong with it.
+
+    Raises:
+        Refused: It cannot be read.
+    """
+    names, faults = list_files(project)
+    source, found = read_project(project, names)
+    return names, source, [*found, *faults]
 
 
 def as_document(submission: Submission) -> dict[str, Any]:
@@ -166,16 +169,14 @@ def read_submission(folder: Path) -> Submission:
 
 def _read(project: Path) -> tuple[list[str], str, Source]:
     """The project's files, their hash, and what is asked for; an edit after this makes `freeze` refuse."""
-    names, faults = list_files(project)
-    try:
-        code = "" if faults else hash_files(project, names)
-    except OSError as error:
-        raise Refused("the project cannot be read", evidence=str(error), fix="run the same command again") from error
-    source, found = read_project(project, names)
+    names, source, faults = check_project(project)
     if faults or source is None:
         page = "docs/grids.md describes what a project consists of"
-        raise refusal([*found, *faults], of=str(project), page=page)
-    return names, code, source
+        raise refusal(faults, of=str(project), page=page)
+    try:
+        return names, hash_files(project, names), source
+    except OSError as error:
+        raise Refused("the project cannot be read", evidence=str(error), fix="run the same command again") from error
 
 
 def _make_run(store: Path, run: Planned, undo: ExitStack) -> None:

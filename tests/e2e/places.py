@@ -51,6 +51,7 @@ MODULES = (
     "work",
     "examples",
     "image_contents",
+    "grid",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
 LETTERS = "ghijklmnopqrstuvwxyzacdfe123456789"  # `b` is that of the cluster that all modules share

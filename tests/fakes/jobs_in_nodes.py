@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
-from gpuprov.planes.work_place import FOLDER, PROJECTS, desk_argv
+from gpuprov.planes.work_place import FOLDER, GRIDS, PROJECTS, desk_argv, grid_argv
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = tuple(desk_argv())
+GRID = tuple(grid_argv())
 
 
 class JobsInNodes:
@@ -63,24 +64,49 @@ class JobsInNodes:
         if command.argv[:2] == ("sh", "-c") and PROJECTS in command.argv[2]:
             shutil.rmtree(self._place(command.argv[4]), ignore_errors=True)
             return ExecResult(exit_code=0, stdout="", stderr="")
-        if command.argv[: len(PROGRAM)] != PROGRAM:
+        program = next((words for words in (PROGRAM, GRID) if command.argv[: len(words)] == words), None)
+        if program is None:
             return self._answer(command)
-        arguments = command.argv[len(PROGRAM) :]
+        arguments = command.argv[len(program) :]
         self.asked.append(arguments)
         if self.say is not None:
             return self.say(command)
-        return self._run(replace(command, argv=arguments))
+        start = ("gpuwork.grid",) if program == GRID else ("gpuwork.jobs", "--folder", FOLDER)
+        return self._run(replace(command, argv=(*start, *arguments)))
 
     def _run(self, command: Command) -> ExecResult:
         env = {"PATH": f"{self.slurm.bin}:{os.environ['PATH']}", "HOME": str(self.folder)}
-        argv = [sys.executable, "-m", "gpuwork.jobs", "--folder", str(self.folder / "jobs"), *command.argv]
-        stdin = command.stdin.replace(PROJECTS.encode(), f"{self.trees}/".encode())
+        argv = [sys.executable, "-m", *map(self._as_here, command.argv)]
+        stdin = self._as_here(command.stdin.decode()).encode()
         assert command.timeout_s
         done = subprocess.run(
             argv, input=stdin, cwd=ROOT, env=env, capture_output=True, timeout=command.timeout_s, check=False
         )
-        said = done.stdout.decode().replace(str(self.folder / "jobs"), FOLDER).replace(f"{self.trees}/", PROJECTS)
+        said = done.stdout.decode()
+        for there, here in self._places.items():
+            said = said.replace(here, there)
         return ExecResult(exit_code=done.returncode, stdout=said, stderr=done.stderr.decode())
+
+    @property
+    def _places(self) -> dict[str, str]:
+        """Paths in nodes, and what they are on this machine."""
+        return {FOLDER: str(self.folder / "jobs"), GRIDS: str(self.folder / "grids"), PROJECTS: f"{self.trees}/"}
+
+    def _as_here(self, text: str) -> str:
+        for there, here in self._places.items():
+            text = text.replace(there, here)
+        return text
+
+    def give_python(self) -> None:
+        """Have jobs find `gpuwork` with the `python3` of their PATH, as those of nodes do."""
+        program = self.slurm.programs / "python3"
+        program.write_text(f'#!/bin/sh\nexport PYTHONPATH={ROOT}\nexec {sys.executable} "$@"\n')
+        program.chmod(0o755)
+
+    def read_tree(self, path: str) -> bytes:
+        """A tar of a folder, as a node's tar makes it."""
+        argv = ["tar", "--create", "--file=-", "--format=gnu", f"--directory={self._as_here(path)}", "."]
+        return subprocess.run(argv, check=True, capture_output=True).stdout
 
     def take_tree(self, path: str, tar: Iterable[bytes]) -> None:
         """Unpack a tar as root's tar in a node does."""
@@ -115,14 +141,14 @@ class JobsInNodes:
     def finish(self) -> None:
         """Nothing lives on after a test."""
         self.slurm.finish()
-        for copy in (self.folder / "jobs/.code").glob("*"):
+        for copy in (*self.folder.glob("jobs/.code/*"), *self.folder.glob("grids/*/runs/.code/*")):
             remove_copy(copy)
 
 
 def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> JobsInNodes:
     """Have the nodes of a world run the program, and take projects."""
     jobs = JobsInNodes(world, folder)
-    before = FakeDriver.write_tree
+    before, before_read = FakeDriver.write_tree, FakeDriver.read_tree
 
     def write_tree(driver: FakeDriver, name: str, path: str, tar: Iterable[bytes]) -> None:
         if path.startswith(PROJECTS):
@@ -131,5 +157,13 @@ def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Jo
         else:
             before(driver, name, path, tar)
 
+    def read_tree(driver: FakeDriver, name: str, path: str, take: Callable[[bytes], object]) -> str:
+        if path.startswith(GRIDS) and path not in world.engine.tars:
+            driver.reach("read_tree", name)
+            take(jobs.read_tree(path))
+            return ""
+        return before_read(driver, name, path, take)
+
     monkeypatch.setattr(FakeDriver, "write_tree", write_tree)
+    monkeypatch.setattr(FakeDriver, "read_tree", read_tree)
     return jobs

@@ -34,7 +34,8 @@ class SlurmCommands:
         self.folder = folder
         self.bin = folder / "bin"
         self.tasks = folder / "tasks"
-        for path in (self.bin, self.tasks):
+        self.programs = folder / "programs"  # of nodes, for jobs alone
+        for path in (self.bin, self.tasks, self.programs):
             path.mkdir(parents=True, exist_ok=True)
         for name in ("sbatch", "squeue", "scancel"):
             program = self.bin / name
@@ -181,7 +182,8 @@ class SlurmCommands:
         part.rename(self.tasks / task)
 
     def _start(self, array: int, index: int, told: dict[str, str], argv: list[str]) -> subprocess.Popen[bytes]:
-        env = {"PATH": "/usr/bin:/bin", "SLURM_ARRAY_JOB_ID": str(array), "SLURM_ARRAY_TASK_ID": str(index)}
+        path = f"{self.programs}:/usr/bin:/bin"
+        env = {"PATH": path, "SLURM_ARRAY_JOB_ID": str(array), "SLURM_ARRAY_TASK_ID": str(index)}
         if "gres" in told:
             env["CUDA_VISIBLE_DEVICES"] = "0"
         output = told["output"].replace("%A", str(array)).replace("%a", str(index))

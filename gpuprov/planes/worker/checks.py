@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gpuprov.core.excerpt import excerpt
-from gpuprov.planes.job_answers import parse_job_answer, read_complaint, read_workers
+from gpuprov.planes.answer_kinds import parse_program_answer, read_complaint
+from gpuprov.planes.worker.answers import read_workers
 from gpuprov.planes.worker.facts import NAME
 from gpuprov.verify.checks.driver import NO_GPU, facts_of
 from gpuprov.verify.finding import failed, not_asked, passed, unknown
 from gpuprov.verify.models import Rule
 
 if TYPE_CHECKING:
-    from gpuprov.planes.job_answers import WorkerRecord
+    from gpuprov.planes.worker.answers import WorkerRecord
     from gpuprov.verify.models import Expectation, Finding, Observation
 
 _NO_WORKER = f"the node's role is not {NAME}"
@@ -27,7 +28,7 @@ def judge_broker(expected: Expectation, seen: Observation) -> Finding:
     if asked["timed_out"]:
         return unknown(f"no response from the broker within {asked['seconds']:.0f} s")
     try:
-        told = parse_job_answer(asked["stdout"])
+        told = parse_program_answer(asked["stdout"])
         complaint = read_complaint(told)
         if complaint is None:
             read_workers(told)
@@ -61,7 +62,7 @@ def judge_gpu(expected: Expectation, seen: Observation) -> Finding:
 
 
 def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:
-    answered = read_workers(parse_job_answer(facts_of(seen, NAME)["workers"]["stdout"]))
+    answered = read_workers(parse_program_answer(facts_of(seen, NAME)["workers"]["stdout"]))
     return [worker for worker in answered if worker.node == expected.node]
 
 

@@ -13,6 +13,7 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.core.waiting import Wait
 from gpuprov.planes.job_desk import JobDesk
+from gpuprov.planes.worker.answers import read_workers
 from gpuprov.planes.worker.facts import BROKER_SERVICE, WORKERS
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
-    from gpuprov.planes.job_answers import WorkerRecord
+    from gpuprov.planes.worker.answers import WorkerRecord
 
 IDLE: Final = "idle"
 BUSY: Final = "busy"
@@ -48,7 +49,7 @@ def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int]) ->
         GpuprovError: The broker does not answer.
     """
     desk = JobDesk(driver=driver, node=asked, cluster="")
-    return describe_workers(desk.list_workers(sum(expected.values())), expected)
+    return describe_workers(desk.ask(read_workers, "workers", "--expect", str(sum(expected.values()))), expected)
 
 
 def describe_workers(answered: Iterable[WorkerRecord], expected: Mapping[str, int]) -> dict[str, str]:

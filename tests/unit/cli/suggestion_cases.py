@@ -50,12 +50,15 @@ from tests.unit.cli.suggestion_stage import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+GRID = str(Path(__file__).parents[2] / "data/grid")
 CASES = (
     Case(site="cli/cluster_status.py: create them", before=(), argv=("cluster", "status"), cures=True),
     Case(site="cli/job_ids.py: list the jobs", argv=("jobs", "show", "last")),
     Case(site="cli/submit.py: a command:", argv=("submit",)),
     Case(site="cli/submit.py: write the command's arguments", argv=("submit", "-a", "lr=1", "--", "true")),
     Case(site="cli/submit.py: gpuprov submit app.tasks", argv=("submit", "app:train", "-a", "lr")),
+    Case(site="host/grid_check.py: gpuprov grid run --help", argv=("grid", "run", GRID, "--gpus", "65")),
+    Case(site="spec/grid_order.py: rename the folder", argv=("grid", "cancel", "/")),
     Case(site="host/order_check.py: gpuprov submit --help", argv=("submit", "--gpus", "65", "--", "true")),
     Case(
         site="planes/find_desk.py: create nodes that do",
@@ -344,9 +347,13 @@ REASONS = {
     "cluster/expected_nodes.py": "shown by verify: see the catalogue's node-lease below",
     "cli/submit.py: {job} goes on": "somebody who interrupts a wait: tests/unit/cli/test_submit.py",
     "planes/find_desk.py: gpuprov jobs": "the verb of what cluster/state.py says",
+    "planes/find_grid.py: gpuprov grid {grid_verb}": "the verb of what cluster/state.py says",
+    "planes/find_grid.py: gpuprov grid run": "a cluster without runs: tests/unit/cli/test_grid.py",
     "planes/job_desk.py": "what the program in a node says, or does not: tests/unit/cli/test_hostile_jobs.py",
+    "planes/node_program.py": "what a program in a node says, or does not: tests/unit/cli/test_hostile_jobs.py",
     "planes/work_place.py: gpuprov cluster down": "an image without jobs: tests/unit/cli/test_submit.py",
     "workflows/submit_jobs.py: gpuprov submit": "the verb of what cluster/state.py says",
+    "workflows/run_grid.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
     "workflows/submit_jobs.py: see": "somebody who interrupts a submission: tests/unit/cli/test_submit.py",
     "cli/cluster_down.py": "a terminal, on which somebody says no: tests/unit/cli",
     "cluster/networks.py: sudo gpuprov doctor": "a host that cannot set rules: tests/unit/cluster/test_networks.py",

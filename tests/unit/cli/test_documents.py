@@ -47,6 +47,8 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("jobs logs", ("jobs", "logs", "1")),
     ("jobs cancel", ("jobs", "cancel", "1")),
     ("jobs wait", ("jobs", "wait", "1")),
+    ("grid run", ("grid", "run", "--local", "--first-only", "{folder}/Project")),
+    *((f"grid {verb}", ("grid", verb, "{folder}/Project")) for verb in ("run", "status", "results", "pull", "cancel")),
     ("inventory", ("inventory", "--graph")),
     ("inventory", ("inventory", "--host", "c000")),
     ("host prepare", ("host", "prepare")),
@@ -111,6 +113,9 @@ def cluster(typed: Typed, tmp_path: Path) -> dict[str, str]:
     spec = tmp_path / "spec.yaml"
     spec.write_text("version: gpuprov/v1\nname: lab\nnodes: {count: 2}\ngpus: {mode: simulated}\n")
     typed.world.begin_with(2)
+    (tmp_path / "Project").mkdir()
+    (tmp_path / "Project/params.py").write_text("param2requests = {}\nparam2default = {'x': 1}\n")
+    (tmp_path / "Project/job.py").write_text("def main(param2val): return {'loss': 1.0}\n")
     return {"cluster": "lab", "p": "c", "spec": str(spec), "play": "", "folder": str(tmp_path)}
 
 
@@ -167,6 +172,10 @@ def printed(
         if argv == TWICE[verb].argv:
             for earlier in TWICE[verb].with_names(cluster).before:
                 typed(earlier, capsys)
+        if argv[0] == "grid":
+            desk()
+            if argv[1] in ("results", "pull"):
+                typed(("grid", "run", argv[-1].format_map(cluster)), capsys)
         if argv[0] in ("jobs", "submit"):
             jobs = desk()
             typed(("submit", "--no-project", "--", "true"), capsys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,11 +16,11 @@ from tests.unit.cli.module_stage import act
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from gpuprov.host.survey import EngineDoor
     from tests.fakes.world import World
 
+GRID = str(Path(__file__).parents[2] / "data/grid")
 # What is typed about something that is there, and about something that no engine which answers has.
 ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "create-node": (["web", "--cluster", "lab", "--role", "plain", "--gpus", "0"], None),
@@ -35,6 +36,10 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "jobs logs": (["1"], ["1", "--cluster", "other"]),
     "jobs cancel": (["1"], ["1", "--cluster", "other"]),
     "jobs wait": (["1"], ["1", "--cluster", "other"]),
+    **{
+        f"grid {verb}": ([GRID], [GRID, "--cluster", "other"])
+        for verb in ("run", "status", "results", "pull", "cancel")
+    },
     "gpus": ([], None),
     "list": ([], None),
     "show": (["c000"], ["c009"]),

@@ -84,6 +84,7 @@ NO_CLUSTER = (
     ("submit", "--cluster", "{name}", "--", "true"),
     ("jobs", "--cluster", "{name}"),
     ("jobs", "show", "--cluster", "{name}", "7"),
+    ("grid", "status", "--cluster", "{name}", "."),
 )
 
 

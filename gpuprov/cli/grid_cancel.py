@@ -1,0 +1,30 @@
+"""`gpuprov grid cancel`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.grid_project import find_project, project_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@project_argument()
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, project: str, cluster: str, engine: str | None) -> None:
+    """End the runs of PROJECT that wait or run, and show their jobs once they have ended."""
+    from gpuprov.cli.jobs_table import render_jobs
+    from gpuprov.documents.jobs import jobs_document
+    from gpuprov.workflows.grids import cancel_grid
+
+    folder = find_project(project)
+    jobs = cancel_grid(open_engine_of_cluster(session, engine, cluster), cluster, folder)
+    text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} waits or runs"
+    session.show(jobs_document(jobs, cluster=cluster, host=session.host.name), text)

@@ -1,0 +1,36 @@
+"""`gpuprov grid pull`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.grid_project import find_project, project_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@project_argument()
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, project: str, cluster: str, engine: str | None) -> None:
+    """Copy the runs of PROJECT that have ended into PROJECT/runs, and write a table of all runs, runs/results.csv.
+
+    Runs that are there already are left as they are, and so are other files.
+    """
+    from gpuprov.documents.grids import grid_pulled_document
+    from gpuprov.workflows.pull_grid import pull_grid
+
+    folder = find_project(project)
+    driver = open_engine_of_cluster(session, engine, cluster)
+    pulled = pull_grid(driver, cluster, folder, reporter=session.reporter)
+    before = f"; {pulled.here} were there before" if pulled.here else ""
+    text = (
+        f"copied {len(pulled.runs)} runs to {pulled.folder}: {pulled.files} files, {pulled.total_bytes} bytes{before}"
+    )
+    session.show(grid_pulled_document(pulled, folder.name, cluster=cluster, host=session.host.name), text)

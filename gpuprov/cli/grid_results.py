@@ -1,0 +1,42 @@
+"""`gpuprov grid results`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.grid_project import find_project, project_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@project_argument()
+@click.option("--html", metavar="FILE", help="Also draw the series side by side, as one page.")
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, project: str, html: str | None, cluster: str, engine: str | None) -> None:
+    """Print all runs of PROJECT as CSV: their values, how they ended, and the last value of each series."""
+    from datetime import datetime, timezone
+
+    from gpuprov.core.report_file import ReportFile
+    from gpuprov.documents.grids import grid_results_document
+    from gpuprov.planes.grid_csv import render_csv
+    from gpuprov.planes.grid_page import render_page
+    from gpuprov.workflows.grids import read_grid, read_grid_series
+
+    folder = find_project(project)
+    file = None if html is None else ReportFile(html, option="--html")
+    driver = open_engine_of_cluster(session, engine, cluster)
+    table = read_grid(driver, cluster, folder)
+    if file is not None:
+        series = read_grid_series(driver, cluster, folder)
+        file.write(render_page(folder.name, table, series, made_at=datetime.now(timezone.utc)))
+        session.reporter.note(f"written: {file.path}")
+    if table.simulated:
+        session.reporter.warn("SIMULATED: some runs had simulated GPUs")
+    session.show(grid_results_document(table, folder.name, cluster=cluster, host=session.host.name), render_csv(table))

@@ -1,0 +1,34 @@
+"""`gpuprov grid status`."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.grid_project import find_project, project_argument
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@project_argument()
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, project: str, cluster: str, engine: str | None) -> None:
+    """List the runs of PROJECT by state: done, failed, running, waiting; and how many are missing.
+
+    Missing are the combinations of values that have no run that is done, waits or runs: `grid run` would submit them.
+    """
+    from gpuprov.cli.grid_table import render_status
+    from gpuprov.documents.grids import grid_status_document
+    from gpuprov.workflows.grids import look_at_grid
+
+    folder = find_project(project)
+    status = look_at_grid(partial(open_engine_of_cluster, session, engine, cluster), cluster, folder)
+    document = grid_status_document(status, cluster=cluster, host=session.host.name)
+    session.show(document, render_status(status, colour=session.colour))

@@ -1,0 +1,73 @@
+"""Everything that is wrong with a grid and its project, found on this host before anything is copied.
+
+The rules are those of `gpuwork.grid`, which judges the copy in a node again.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.core.printable import printable
+from gpuprov.host.order_check import ask_here, find_order_faults, refuse_faults
+from gpuprov.spec.grid_order import MOST_RUNS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from gpuprov.spec.grid_order import GridOrder
+    from gpuprov.spec.job_order import SubmitOrder
+
+_SPARE: Final = "python3"  # stands for the command of runs that are not known yet
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedGrid:
+    """A project without faults.
+
+    Attributes:
+        files: Its files and links, relative to it.
+        combinations: The hash of the values of each combination, in the order in which they are written.
+    """
+
+    files: tuple[str, ...]
+    combinations: tuple[str, ...]
+
+
+def check_grid(
+    order: GridOrder, project: Path, jobs: SubmitOrder | None, *, python: str = sys.executable
+) -> CheckedGrid:
+    """What a project asks for.
+
+    Args:
+        order: What of it.
+        project: Its folder.
+        jobs: What its runs get, without their command; None if they are not to be submitted.
+        python: The interpreter.
+
+    Raises:
+        UsageError: With every fault of the project and of what is asked for.
+        HostNotReady: The program does not run here.
+        TimedOut: The project could not be looked through in time.
+    """
+    told = ask_here(("gpuwork.grid", "check", str(project), *order.choice), python=python)
+    faults = [*told["faults"]]
+    if jobs is not None:
+        faults = [*find_order_faults(replace(jobs, command=(_SPARE,), count=1), None, python=python)[1], *faults]
+    faults = [*_reps_faults(order, len(told["combinations"])), *faults]
+    if faults:
+        of_project = any(fault["file"] != "order" for fault in faults)
+        shown = printable(str(project), lines=False)
+        fix = f"correct the project {shown}; docs/grids.md describes what it consists of"
+        raise refuse_faults(faults, fix=fix if of_project else "gpuprov grid run --help")
+    return CheckedGrid(files=tuple(told["files"]), combinations=tuple(told["combinations"]))
+
+
+def _reps_faults(order: GridOrder, combinations: int) -> list[Mapping[str, Any]]:
+    most = MOST_RUNS // max(1, combinations)
+    if 1 <= order.reps <= most:
+        return []
+    message = f"is {order.reps}" + (f", for {combinations:,} combinations" if combinations > 1 else "")
+    return [{"file": "order", "line": None, "where": "reps", "message": message, "allowed": f"1 to {most:,}"}]

@@ -1,0 +1,97 @@
+"""A store for programs: all of its runs as one table, what was submitted together, and the series to draw."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import StoreError
+from gpuwork.grid.results import columns_of, read_results
+from gpuwork.grid.series import read_series
+from gpuwork.grid.store import SUBMISSIONS, list_params, read_values
+from gpuwork.grid.submit import read_submission
+from gpuwork.grid.values import label
+from gpuwork.shared_folder import read_limited
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuwork.grid.store import Param
+
+MOST_COMBINATIONS: Final = 200  # that are drawn
+MOST_SERIES: Final = 20
+MOST_RUNS: Final = 10  # of a combination
+MOST_POINTS: Final = 200
+_STAMP: Final = re.compile(r"[0-9]{4}(?:-[0-9]{2}){5}(?:_[1-9][0-9]{0,5})?")
+_LABEL: Final = 200
+
+Points = list[list[str]]
+
+
+def list_runs(store: Path) -> dict[str, Any]:
+    """All runs as rows below columns, the hash of each combination's values, and the runs of each submission."""
+    rows = read_results(store)
+    columns = columns_of(rows)
+    return {
+        "columns": columns,
+        "rows": [[row.get(name, "") for name in columns] for row in rows],
+        "combinations": {param.name: param.values_hash for param in list_params(store)},
+        "submissions": _submissions(store),
+    }
+
+
+def list_series(store: Path) -> dict[str, Any]:
+    """The series of the runs that are done, by combination; `left_out` counts combinations without room."""
+    params = [param for param in list_params(store) if any(run.state == "done" for run in param.runs)]
+    drawn = params[:MOST_COMBINATIONS]
+    values = [read_values(store / param.name) for param in drawn]
+    names = dict.fromkeys(name for one in values for name in one)
+    varied = [name for name in names if len({repr(one.get(name)) for one in values}) > 1]
+    combinations = [
+        {"name": param.name, "label": label(one, tuple(name for name in varied if name in one))[:_LABEL],
+         **_drawn(store, param)}
+        for param, one in zip(drawn, values, strict=True)
+    ]  # fmt: skip
+    return {"combinations": combinations, "left_out": len(params) - len(drawn)}
+
+
+def _drawn(store: Path, param: Param) -> dict[str, Any]:
+    """The series of a combination by name: for each run, its points."""
+    done = [run.name for run in param.runs if run.state == "done"]
+    series: dict[str, list[Points]] = {}
+    for run in done[:MOST_RUNS]:
+        for path in sorted((store / run).glob("*.csv"))[:MOST_SERIES]:
+            series.setdefault(path.stem, []).append(thin_out(_read_points(path)))
+    return {"runs": len(done), "series": series}
+
+
+def thin_out(points: Points) -> Points:
+    """At most `MOST_POINTS` of them, evenly, the first and the last among them."""
+    if len(points) <= MOST_POINTS:
+        return points
+    last, places = len(points) - 1, MOST_POINTS - 1
+    return [points[place * last // places] for place in range(MOST_POINTS)]
+
+
+def _read_points(path: Path) -> Points:
+    """A series that a job changed since is not drawn."""
+    try:
+        return [
+            [index[:40], value[:40]] for index, value in read_series((read_limited(path) or b"").decode().splitlines())
+        ]
+    except (ValueError, csv.Error):
+        return []
+
+
+def _submissions(store: Path) -> dict[str, list[str]]:
+    """The runs of each submission, by the name of its folder; one that a power cut left in part has none."""
+    found: dict[str, list[str]] = {}
+    folder = store / SUBMISSIONS
+    for path in sorted(folder.iterdir()) if folder.is_dir() and not folder.is_symlink() else ():
+        if _STAMP.fullmatch(path.name) and not path.is_symlink():
+            try:
+                found[path.name] = [*read_submission(path).runs]
+            except StoreError:
+                found[path.name] = []
+    return found
