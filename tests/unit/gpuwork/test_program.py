@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuwork.grid.cli import main
+from gpuwork.grid.tables import MOST_POINTS, thin_out
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import lives, wait_until
 
@@ -444,3 +445,42 @@ def test_a_run_that_is_killed_again_and_again_has_one_end(make: Callable[..., Pa
     typed("one", folder, "0")
     assert json.loads(path.read_text()) == record
     assert [row["last.answer"] for row in table(typed("results", project))] == ["42"]
+
+
+def test_a_run_that_fails_has_no_end_before_its_retries_are_used_up(make: Callable[..., Path], typed: Typed) -> None:
+    project = make({"params.py": "param2requests = {}\nparam2default = {'x': 1}\n", "job.py": "def main(p): 1 / 0\n"})
+    prepared = json.loads(typed("prepare", project))
+    run = project / "runs" / prepared["runs"][0]
+    typed("one", prepared["folder"], "0", "--retries", "1", code=1)
+    assert not (run / "done.json").exists()
+    typed("one", prepared["folder"], "0", "--retries", "1", code=1)
+    assert json.loads((run / "done.json").read_text())["tries"] == 2
+
+
+def test_what_programs_are_told_is_as_its_schema_says(make: Callable[..., Path], typed: Typed, tmp_path: Path) -> None:
+    project, store = make(), tmp_path / "grids/Other/runs"
+    checked = json.loads(typed("check", project))
+    assert validate(checked) == "gpuprov.grid-checked/v1"
+    assert (len(checked["combinations"]), checked["faults"]) == (6, [])
+    prepared = json.loads(typed("prepare", project, "--store", store, "--first-only"))
+    typed("one", prepared["folder"], "0")
+    listed = json.loads(typed("list", store))
+    assert validate(listed) == "gpuprov.grid-listed/v1"
+    assert listed["combinations"] == {"param_001": checked["combinations"][0]}
+    assert listed["submissions"] == {Path(prepared["folder"]).name: prepared["runs"]}
+    series = json.loads(typed("series", store))
+    assert validate(series) == "gpuprov.grid-series/v1"
+    assert series["combinations"][0]["series"]["recall"] == [[["1", "0.4"], ["2", "0.6"], ["3", "0.7"]]]
+    (store / "param_001/param2val.yaml").write_text("# values " + "0" * 64 + "\n")
+    for verb in ("list", "series"):
+        assert validate(json.loads(typed(verb, store, code=3))) == "gpuprov.error/v1"
+    (project / "src/job.py").unlink()
+    assert json.loads(typed("check", project, code=2))["faults"][0]["message"] == "is missing"
+    assert validate(json.loads(typed("prepare", project, code=2))) == "gpuprov.error/v1"
+
+
+def test_of_a_long_series_the_ends_are_kept() -> None:
+    points = [[str(number), "0"] for number in range(1001)]
+    thin = thin_out(points)
+    assert (len(thin), thin[0], thin[-1]) == (MOST_POINTS, points[0], points[-1])
+    assert thin_out(points[:MOST_POINTS]) == points[:MOST_POINTS]
