@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -25,6 +26,7 @@ _WORKER: Final = {**_PING, "name": is_text, "busy": is_flag}
 _PASSWORD: Final = re.compile(r"://[^@/\s]*@")
 _REASON: Final = 300
 _CONNECT_S: Final = 4
+_LOOK_S: Final = 0.1
 _UNUSED_S: Final = 60
 _PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
 
@@ -141,6 +143,20 @@ def ping_workers(app: Celery, names: Iterable[str], *, limit_s: float) -> dict[s
             except NoAnswer:
                 seen[name] = None
     return seen
+
+
+def wait_for_listener(app: Celery, *, limit_s: float) -> None:
+    """Wait until somebody listens where the broker is to be; Celery would look after 2 s, 6 s and 12 s."""
+    with app.connection_for_read() as connection:
+        place = (connection.hostname, connection.port)
+    until = time.monotonic() + limit_s
+    while all(place) and time.monotonic() < until:
+        try:
+            socket.create_connection(place, timeout=_CONNECT_S).close()
+        except OSError:
+            time.sleep(_LOOK_S)
+        else:
+            return
 
 
 def no_celery(error: ImportError) -> BrokerError:

@@ -18,7 +18,7 @@ from celery import signals
 from celery.exceptions import CPendingDeprecationWarning
 from celery.worker import state
 
-from gpuwork.broker import check_url, hide_password, own_queue
+from gpuwork.broker import check_url, hide_password, own_queue, wait_for_listener
 from gpuwork.broker_file import read_broker
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers, find_marked
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _WORKERS: Final = ".workers"
 _LEFT_S: Final = 12.0  # so long a run may need to end that lost its worker
 _LOOK_S: Final = 0.1
+_BROKER_S: Final = 30.0  # after that Celery goes on, without end
 _LOG: Final = logging.getLogger("gpuwork.worker")
 
 
@@ -120,6 +121,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
         hostname=name, queues=[*queues, name], pool="threads", concurrency=1, prefetch_multiplier=1, loglevel="INFO",
         logfile=str(log), task_events=True, without_gossip=True, without_mingle=True,
     )  # fmt: skip
+    wait_for_listener(app, limit_s=_BROKER_S)
     worker.start()
     if restart.wanted:
         os.chdir(home)  # the project may be gone, and paths may begin here

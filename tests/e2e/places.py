@@ -54,7 +54,7 @@ MODULES = (
     "grid",
 )
 EVERY_GPU = "per_node: 4"  # which GPUs a node gets must not depend on what other clusters of the machine hold
-LETTERS = "ghijklmnopqrstuvwxyzacdfe123456789"  # `b` is that of the cluster that all modules share
+LETTERS = "ghijklmnopqrstuvwxyzacdfe1234567890"  # `b` is that of the cluster that all modules share
 MARK = "user.gpte2e"  # of objects that stand for somebody else's: gpuprov must not touch them, and we must
 _FIRST_BLOCK = 32
 _SUBNETS = 4
@@ -88,7 +88,16 @@ class Place:
     def subnet(self, number: int) -> str:
         return f"{self.address(number, 0)}/24"
 
-    def spec(self, *, count: int = 2, nodes: str = "", gpus: str = "", engine: str = "lxd", **network: str) -> str:
+    def spec(
+        self,
+        *,
+        count: int = 2,
+        nodes: str = "",
+        gpus: str = "",
+        engine: str = "lxd",
+        share: str = "false",
+        **network: str,
+    ) -> str:
         """A spec of its cluster; `nodes` and `gpus` are more for those keys, `network` replaces values."""
         values = {
             "bridge": f"{self.mark}0",
@@ -102,7 +111,7 @@ class Place:
             f"version: gpuprov/v1\nname: {self.cluster}\nengine: {engine}\n"
             f"nodes: {{count: {count}, prefix: {self.mark}{nodes}}}\ngpus: {{mode: simulated{gpus}}}\n"
             f"network: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}\n"
-            "share: false\n"  # --share is for tests of it
+            f"share: {share}\n"
         )
 
     def has(self, name: str, labels: dict[str, Any]) -> bool:

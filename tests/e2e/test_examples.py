@@ -62,7 +62,7 @@ def shop(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place) -> Iter
     python = [line for spec in specs for line in spec["image"]["python"]] if role == "slurm" else []
     spec = gpuprov.folder / f"examples-{role}.yaml"
     image = f"image: {{python: {python}}}\n" if python else ""
-    spec.write_text(place.spec(nodes=f"role: {role}") + "share: true\n" + image)
+    spec.write_text(place.spec(nodes=f"role: {role}", share="true") + image)
     made = Shop(gpuprov, place)
     shutil.rmtree(made.folder, ignore_errors=True)  # of a killed run
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")

@@ -67,7 +67,7 @@ def grid(
     (project / "src/params.py").write_text(PARAMS)
     (project / "src/job.py").write_text(JOB)
     spec = gpuprov.folder / f"grid-{engine}.yaml"
-    spec.write_text(place.spec(engine=engine) + "share: true\n")
+    spec.write_text(place.spec(engine=engine, share="true"))
     shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
     yield Grid(gpuprov, place, project)

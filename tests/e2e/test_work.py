@@ -1,10 +1,13 @@
-"""Jobs on a real Slurm: a folder that all nodes share, `submit`, and `jobs`."""
+"""Jobs on a real Slurm, and on real workers with their broker: a folder that all nodes share, `submit`, and `jobs`."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
 import stat
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +29,14 @@ open("result.txt", "w").write("42")
 """
 TASKS = "def double(number, word='none'):\n    print('doubled', number * 2, word)\n"
 ACCOUNT = 59400
+SLURM, WORKERS = ([(engine, role) for engine in ("lxd", "docker", "incus")] for role in ("slurm", "worker"))
 
 
 class Desk:
     """A cluster of two nodes that share a folder, and a project."""
 
-    def __init__(self, gpuprov: Gpuprov, place: Place, engine: str, project: Path) -> None:
-        self.gpuprov, self.place, self.engine, self.project = gpuprov, place, engine, project
+    def __init__(self, gpuprov: Gpuprov, place: Place, engine: str, role: str, project: Path) -> None:
+        self.gpuprov, self.place, self.engine, self.role, self.project = gpuprov, place, engine, role, project
         self.folder = Path("/srv/gpuprov") / place.cluster
         self.controller = place.node(0)
 
@@ -46,17 +50,25 @@ class Desk:
     def submit(self, *argv: str) -> str:
         return self("submit", *argv).stdout.strip()
 
+    def begin(self, *argv: str) -> str:
+        """Submit a job, and wait until it runs."""
+        job = self.submit(*argv)
+        Wait(what="the job to run", timeout_s=60, fix="look at the queue").until(
+            lambda: self.shown(job)["state"], lambda state: state == "running"
+        )
+        return job
+
     def shown(self, job: str) -> dict[str, Any]:
         (found,) = self.gpuprov.json(*self._typed(("jobs", "show", job)))["jobs"]
         assert isinstance(found, dict)
         return found
 
 
-@pytest.fixture(scope="module", params=["lxd", "docker", "incus"])
+@pytest.fixture(scope="module", params=[*SLURM, *WORKERS], ids="-".join)
 def desk(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Desk]:
-    engine: str = request.param
+    engine, role = request.param
     request.getfixturevalue({"lxd": "lxc"}.get(engine, engine))
     project = tmp_path_factory.mktemp("project")
     (project / "train.py").write_text(TRAIN)
@@ -64,11 +76,11 @@ def desk(
     (project / "app").mkdir()
     (project / "app/__init__.py").touch()
     (project / "app/tasks.py").write_text(TASKS)
-    spec = gpuprov.folder / f"work-{engine}.yaml"
-    spec.write_text(place.spec(engine=engine) + "share: true\n")
+    spec = gpuprov.folder / f"work-{engine}-{role}.yaml"
+    spec.write_text(place.spec(engine=engine, nodes=f"role: {role}", share="true"))
     shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
     gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
-    made = Desk(gpuprov, place, engine, project)
+    made = Desk(gpuprov, place, engine, role, project)
     yield made
     said = gpuprov("cluster", "down", place.cluster, "--force")
     assert str(made.folder) in said.all
@@ -121,16 +133,14 @@ def test_one_that_always_fails_has_its_tries_and_its_log(desk: Desk) -> None:
 
 def test_cancel_ends_all_that_a_job_has_started(desk: Desk) -> None:
     second = f"41{os.getpid()}"
-    job = desk.submit("--no-project", "--", "sh", "-c", f"sleep {second} & sleep {second}")
-    Wait(what="the job to run", timeout_s=60, fix="look at squeue").until(
-        lambda: desk.shown(job)["state"], lambda state: state == "running"
-    )
+    job = desk.begin("--no-project", "--", "sh", "-c", f"sleep {second} & sleep {second}")
     node = desk.shown(job)["node"]
     desk("jobs", "cancel", job)
     assert desk.shown(job)["state"] == "cancelled"
     assert desk.gpuprov("exec", node, "--", "pgrep", "-f", f"sleep {second}", expect=1).stdout == ""
 
 
+@pytest.mark.parametrize("desk", SLURM, indirect=True, ids="-".join)
 def test_a_cluster_without_the_folder_says_what_to_type(gpuprov: Gpuprov, desk: Desk) -> None:
     gpuprov("cluster", "up", "--name", desk.place.cluster, "--share", "false", "--no-verify", "--engine", desk.engine)
     refused = desk("jobs", expect=2)
@@ -138,3 +148,91 @@ def test_a_cluster_without_the_folder_says_what_to_type(gpuprov: Gpuprov, desk: 
     assert (desk.folder / "jobs").is_dir()
     gpuprov("cluster", "up", "--name", desk.place.cluster, "--share", "--no-verify", "--engine", desk.engine)
     assert desk("jobs").stdout.strip()
+
+
+def again_within_30_s(desk: Desk, job: str) -> None:
+    """A job that was hit runs again, and ends once."""
+    Wait(what="the job to run again", timeout_s=30, fix="look at the queue").until(
+        lambda: desk.shown(job), lambda shown: shown["tries"] == 2 and shown["state"] in ("running", "done")
+    )
+    desk("jobs", "wait", job)
+    shown = desk.shown(job)
+    assert (shown["state"], shown["exit_status"], shown["tries"]) == ("done", 0, 2), shown
+    assert desk("jobs", "logs", job).stdout.count("whole") == 1
+
+
+BRIEF = ("--no-project", "--", "sh", "-c", "sleep 5; echo whole")
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
+    job = desk.begin(*BRIEF)
+    desk.gpuprov.in_node(desk.shown(job)["node"], "pkill", "-KILL", "-f", "gpuwork[.]worker")
+    again_within_30_s(desk, job)
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+def test_a_run_whose_node_is_stopped_runs_again_elsewhere(desk: Desk) -> None:
+    """On the second node, for the first one has the broker."""
+    jobs = [desk.submit(*BRIEF) for _ in range(2)]
+    Wait(what="both to run", timeout_s=60, fix="look at the queue").until(
+        lambda: [desk.shown(job)["state"] for job in jobs], lambda states: states == ["running"] * 2
+    )
+    second = desk.place.node(1)
+    (job,) = (job for job in jobs if desk.shown(job)["node"] == second)
+    refused = desk.gpuprov("stop", second, expect=2)
+    assert f"{job} of work (sh) on {second}" in refused.stderr
+    desk.gpuprov("stop", second, "--force")
+    again_within_30_s(desk, job)
+    assert desk.shown(job)["node"] == desk.controller
+    desk.gpuprov("start", second)
+    desk.gpuprov("verify", "--cluster", desk.place.cluster)
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+def test_runs_survive_the_death_of_their_broker(desk: Desk) -> None:
+    job = desk.begin(*BRIEF)
+    waiting = desk.submit("--no-project", "--count", "4", "--", "echo", "{n}")
+    desk.gpuprov.in_node(desk.controller, "pkill", "-KILL", "beam.smp")
+    desk("jobs", "wait", job, waiting)
+    assert [row["state"] for row in desk.gpuprov.json(*desk._typed(("jobs", "show", waiting)))["jobs"]] == ["done"] * 4
+    assert desk("jobs", "logs", job).stdout.count("whole") == 1
+    assert desk.shown(job)["tries"] == 1
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+def test_the_broker_is_reached_from_nodes_alone_and_its_password_is_nowhere_else(desk: Desk, tmp_path: Path) -> None:
+    url = desk.gpuprov.in_node(desk.controller, "cat", "/etc/gpuwork/broker").strip()
+    password, address = re.fullmatch(r"amqp://gpuwork:([0-9a-f]{64})@([0-9.]+):5672/gpuwork", url).groups()  # type: ignore[union-attr]
+    connect = f"import socket; socket.create_connection(('{address}', 5672), 3)"
+    desk.gpuprov.in_node(desk.place.node(1), "python3", "-c", connect)
+    for elsewhere in (address, desk.place.address(0, 2), desk.place.address(0, 1), "127.0.0.1"):
+        with pytest.raises(OSError, match=r"refused|timed out|unreachable|No route"):
+            socket.create_connection((elsewhere, 5672), 3)
+    for node in (desk.place.node(0), desk.place.node(1)):
+        assert password not in desk.gpuprov.in_node(node, "ps", "axeww")
+        assert password not in desk.gpuprov.in_node(node, "sh", "-c", "cat /shared/logs/*/*.log")
+        desk.gpuprov("exec", node, "--", "runuser", "-u", "nobody", "--", "cat", "/etc/gpuwork/broker", expect=1)
+    status = desk.gpuprov(
+        "exec", desk.controller, "--", "runuser", "-u", "work", "--", "rabbitmqctl", "status", expect=1
+    )
+    assert password not in status.all
+    bundle = tmp_path / "bundle.tar.gz"
+    desk.gpuprov("bundle", str(bundle))
+    with tarfile.open(bundle) as parts:
+        for part in parts.getmembers():
+            content = parts.extractfile(part)
+            assert content is None or password.encode() not in content.read(), part.name
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+def test_a_cluster_grows_and_shrinks_beside_its_queue(desk: Desk) -> None:
+    engine, name = ("--engine", desk.engine), ("--name", desk.place.cluster)
+    jobs = [desk.submit("--no-project", "--", "sleep", "8") for _ in range(2)]
+    desk.gpuprov("cluster", "up", "-n", "3", *name, *engine, "--no-verify")
+    waiting = desk.submit("--no-project", "--count", "3", "--", "sleep", "1")
+    refused = desk.gpuprov("cluster", "up", "-n", "1", *name, *engine, "--no-verify", expect=2)
+    assert "of work" in refused.stderr
+    desk("jobs", "wait", *jobs, waiting)
+    desk.gpuprov("cluster", "up", "-n", "2", *name, *engine, "--no-verify")
+    assert "nothing to do" in desk.gpuprov("cluster", "plan", *name, *engine).all

@@ -53,7 +53,7 @@ def broker_files(password: bytes, address: str) -> tuple[File, ...]:
     definitions = render(templates, "worker/definitions.json.j2", password_hash=hash_password(password))
     return (
         File(path=f"{RABBITMQ}/rabbitmq.conf", content=conf.encode()),
-        File(path=f"{RABBITMQ}/advanced.config", content=(templates / "worker/advanced.config").read_bytes()),
+        File(path=f"{RABBITMQ}/advanced.config", content=render(templates, "worker/advanced.config").encode()),
         File(path=DEFINITIONS, content=definitions.encode(), mode=0o600),
     )
 
