@@ -26,6 +26,7 @@ from gpuwork.jobs.store import writing
 from gpuwork.leash import on_leash_end
 from gpuwork.shared_folder import make_folder, only_one
 from gpuwork.worker.arguments import parse_arguments
+from gpuwork.worker.consumer import EagerConsumer
 from gpuwork.worker.keeper import Keeper
 from gpuwork.worker.project import load_app, sign_code
 from gpuwork.worker.restart import RestartOnChange
@@ -94,6 +95,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
     check_url(app)
     app.amqp.queues.add(own_queue(name))
+    app.conf.worker_consumer = f"{EagerConsumer.__module__}:{EagerConsumer.__name__}"
     runs = LeashedRuns(store, mark=str(place))
     add_tasks(app, runs, gpu=asked.gpu, project=project)
     restart = RestartOnChange(project, signed)
