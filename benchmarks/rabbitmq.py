@@ -19,10 +19,6 @@ ACCOUNT: Final = "gpuwork"
 TEMPLATES: Final = Path(__file__).parents[1] / "templates/worker"
 _READY_S: Final = 120.0
 _LOOK_S: Final = 0.05
-_NEEDED: Final = (
-    "accept amqp10_common aten credentials_obfuscation cuttlefish enough gen_batch_server getopt jsx observer_cli "
-    "osiris ra rabbit rabbit_common rabbitmq_prelaunch ranch recon seshat stdout_formatter syslog sysmon_handler systemd"
-)
 
 
 class RabbitMq:
@@ -69,7 +65,8 @@ class RabbitMq:
         paths |= {"ADVANCED_CONFIG_FILE": "advanced.config", "LOG_BASE": "logs", "ENABLED_PLUGINS_FILE": "no-plugins"}
         env |= {f"RABBITMQ_{name}": str(home / path) for name, path in paths.items()}
         if self._epmd is None:  # RabbitMQ would start one that lives on
-            self._epmd = subprocess.Popen(["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)])
+            epmd = ["epmd", "-address", "127.0.0.1", "-port", str(self._epmd_port)]
+            self._epmd = subprocess.Popen(epmd)
         began = time.monotonic()
         with (home / "rabbitmq.log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -119,15 +116,15 @@ class RabbitMq:
         package = next(self._program.parents[1].glob("lib/rabbitmq_server-*"))
         for name in ("escript", "sbin"):
             (home / name).symlink_to(package / name)
-        for name in _NEEDED.split():
+        for name in (TEMPLATES / "rabbitmq-applications").read_text().split():
             path = next((package / "plugins").glob(f"{name}-[0-9]*"))
             (home / "plugins" / path.name).symlink_to(path)
         return home
 
 
-def hash_password(password: str) -> str:
+def hash_password(password: str, salt: bytes | None = None) -> str:
     """As RabbitMQ keeps it: four bytes of salt, and SHA-256 of these and the password."""
-    salt = secrets.token_bytes(4)
+    salt = secrets.token_bytes(4) if salt is None else salt
     return base64.b64encode(salt + hashlib.sha256(salt + password.encode()).digest()).decode()
 
 

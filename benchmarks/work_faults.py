@@ -99,7 +99,7 @@ class Bed:
 
 def children(pid: int) -> list[int]:
     """The processes that one started, in any of its threads."""
-    found = []
+    found: list[int] = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
             found += map(int, path.read_text().split())
@@ -163,7 +163,7 @@ def measure(bed: Bed, asked: argparse.Namespace) -> dict[str, object]:
         "tries": Counter(job["tries"] for job in jobs),
         "ran": Counter(logs),
         "killed": kills,
-        "left": [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _is_of_a_run(pid, bed.jobs)],
+        "left": find_left(bed.jobs),
         "broker_ready_s": round(broker_s, 2),
         "submit_s": round(submit_s, 2),
         "seconds": round(took_s, 1),
@@ -175,11 +175,14 @@ def measure(bed: Bed, asked: argparse.Namespace) -> dict[str, object]:
     }
 
 
-def _is_of_a_run(pid: int, jobs: Path) -> bool:
-    try:
-        return f"{VARIABLE}={jobs}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:
-        return False
+def find_left(jobs: Path) -> list[int]:
+    """The processes of runs that live still."""
+    mark, found = f"{VARIABLE}={jobs}".encode(), []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in path.read_bytes():
+                found.append(int(path.parent.name))
+    return found
 
 
 if __name__ == "__main__":

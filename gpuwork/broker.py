@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from celery import Celery
+    from celery.result import AsyncResult
     from kombu import Queue
 
 QUEUE: Final = "gpuwork"
@@ -26,8 +26,8 @@ _WORKER: Final = {**_PING, "name": is_text, "busy": is_flag}
 _PASSWORD: Final = re.compile(r"://[^@/\s]*@")
 _REASON: Final = 300
 _CONNECT_S: Final = 4
-_LOOK_S: Final = 0.1
 _UNUSED_S: Final = 60
+_LEAST_S: Final = 0.01
 _PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
 
 
@@ -126,37 +126,24 @@ def ping_workers(app: Celery, names: Iterable[str], *, limit_s: float) -> dict[s
     Raises:
         BrokerError: The broker does not answer.
     """
-    from celery.exceptions import TimeoutError as NoAnswer
-
     until = time.monotonic() + limit_s
-    seen: dict[str, str | None] = {}
+    sent = {}
     with _talking(), app.producer_or_acquire() as producer:
-        sent = {}
         for name in names:
             queue = own_queue(name)
             queue.no_declare = True  # a worker that went away needs none
             sent[name] = app.send_task(PING_TASK, queue=queue, producer=producer, expires=limit_s, retry=False)
-        for name, result in sent.items():
-            try:
-                told = result.get(timeout=max(0.01, until - time.monotonic()))
-                seen[name] = read_fields(told, _PING)["gpu"]
-            except NoAnswer:
-                seen[name] = None
-    return seen
+        return {name: _read_ping(result, until) for name, result in sent.items()}
 
 
-def wait_for_listener(app: Celery, *, limit_s: float) -> None:
-    """Wait until somebody listens where the broker is to be; Celery would look after 2 s, 6 s and 12 s."""
-    with app.connection_for_read() as connection:
-        place = (connection.hostname, connection.port)
-    until = time.monotonic() + limit_s
-    while all(place) and time.monotonic() < until:
-        try:
-            socket.create_connection(place, timeout=_CONNECT_S).close()
-        except OSError:
-            time.sleep(_LOOK_S)
-        else:
-            return
+def _read_ping(result: AsyncResult, until: float) -> str | None:
+    from celery.exceptions import TimeoutError as NoAnswer
+
+    try:
+        told = result.get(timeout=max(_LEAST_S, until - time.monotonic()))
+    except NoAnswer:
+        return None
+    return str(read_fields(told, _PING)["gpu"])
 
 
 def no_celery(error: ImportError) -> BrokerError:

@@ -34,18 +34,20 @@ def main(arguments: list[str]) -> int:
         gpus = _wait_for_gpus(asked.gpus, stop)
         logs = asked.logs / platform.node()
         members = [
-            Member(gpu, [*PROGRAM, "--gpu", gpu, "--log", f"{logs}/worker-{number}.log", "--leashed", *asked.options])
+            CrewMember(
+                gpu, [*PROGRAM, "--gpu", gpu, "--log", f"{logs}/worker-{number}.log", "--leashed", *asked.options]
+            )
             for number, gpu in enumerate(gpus)
         ]
         while not stop.is_set():
             for member in members:
                 member.look(time.monotonic())
             stop.wait(_LOOK_S)
-        end(members)
+        end_all(members)
     return 0
 
 
-class Member:
+class CrewMember:
     """One worker, again and again."""
 
     def __init__(self, gpu: str, argv: list[str]) -> None:
@@ -89,7 +91,7 @@ class Member:
             self.process.stdin.close()
 
 
-def end(members: list[Member]) -> None:
+def end_all(members: list[CrewMember]) -> None:
     """Tell all to end, then wait for all; a run needs 20 s at most for that."""
     for member in members:
         member.end()

@@ -18,7 +18,7 @@ from celery import signals
 from celery.exceptions import CPendingDeprecationWarning
 from celery.worker import state
 
-from gpuwork.broker import check_url, hide_password, own_queue, wait_for_listener
+from gpuwork.broker import check_url, hide_password, own_queue
 from gpuwork.broker_file import read_broker
 from gpuwork.errors import Elsewhere, StoreError, WorkError
 from gpuwork.jobs.leftovers import WORKER_VARIABLE, end_leftovers, find_marked
@@ -26,6 +26,7 @@ from gpuwork.jobs.store import writing
 from gpuwork.leash import on_leash_end
 from gpuwork.shared_folder import make_folder, only_one
 from gpuwork.worker.arguments import parse_arguments
+from gpuwork.worker.consumer import EagerConsumer
 from gpuwork.worker.keeper import Keeper
 from gpuwork.worker.project import load_app, sign_code
 from gpuwork.worker.restart import RestartOnChange
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 _WORKERS: Final = ".workers"
 _LEFT_S: Final = 12.0  # so long a run may need to end that lost its worker
 _LOOK_S: Final = 0.1
-_BROKER_S: Final = 30.0  # after that Celery goes on, without end
 _LOG: Final = logging.getLogger("gpuwork.worker")
 
 
@@ -95,6 +95,7 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
     app, queues, fault = load_app(project, asked.app, read_broker(asked.broker))
     check_url(app)
     app.amqp.queues.add(own_queue(name))
+    app.conf.worker_consumer = f"{EagerConsumer.__module__}:{EagerConsumer.__name__}"
     runs = LeashedRuns(store, mark=str(place))
     add_tasks(app, runs, gpu=asked.gpu, project=project)
     restart = RestartOnChange(project, signed)
@@ -121,7 +122,6 @@ def _serve(asked: argparse.Namespace, name: str, place: Path) -> int:
         hostname=name, queues=[*queues, name], pool="threads", concurrency=1, prefetch_multiplier=1, loglevel="INFO",
         logfile=str(log), task_events=True, without_gossip=True, without_mingle=True,
     )  # fmt: skip
-    wait_for_listener(app, limit_s=_BROKER_S)
     worker.start()
     if restart.wanted:
         os.chdir(home)  # the project may be gone, and paths may begin here

@@ -16,6 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 ALLOWED = {*sys.stdlib_module_names, "gpuwork", "yaml"}
 OF_WORKERS = {
     "broker.py": {"celery", "kombu"},
+    "worker/consumer.py": {"celery", "kombu"},
     "worker/cli.py": {"celery"},
     "worker/keeper.py": {"celery"},
     "worker/project.py": {"celery"},

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -206,6 +207,15 @@ def test_each_worker_answers_while_it_is_busy_and_says_what_it_has(bed: WorkerBe
     assert app.control.ping(timeout=5, limit=1) == [{f"{ONE}@{node}": {"ok": "pong"}}]
     told = queued("workers", "--expect", "1")
     assert (told["waiting"], told["workers"]) == (3, [{**row, "busy": True, "task_gpu": None}])
+
+
+def test_a_broker_that_is_late_is_found_soon(bed: WorkerBed) -> None:
+    (bed.broker / "down").touch()
+    bed.start(wait=False)
+    wait_until(lambda: "Cannot connect" in bed.log(), bed.said())
+    time.sleep(7)
+    (bed.broker / "down").unlink()
+    wait_until(lambda: " ready." in bed.log(), bed.said(), limit_s=3.5)  # Celery's pause would be 6 s by now
 
 
 def test_a_ping_is_for_one_worker_alone(bed: WorkerBed) -> None:
