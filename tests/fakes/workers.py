@@ -38,7 +38,8 @@ class WorkersInNodes:
 
     def _workers(self) -> dict[str, object]:
         nodes = [node for node in self.engine.nodes.values() if node.status == "running" and BROKER in node.files]
-        if not any(DEFINITIONS in node.files for node in nodes):
+        ours = any(b"@10.0.5." in node.files[BROKER].content for node in nodes)
+        if ours and not any(DEFINITIONS in node.files for node in nodes):
             error = {"what": "the broker does not answer", "evidence": "refused", "fix": "none", "exit_code": 4}
             return {"schema": "gpuprov.error/v1", "version": 1, "error": error}
         found = [_worker(node, gpu) for node in nodes if node.name not in self.broken for gpu in _gpus(node)]

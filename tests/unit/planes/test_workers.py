@@ -82,7 +82,7 @@ def test_each_node_has_the_url_and_its_gpus_and_the_first_one_the_broker(world: 
 def test_a_node_that_joins_gets_the_same_password_and_no_other_changes(world: World) -> None:
     up(world)
     before = {name: world.file(name, BROKER) for name in world.names}
-    assert [line for line in up(world, 4).changed if "renew" in line] == ["renew /etc/hosts on c000-c002"]
+    assert [line for line in up(world, 4).changed if "renew" in line] == ["renew /etc/hosts on c[000-002]"]
     assert {world.file(name, BROKER) for name in world.names} == set(before.values())
 
 
@@ -171,7 +171,7 @@ def test_who_does_not_come_up_is_named_with_the_last_words_of_its_workers(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "_READY_BUDGET_S", 0.0)
-    monkeypatch.setattr(services.services, "read_log", lambda _driver, name, _service: f"no tzdata\non {name}\n")
+    monkeypatch.setattr("gpuprov.cluster.services.read_log", lambda _driver, name, _service: f"no tzdata\non {name}\n")
     world.workers.broken.add("c001")
     with pytest.raises(TimedOut, match="for the workers of 3 nodes to answer") as caught:
         up(world)
