@@ -21,7 +21,7 @@ from gpuprov.planes.worker.files import applied_file, broker_files, broker_url, 
 from gpuprov.planes.worker.password import BROKER_FILE, new_password, read_password
 from gpuprov.provision.recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
-from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
+from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,7 +113,7 @@ class WorkerPlane(LedPlane):
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """What runs there; where no node stays, also what waits."""
-        names = {node.name for node in state.nodes_of(NAME)} & set(departure.nodes)
+        names = {node.name for node in self._sharing(state)} & set(departure.nodes)
         desk = self._open_desk(driver, state) if names else None
         return jobs.jobs_of_nodes(desk, departure.nodes, queue=self._all_go(state, departure)) if desk else ()
 
@@ -202,9 +202,13 @@ class WorkerPlane(LedPlane):
         running = [node for node in state.nodes_of(NAME) if node.status == "running"]
         return next((node for node in running if node.name == (head or node.name)), None)
 
+    def _sharing(self, state: ClusterState) -> list[NodeState]:
+        """The nodes with the folder of jobs; those that an early gpuprov called workers have none."""
+        return [node for node in state.nodes_of(NAME) if any(mount.target == SHARED for mount in node.mounts)]
+
     def _open_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
         """Any node that runs can tell of jobs, which are in the shared folder; None where none runs."""
-        running = [node.name for node in state.nodes_of(NAME) if node.status == "running"]
+        running = [node.name for node in self._sharing(state) if node.status == "running"]
         return JobDesk(driver=driver, node=running[0], cluster=state.name) if running else None
 
     def _all_go(self, state: ClusterState, departure: Departure) -> bool:

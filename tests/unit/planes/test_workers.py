@@ -218,3 +218,12 @@ def test_the_program_s_own_words_reach_the_user(world: World, monkeypatch: pytes
     monkeypatch.setattr(type(world.workers), "__call__", lambda _self, _command: answer)
     with pytest.raises(EngineError, match="the image of c000 does not support jobs"):
         find_desk(world.driver, "lab").list_jobs()
+
+
+def test_nodes_that_an_early_gpuprov_called_workers_are_removed(world: World) -> None:
+    up(world)
+    for node in world.engine.nodes.values():
+        node.mounts = ()
+        node.files.pop(BROKER)
+    world.down()
+    assert world.names == []
