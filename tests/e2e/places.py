@@ -120,7 +120,7 @@ class Place:
 
 
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
-PLACES["grid"] = PLACES["work"]  # one module comes after the other, and no letter is left
+PLACES |= dict.fromkeys(("grid", "work_faults"), PLACES["work"])  # one after the other, as no letter is left
 
 
 def sweep(*places: Place) -> None:
