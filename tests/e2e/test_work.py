@@ -220,7 +220,7 @@ def test_the_broker_is_reached_from_nodes_alone_and_its_password_is_nowhere_else
         assert subprocess.run([sys.executable, "-c", AMQP, elsewhere], check=False).returncode == 1, elsewhere
     for node in (desk.place.node(0), desk.place.node(1)):
         assert password not in desk.gpuprov.in_node(node, "ps", "axeww")
-        assert password not in desk.gpuprov.in_node(node, "sh", "-c", "cat /shared/logs/*/*.log")
+        desk.gpuprov("exec", node, "--", "grep", "-r", password, "/shared/logs", "/shared/jobs", "/var/log", expect=1)
         desk.gpuprov("exec", node, "--", "runuser", "-u", "nobody", "--", "cat", "/etc/gpuwork/broker", expect=1)
     status = desk.gpuprov(
         "exec", desk.controller, "--", "runuser", "-u", "work", "--", "rabbitmqctl", "status", expect=1
