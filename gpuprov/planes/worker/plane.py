@@ -174,7 +174,8 @@ class WorkerPlane(LedPlane):
         return Diagnostics(
             node={
                 "workers.txt": f"cat {FOLDER}/gpus; tail -n 2000 /shared/logs/$(hostname)/*.log",
-                "rabbitmq-logs.txt": "tail -n 2000 /var/log/rabbitmq/*.log",
+                # without systemd, they are in the node's own log
+                "services.txt": "journalctl -n 2000 --no-pager -u gpuwork -u rabbitmq-server 2>/dev/null || true",
             },
             cluster="rabbitmqctl status; rabbitmqctl -p gpuwork list_queues name messages consumers",
         )
