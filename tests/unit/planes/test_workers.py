@@ -208,10 +208,6 @@ def test_a_broker_that_does_not_answer_is_no_word_of_the_nodes(world: World) -> 
         PLANES["worker"].states(world.driver, state)
 
 
-def test_what_to_type_next() -> None:
-    assert PLANES["worker"].next_steps(["c000"])[1] == "gpuprov jobs"
-
-
 def test_the_program_s_own_words_reach_the_user(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     up(world)
     answer = ExecResult(exit_code=1, stdout="", stderr="python3: No module named gpuwork")
