@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_obj
 def command(session: Session, shell: str) -> None:
-    """Print the shell completion script for commands, options and node names.
+    """Print the shell completion script for commands, options, node names and ids of jobs.
 
     For bash, for all sessions: gpuprov completion bash > /etc/bash_completion.d/gpuprov
     """

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprov.cli.parameters import COMPLETION_S
 from gpuprov.core.errors import UsageError
 from gpuprov.core.excerpt import excerpt
+from gpuprov.core.names import DEFAULT_CLUSTER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +17,9 @@ if TYPE_CHECKING:
 
 def job_argument() -> Callable[[Any], Any]:
     """One job, handed on as `job`."""
-    return click.argument("job", metavar="ID", callback=lambda _context, _parameter, text: check_id(text))
+    return click.argument(
+        "job", metavar="ID", callback=lambda _context, _parameter, text: check_id(text), shell_complete=complete_jobs
+    )
 
 
 def jobs_argument() -> Callable[[Any], Any]:
@@ -24,7 +28,20 @@ def jobs_argument() -> Callable[[Any], Any]:
     def check(_context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(map(check_id, texts)))
 
-    return click.argument("ids", metavar="IDS...", nargs=-1, required=True, callback=check)
+    return click.argument(
+        "ids", metavar="IDS...", nargs=-1, required=True, callback=check, shell_complete=complete_jobs
+    )
+
+
+def complete_jobs(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Ids of jobs that begin so, of the cluster that was typed, where it answers while somebody waits at a keyboard."""
+    from gpuprov.host.local import LocalHost
+    from gpuprov.host.survey import survey
+    from gpuprov.planes.find_desk import find_desk
+
+    cluster = context.params.get("cluster") or DEFAULT_CLUSTER
+    seen = survey(LocalHost().engines, lambda driver: find_desk(driver, cluster).list_jobs(), timeout_s=COMPLETION_S)
+    return [job.id for found in seen.answers.values() for job in found.jobs if job.id.startswith(incomplete)]
 
 
 def check_id(text: str) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.core.names import name_cluster
 from gpuprov.planes.registry import planes_of
-from gpuprov.spec.models import ClusterSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.planes.rows import NodeRow
+    from gpuprov.spec.models import ClusterSpec
 
 
 def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:
@@ -20,7 +21,6 @@ def next_steps(spec: ClusterSpec, rows: Sequence[NodeRow]) -> str:
     first = rows[0].name
     lines = ["next:"]
     for plane in planes_of(row.role for row in rows):
-        lines += [f"  {step}" for step in plane.next_steps([row.name for row in rows if row.role == plane.name])]
-    name = "" if spec.name == ClusterSpec().name else f" {spec.name}"
-    lines += [f"  gpuprov shell {first}", f"  gpuprov cluster status{name}", f"  gpuprov cluster down{name}"]
-    return "\n".join(lines)
+        lines += [f"  {step}" for step in plane.next_steps(spec, [row.name for row in rows if row.role == plane.name])]
+    lines += [f"  gpuprov shell {first}", "  gpuprov cluster status", "  gpuprov cluster down"]
+    return name_cluster("\n".join(lines), spec.name)

@@ -311,8 +311,8 @@ class Plane:
         """
         return None
 
-    def next_steps(self, nodes: Sequence[str]) -> tuple[str, ...]:
-        """What to type next on a cluster that has these nodes of it."""
+    def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
+        """What to type next on a cluster that has these nodes of it; the caller names the cluster."""
         return ()
 
 

@@ -66,6 +66,10 @@ class JobDesk(NodeProgram):
         """All jobs, or those of the newest submissions."""
         return self.ask(read_jobs, "list")
 
+    def list_live(self) -> JobList:
+        """All jobs that run, and those that wait."""
+        return self.ask(read_jobs, "list", "--live")
+
     def show(self, ids: Sequence[str]) -> ShownJobs:
         """Some jobs, and what they belong to."""
         return self.ask(read_shown, "show", *ids)

@@ -16,7 +16,7 @@ from gpuwork.jobs.check import check_order
 from gpuwork.jobs.job import ENDED, as_row
 from gpuwork.jobs.log import read_piece
 from gpuwork.jobs.order import MOST_BYTES, as_document
-from gpuwork.jobs.overview import find_submission, list_jobs, pick_jobs
+from gpuwork.jobs.overview import find_submission, list_jobs, list_live, pick_jobs
 from gpuwork.jobs.slurm import Slurm
 from gpuwork.jobs.store import parse_id, writing
 from gpuwork.jobs.submit import submit
@@ -79,7 +79,8 @@ def _read_order() -> bytes:
 
 
 def _list(asked: argparse.Namespace) -> Reply:
-    jobs, older = list_jobs(_store(asked), _batch(asked))
+    find = list_live if asked.live else list_jobs
+    jobs, older = find(_store(asked), _batch(asked))
     return {**_document(jobs), "older": older}, EXIT_DONE
 
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 State = Literal["waiting", "running", "done", "failed", "cancelled", "lost"]
 ENDED: Final[frozenset[State]] = frozenset({"done", "failed", "cancelled", "lost"})
+LIVE: Final[frozenset[State]] = frozenset({"waiting", "running"})
 
 
 @dataclass(frozen=True, kw_only=True)

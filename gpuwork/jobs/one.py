@@ -27,6 +27,7 @@ from gpuwork.jobs.store import (
     WORK,
     Submission,
     is_cancelled,
+    mark_ended,
     read_run,
     read_submission,
     write_run,
@@ -185,6 +186,8 @@ class _Run:
     def _end(self, end: TryEnd) -> None:
         self._record = end_try(self._record, end, retries=self._order.retries, at=_now())
         self._record = write_run(self._folder, self._record)
+        if self._record.state in ENDED and self._order.runs == 1:
+            mark_ended(self._submission)
 
     def _try(self, stop: Event) -> TryEnd:
         copy = self._submission.copy

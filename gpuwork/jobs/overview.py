@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import Refused, StoreError
-from gpuwork.jobs.job import Job
+from gpuwork.jobs.job import ENDED, LIVE, Job
 from gpuwork.jobs.run_record import RunRecord
 from gpuwork.jobs.store import (
+    ALIVE,
     CANCELLED,
     LOG,
     RUNS,
     list_ids,
+    list_open,
+    mark_ended,
     parse_id,
     read_run,
     read_submission,
 )
+from gpuwork.shared_folder import is_free
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -50,7 +54,55 @@ def list_jobs(store: Path, batch: Batch) -> tuple[list[Job], int]:
         if room < 0 and blocks:
             break
         blocks.append(jobs)
-    return [job for block in reversed(blocks) for job in block], len(ids) - len(blocks)
+    return _in_order(blocks), len(ids) - len(blocks)
+
+
+def list_live(store: Path, batch: Batch) -> tuple[list[Job], int]:
+    """All jobs that run, however old they are, and those that wait, of the newest submissions, while there is room.
+
+    A submission that has ended is read once, and marked. One that was changed is left out unless something of it lives.
+
+    Returns:
+        The jobs, and of how many submissions some that wait are left out.
+
+    Raises:
+        BatchError: The batch system does not answer.
+        StoreError: A submission of which something lives was changed: nobody can tell what.
+    """
+    ids = list_open(store)
+    find = batch.look()
+    blocks: list[list[Job]] = []
+    room, shortened = MOST_LISTED, 0
+    for number in reversed(ids):
+        try:
+            submission = read_submission(store / number)
+            jobs = _jobs_of(submission, batch, find)
+        except StoreError:
+            if not all(map(is_free, (store / number).glob(f"{RUNS}/*/{ALIVE}"))):
+                raise
+            continue
+        if _has_ended(submission, jobs):
+            mark_ended(submission)
+        live = [job for job in jobs if job.state in LIVE]
+        if len(live) > room:
+            live, shortened = [job for job in live if job.state == "running"], shortened + 1
+        room -= len(live)
+        blocks.append(live)
+    return _in_order(blocks), shortened
+
+
+def _in_order(blocks: list[list[Job]]) -> list[Job]:
+    """The jobs of submissions, of which the newest comes first."""
+    return [job for block in reversed(blocks) for job in block]
+
+
+def _has_ended(submission: Submission, jobs: list[Job]) -> bool:
+    """Whether each run has an end that stays; `lost` is none, nor `cancelled` if only a mark says so."""
+    return all(
+        job.state in ("done", "failed")
+        or (job.state == "cancelled" and read_run(submission.run_folder(number)).state in ENDED)
+        for number, job in enumerate(jobs)
+    )
 
 
 def pick_jobs(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:

@@ -6,6 +6,7 @@ jobs/7/run.sh                 what Slurm starts for each run
 jobs/7/submitted.json         written when all of it was handed in; until then nothing was submitted
 jobs/7/slots/, next           for workers: how many runs may be under way at once, and which is handed in next
 jobs/7/cancelled              if the submission was cancelled
+jobs/7/ended                  once each of its runs has a done.json
 jobs/7/slurm/                 what the programs around the runs said
 jobs/7/runs/3/                one run: log.txt, work/, state.json, cancelled, done.json written last; two locks:
                               .lock is held by the program at the run, .alive by that and by what it started
@@ -40,6 +41,7 @@ SCRIPT: Final = "run.sh"
 SUBMITTED: Final = "submitted.json"
 SUBMITTED_SCHEMA: Final = "gpuprov.job-submission/v1"
 CANCELLED: Final = "cancelled"
+ENDED_MARK: Final = "ended"
 SLURM: Final = "slurm"
 RUNS: Final = "runs"
 SLOTS: Final = "slots"
@@ -128,6 +130,11 @@ def list_ids(store: Path) -> list[str]:
     return [number for number in list_numbers(store) if (store / number / SUBMITTED).exists()]
 
 
+def list_open(store: Path) -> list[str]:
+    """The ids of what was submitted, in their order, but for submissions that are marked as ended."""
+    return [number for number in list_ids(store) if not (store / number / ENDED_MARK).exists()]
+
+
 def list_numbers(store: Path) -> list[str]:
     """The numbers that are taken, in their order."""
     try:
@@ -209,6 +216,12 @@ def mark_cancelled(submission: Submission, number: int | None) -> None:
         folder = submission.run_folder(number)
         make_folder(folder)
     write_file(folder / CANCELLED, "")
+
+
+def mark_ended(submission: Submission) -> None:
+    """Tell that each of its runs has an end, which stays, so that nobody has to read them again."""
+    with suppress(OSError):  # a full disk: they are read again
+        write_file(submission.folder / ENDED_MARK, "", durable=False)
 
 
 def is_cancelled(submission: Submission, number: int) -> bool:

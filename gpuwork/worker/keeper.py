@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.broker import count_waiting, send_runs
 from gpuwork.errors import BrokerError, Elsewhere, StoreError
 from gpuwork.jobs.job import ENDED
-from gpuwork.jobs.store import RUNS, is_cancelled, list_ids, read_run, read_submission
+from gpuwork.jobs.store import RUNS, is_cancelled, list_open, read_run, read_submission
 from gpuwork.jobs.workers import is_alive
 from gpuwork.shared_folder import only_one
 
@@ -68,7 +68,7 @@ class Keeper:
 
     def _look(self) -> list[tuple[str, list[int]]]:
         waiting = []
-        for number in list_ids(self._store):
+        for number in list_open(self._store):
             if number not in self._over:
                 try:
                     waiting.append((number, self._find_waiting(read_submission(self._store / number))))

@@ -251,7 +251,7 @@ def test_a_cluster_without_nodes_can_be_applied_and_has_no_states(plane: Plane, 
 
 def test_next_steps_are_commands_of_ours(plane: Plane) -> None:
     for nodes in (["c000"], ["c000", "c001"]):
-        for step in plane.next_steps(nodes):
+        for step in plane.next_steps(ClusterSpec(share=True), nodes):
             words = step.split()
             assert words[0] == "gpuprov"
             assert words[1] in {name.partition(" ")[0] for name in VERBS}

@@ -200,10 +200,11 @@ class SlurmPlane(LedPlane):
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
 
-    def next_steps(self, nodes: Sequence[str]) -> tuple[str, ...]:
-        """A job on every node, and one with a GPU."""
+    def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
+        """A job on every node, and one with a GPU; where the nodes share a folder, also what is handed in."""
         srun = partial("gpuprov exec {} -- srun {}".format, nodes[0])
-        return (srun(f"-N{len(nodes)} hostname"), srun("--gres=gpu:1 python3 -m smoke_kernels matmul"))
+        submit = ("gpuprov submit -- python3 -m smoke_kernels matmul", "gpuprov jobs") if spec.share else ()
+        return (srun(f"-N{len(nodes)} hostname"), srun("--gres=gpu:1 python3 -m smoke_kernels matmul"), *submit)
 
 
 def controller_name(spec: ClusterSpec) -> str:

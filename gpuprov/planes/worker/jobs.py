@@ -21,6 +21,6 @@ def jobs_of_nodes(desk: JobDesk, names: Collection[str], *, queue: bool) -> tupl
     """
     return tuple(
         Job(id=job.id, user=ACCOUNT, name=job.name, place=job.node or "" if job.state == "running" else "")
-        for job in desk.list_jobs().jobs
+        for job in desk.list_live().jobs
         if (job.state == "running" and job.node in names) or (queue and job.state == "waiting")
     )

@@ -193,7 +193,7 @@ class WorkerPlane(LedPlane):
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
 
-    def next_steps(self, nodes: Sequence[str]) -> tuple[str, ...]:
+    def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
         """Work for the queue, and a look at it."""
         return ("gpuprov submit -- python3 -m smoke_kernels matmul", "gpuprov jobs")
 

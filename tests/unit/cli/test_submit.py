@@ -7,12 +7,16 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.shell_completion import ShellComplete
 
+from gpuprov.cli import job_ids
 from gpuprov.cli.main import main
+from gpuprov.cli.root import root
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import LOCK_NAME
 from gpuprov.drivers.base import ExecResult
+from gpuprov.host.local import LocalHost
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 
@@ -219,6 +223,20 @@ def test_a_log_is_followed_until_the_job_has_ended(desk: Desk) -> None:
     pieces = [json.loads(line) for line in desk("--json", "jobs", "logs", "1", "--follow").splitlines()]
     assert [validate(piece) for piece in pieces] == ["gpuprov.job-log/v1"]
     assert (pieces[0]["text"], pieces[0]["whole"], pieces[0]["start"]) == ("one\ntwo\n", True, 0)
+
+
+@pytest.mark.parametrize(("typed_so_far", "offered"), [("", ["1", "2.0", "2.1"]), ("2.", ["2.0", "2.1"]), ("7", [])])
+def test_a_shell_completes_the_ids_of_jobs(
+    held: Desk, monkeypatch: pytest.MonkeyPatch, typed_so_far: str, offered: list[str]
+) -> None:
+    held("submit", "--", "true")
+    held("submit", "--count", "2", "--", "true")
+    monkeypatch.setattr(LocalHost, "engines", held.world.host.engines)  # completion has no session
+    monkeypatch.setattr(job_ids, "COMPLETION_S", 30.0)
+    complete = ShellComplete(root(), {}, "gpuprov", "_GPUPROV_COMPLETE")
+    for verb in ("show", "logs", "cancel", "wait"):
+        assert [item.value for item in complete.get_completions(["jobs", verb], typed_so_far)] == offered
+    assert complete.get_completions(["jobs", "show", "--cluster", "two"], "") == []
 
 
 def test_of_a_long_log_the_end_is_shown(desk: Desk) -> None:

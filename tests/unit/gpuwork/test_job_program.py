@@ -14,6 +14,7 @@ import pytest
 
 from gpuwork.jobs import arguments
 from gpuwork.jobs.cli import main
+from gpuwork.jobs.run_record import RunRecord, record_document
 from tests.fakes.slurm_commands import descendants
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import lives, render_order, wait_until
@@ -393,6 +394,51 @@ def test_the_list_has_an_end(held: Jobs, monkeypatch: pytest.MonkeyPatch) -> Non
     answer = held("list")
     assert [row["id"] for row in answer["jobs"]] == ["2.0", "2.1", "3.0", "3.1"]
     assert answer["older"] == 1
+
+
+def test_a_run_of_an_old_submission_is_live_whatever_was_submitted_since(
+    jobs: Jobs, slurm: SlurmCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuwork.jobs.overview.MOST_LISTED", 3)
+    jobs.submit("true")
+    jobs.submit("sh", "-c", LONG)
+    jobs.wait("1")
+    begun(jobs, "2")
+    slurm.hold()
+    for _ in range(3):
+        jobs.submit("true", count=2)
+    answer = jobs("list", "--live")
+    assert [(row["id"], row["state"]) for row in answer["jobs"]] == [
+        ("2", "running"),
+        ("5.0", "waiting"),
+        ("5.1", "waiting"),
+    ]
+    assert answer["older"] == 2
+    (jobs.folder / "2/order.json").write_text("{}")
+    assert jobs("list", "--live", code=3)["error"]["what"] == f"{jobs.folder}/2 is not a submission as it was written"
+
+
+def test_a_submission_is_marked_once_each_of_its_runs_has_an_end_that_stays(held: Jobs) -> None:
+    held.submit("true", count=2)
+    held.submit("true", count=2)
+    held("cancel", "2")
+    end = json.dumps(record_document(RunRecord(state="done", tries=1, exit_status=0)))
+    for number in (0, 1):
+        assert [row["id"] for row in held("list", "--live")["jobs"]] == [f"1.{run}" for run in range(number, 2)]
+        assert not (held.folder / "1/ended").exists()
+        run = held.folder / f"1/runs/{number}"
+        run.mkdir()
+        (run / "done.json").write_text(end)
+    assert held("list", "--live")["jobs"] == []
+    assert [(held.folder / number / "ended").exists() for number in "12"] == [True, False]
+    (held.folder / "1/order.json").write_text("{}")
+    assert held("list", "--live")["jobs"] == [], "it is not read again"
+
+
+def test_a_run_that_is_alone_marks_its_submission(jobs: Jobs) -> None:
+    jobs.submit("true")
+    jobs.wait("1")
+    wait_until((jobs.folder / "1/ended").exists, "it is not marked")
 
 
 @pytest.mark.parametrize("text", ["x", "0", "01", "1.x", "1.", "-1", "1_0", "1.00", "../1", "1\n", "9" * 99])

@@ -46,14 +46,14 @@ def up(world: World, count: int = 3, **spec: Any) -> UpResult:
 
 
 def jobs_say(world: World, monkeypatch: pytest.MonkeyPatch, *jobs: tuple[str, str, str | None]) -> None:
-    """Have the program for jobs tell of these: id, state, node."""
+    """Have the program for jobs tell of these live ones: id, state, node; so many are newer that `list` has none."""
     row = {
         "name": "train", "tries": 1, "gpus": [], "simulated": True, "exit_status": None, "reason": None,
         "submitted": "2026-11-22T16:40:12Z", "started": None, "ended": None, "log": "/shared/jobs/1/log",
     }  # fmt: skip
     rows = [{**row, "id": id_, "state": state, "node": node} for id_, state, node in jobs]
     told = {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": rows, "older": 0}
-    monkeypatch.setattr(world.workers, "_list", lambda: told)
+    monkeypatch.setattr(world.workers, "_list_live", lambda: told)
 
 
 def test_each_node_has_the_url_and_its_gpus_and_the_first_one_the_broker(world: World) -> None:
@@ -206,10 +206,6 @@ def test_a_broker_that_does_not_answer_is_no_word_of_the_nodes(world: World) -> 
     state = observe_cluster(world.driver, "lab")
     with pytest.raises(EngineError, match="the broker does not answer"):
         PLANES["worker"].states(world.driver, state)
-
-
-def test_what_to_type_next() -> None:
-    assert PLANES["worker"].next_steps(["c000"])[1] == "gpuprov jobs"
 
 
 def test_the_program_s_own_words_reach_the_user(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
