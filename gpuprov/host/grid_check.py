@@ -52,7 +52,7 @@ def check_grid(
         HostNotReady: The program does not run here.
         TimedOut: The project could not be looked through in time.
     """
-    told = ask_here(("gpuwork.grid", "check", str(project), *order.choice), python=python)
+    told = ask_here(("-m", "gpuwork.grid", "check", str(project), *order.choice), python=python)
     faults = [*told["faults"]]
     if jobs is not None:
         faults = [*find_order_faults(replace(jobs, command=(_SPARE,), count=1), None, python=python)[1], *faults]

@@ -71,12 +71,17 @@ def find_order_faults(
         TimedOut: The project could not be looked through in time.
     """
     asked = order.document(None if project is None else str(project))
-    told = ask_here(("gpuwork.jobs", "check"), stdin=json.dumps(asked), python=python)
+    told = ask_here(("-S", "-m", "gpuwork.jobs", "check"), stdin=json.dumps(asked), python=python)
     return tuple(told["files"]), told["faults"]
 
 
 def ask_here(program: Sequence[str], *, stdin: str = "", python: str = sys.executable) -> Mapping[str, Any]:
     """The document that a program of what runs in nodes prints on this host.
+
+    Args:
+        program: What follows the name of the interpreter; with `-S` it starts sooner, and finds no packages.
+        stdin: What it is told.
+        python: The interpreter.
 
     Raises:
         UsageError: It complains.
@@ -84,7 +89,7 @@ def ask_here(program: Sequence[str], *, stdin: str = "", python: str = sys.execu
         TimedOut: The project could not be looked through in time.
     """
     done = run(
-        [python, "-m", *program],
+        [python, *program],
         timeout_s=CHECK_S,
         cwd=find_asset("gpuwork").parent,
         environment={"PYTHONSAFEPATH": ""},  # else it is not found there

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +43,8 @@ class JobsInNodes:
         say: If set, answers in place of the program.
     """
 
-    def __init__(self, world: World, folder: Path) -> None:
+    def __init__(self, world: World, folder: Path, python: str) -> None:
+        self._python = python
         self.folder = folder / "shared"
         self.folder.mkdir()
         self.slurm = SlurmCommands(folder / "slurm")
@@ -76,7 +76,7 @@ class JobsInNodes:
 
     def _run(self, command: Command) -> ExecResult:
         env = {"PATH": f"{self.slurm.bin}:{os.environ['PATH']}", "HOME": str(self.folder)}
-        argv = [sys.executable, "-m", *map(self._as_here, command.argv)]
+        argv = [self._python, "-m", *map(self._as_here, command.argv)]
         stdin = self._as_here(command.stdin.decode()).encode()
         assert command.timeout_s
         done = subprocess.run(
@@ -100,7 +100,7 @@ class JobsInNodes:
     def give_python(self) -> None:
         """Have jobs find `gpuwork` with the `python3` of their PATH, as those of nodes do."""
         program = self.slurm.programs / "python3"
-        program.write_text(f'#!/bin/sh\nexport PYTHONPATH={ROOT}\nexec {sys.executable} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexport PYTHONPATH={ROOT}\nexec {self._python} "$@"\n')
         program.chmod(0o755)
 
     def read_tree(self, path: str) -> bytes:
@@ -145,9 +145,9 @@ class JobsInNodes:
             remove_copy(copy)
 
 
-def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch) -> JobsInNodes:
+def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, python: str) -> JobsInNodes:
     """Have the nodes of a world run the program, and take projects."""
-    jobs = JobsInNodes(world, folder)
+    jobs = JobsInNodes(world, folder, python)
     before, before_read = FakeDriver.write_tree, FakeDriver.read_tree
 
     def write_tree(driver: FakeDriver, name: str, path: str, tar: Iterable[bytes]) -> None:

@@ -144,7 +144,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def desk(
-    typed: Typed, cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    typed: Typed, cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str
 ) -> Iterator[Callable[[], JobsInNodes]]:
     """Has the cluster take jobs, with a Slurm that starts none."""
     assert cluster
@@ -152,7 +152,7 @@ def desk(
 
     def make() -> JobsInNodes:
         (tmp_path / "jobs").mkdir()
-        made.append(give_jobs(typed.world, tmp_path / "jobs", monkeypatch))
+        made.append(give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python))
         made[0].share()
         made[0].slurm.hold()
         return made[0]

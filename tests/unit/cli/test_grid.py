@@ -81,12 +81,12 @@ class Grid:
 
 @pytest.fixture
 def grid(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Grid]:
     """Two nodes, the lab's template, and a Slurm that runs what it is given."""
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python)
     jobs.share()
     jobs.give_python()
     typed.world.engine.faults.clear()

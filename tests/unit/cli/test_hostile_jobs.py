@@ -94,7 +94,7 @@ GARBAGE = {
     "an error that is a word": document("error", error="no"),
     "an error with an odd code": error(exit_code=70_000),
     "an error that is a success": error(exit_code=0),
-    "an error of a million words": error(what="w " * 1_000_000),
+    "an error of many words": error(what="w " * 200_000),
     "escape codes": error(what=HOSTILE, evidence=HOSTILE, fix=HOSTILE),
     "forged lines": error(what=FORGED, evidence=FORGED, fix=FORGED),
     "forged lines without end": error(evidence=f"{FORGED}\n" * 200, fix=HOSTILE * 1000),
@@ -103,11 +103,11 @@ GARBAGE = {
 
 
 @pytest.fixture
-def hostile(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobsInNodes:
+def hostile(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str) -> JobsInNodes:
     """Two nodes, of which one answers what a test says."""
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python)
     jobs.share()
     return jobs
 

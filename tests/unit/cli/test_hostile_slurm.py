@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from tests.unit.cli.conftest import Typed
 
 MOST = 15_000  # characters that a verb shows
-LIMIT_S = 20.0
-MANY = 100_000
+LIMIT_S = 5.0
+MANY = 12_000  # more jobs than are looked at
 ENDING = (["stop", "c002"], ["rm", "c002"], ["cluster", "down"])
 LOOKING = (["cluster", "status"], ["cluster", "plan"], ["cluster", "up", "--no-verify"], ["start", "c002"])
 
@@ -40,24 +41,30 @@ def fail(_command: Command) -> ExecResult:
     return ExecResult(exit_code=9, stdout=HOSTILE * 1000, stderr=f"{FORGED}\n" * 1000)
 
 
-def telling(text: str) -> Callable[[Command], ExecResult]:
-    return lambda _command: said(text)
+def telling(text: Callable[[], str]) -> Callable[[Command], ExecResult]:
+    """The text is long, and made only where it is said."""
+    once = cache(text)
+    return lambda _command: said(once())
+
+
+def jobs(most: int, state: str = "R", *, nodes: str = "?") -> str:
+    return "\n".join(line(str(number), state, nodes=nodes) for number in range(most))
 
 
 SINFO = {
-    "a state without end": f"c002 {'x' * 1_000_000} root none",
-    "a user and a reason without end": f"c002 drained {'u' * 1_000_000} {'r' * 1_000_000}",
-    "escape codes": f"c002 {HOSTILE.replace(' ', '')} {HOSTILE.replace(' ', '')} {HOSTILE}\n{FORGED}",
-    "nodes without end": "\n".join(f"n{number} idle root none" for number in range(MANY)),
-    "spaces without end": " " * 1_000_000,
-    "nothing": "",
+    "a state without end": lambda: f"c002 {'x' * 1_000_000} root none",
+    "a user and a reason without end": lambda: f"c002 drained {'u' * 1_000_000} {'r' * 1_000_000}",
+    "escape codes": lambda: f"c002 {HOSTILE.replace(' ', '')} {HOSTILE.replace(' ', '')} {HOSTILE}\n{FORGED}",
+    "nodes without end": lambda: "\n".join(f"n{number} idle root none" for number in range(MANY)),
+    "spaces without end": lambda: " " * 1_000_000,
+    "nothing": str,
 }
 SQUEUE = {
-    "jobs without end": "\n".join(line(str(number), nodes="?") for number in range(MANY)),
-    "jobs without end that end": "\n".join(line(str(number), "CG", nodes="?") for number in range(MANY)),
-    "nodes without end": "\n".join(line(str(number), nodes="x[0001-1024]") for number in range(MANY // 2)),
-    "escape codes": "\n".join(line(str(number), nodes="?", name=HOSTILE) for number in range(9)) + FORGED,
-    "a line without end": "7" * 1_000_000,
+    "jobs without end": lambda: jobs(MANY),
+    "jobs without end that end": lambda: jobs(MANY, "CG"),
+    "nodes without end": lambda: jobs(MANY, nodes="x[0001-1024]"),
+    "escape codes": lambda: "\n".join(line(str(number), nodes="?", name=HOSTILE) for number in range(9)) + FORGED,
+    "a line without end": lambda: "7" * 1_000_000,
 }
 ANSWERS = {
     **{

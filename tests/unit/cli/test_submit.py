@@ -63,12 +63,12 @@ class Desk:
 
 @pytest.fixture
 def desk(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Desk]:
     """Two nodes, a project in the current folder, and a Slurm that runs what it is given."""
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python)
     jobs.share()
     typed.world.engine.faults.clear()
     (tmp_path / "project").mkdir()

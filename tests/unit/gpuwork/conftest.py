@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -111,7 +112,13 @@ def render_order(*command: str, **order: object) -> bytes:
 
 
 @pytest.fixture
-def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCommands]:
+def in_bare_python(bare_python: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is started with this Python has no packages but PyYAML."""
+    monkeypatch.setattr(sys, "executable", bare_python)
+
+
+@pytest.fixture
+def slurm(in_bare_python: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SlurmCommands]:  # noqa: ARG001
     """sbatch, squeue and scancel on PATH."""
     commands = SlurmCommands(tmp_path / "slurm")
     monkeypatch.setenv("PATH", f"{commands.bin}:{os.environ['PATH']}")

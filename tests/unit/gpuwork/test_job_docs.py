@@ -19,7 +19,7 @@ from gpuwork.jobs.run_record import LOST_TRIES
 from gpuwork.jobs.slurm import CHUNK
 from gpuwork.project_files import ProjectLimits
 from gpuwork.worker import keeper
-from tests.fakes.slurm_commands import MAX_ARRAY_SIZE
+from tests.fakes.slurm_program import MAX_ARRAY_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import pytest
 from gpuwork.jobs import arguments
 from gpuwork.jobs.cli import main
 from gpuwork.jobs.run_record import RunRecord, record_document
-from tests.fakes.slurm_commands import descendants
+from tests.fakes.slurm_program import descendants
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import lives, render_order, wait_until
 

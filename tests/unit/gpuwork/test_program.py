@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[3]
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 UUID = "GPU-5fd4f087-86f3-0b8f-8f46-1234567890ab"
 
+pytestmark = pytest.mark.usefixtures("in_bare_python")
+
 
 class Typed:
     """Types commands in this process."""
