@@ -62,6 +62,8 @@ class Relay:
 
     def close(self) -> None:
         """Listen no more, and end every connection and its command."""
+        with suppress(OSError):
+            self._listening.shutdown(socket.SHUT_RDWR)  # wakes a thread that serves
         self._listening.close()
         with self._lock:
             ties = dict(self._ties)
