@@ -32,6 +32,8 @@ VERBS: dict[str, Verb] = {
     "jobs logs": Verb("gpuprov.cli.jobs_logs", "Show what a job printed."),
     "jobs cancel": Verb("gpuprov.cli.jobs_cancel", "End jobs."),
     "jobs wait": Verb("gpuprov.cli.jobs_wait", "Wait until jobs have ended."),
+    "queue": Verb(None, "Look at the queue of a cluster's workers."),
+    "queue page": Verb("gpuprov.cli.queue_page", "Let a browser open the page of the queue, until Ctrl-C."),
     "grid": Verb(None, "Run parameter grids as jobs of a cluster."),
     "grid run": Verb("gpuprov.cli.grid_run", "Submit the runs of a grid that are missing."),
     "grid status": Verb("gpuprov.cli.grid_status", "Show which runs are done, failed, under way and missing."),
@@ -75,7 +77,7 @@ VERBS: dict[str, Verb] = {
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
-    "Jobs": ("submit", "jobs", "grid"),
+    "Jobs": ("submit", "jobs", "queue", "grid"),
     "GPUs": ("run", "gpus"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),

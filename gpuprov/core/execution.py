@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from gpuprov.core.activity import find_activity
 from gpuprov.core.errors import HostNotReady, TimedOut
@@ -19,7 +19,7 @@ from gpuprov.core.follower import HEAR_S, Ear
 from gpuprov.core.limits import Limits, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.core.follower import Follower
@@ -172,6 +172,50 @@ def run_attached(argv: Sequence[str], *, stdout_to_stderr: bool = False) -> int:
         signal.signal(signal.SIGINT, previous)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Piped:
+    """A command that runs, and the caller's ends of its streams."""
+
+    process: subprocess.Popen[bytes]
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+
+    def kill(self) -> None:
+        """Kill it and its children."""
+        _signal_group(self.process, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def piped(argv: Sequence[str]) -> Iterator[Piped]:
+    """A command whose stdin and stdout are the caller's while the block runs; what it says on stderr is lost.
+
+    Raises:
+        CommandMissing: The program does not exist or may not be executed.
+    """
+    try:
+        process = subprocess.Popen(  # noqa: S603 - argv is a list, never a shell line
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is this process's
+        )
+    except (FileNotFoundError, PermissionError) as error:
+        raise CommandMissing(f"cannot run {argv[0]}", evidence=str(error), fix="gpuprov doctor") from error
+    if process.stdin is None or process.stdout is None:
+        raise AssertionError  # pragma: no cover - they were asked for
+    running = Piped(process=process, stdin=process.stdin, stdout=process.stdout)
+    try:
+        yield running
+    finally:
+        running.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(KILLED_S)
+        for stream in (running.stdin, running.stdout):
+            with contextlib.suppress(OSError):  # what was not yet written
+                stream.close()
+
+
 class _Attention:
     """Looks at a command now and then: whether it is over a limit, and what its follower wants."""
 
@@ -265,7 +309,7 @@ def _collect(process: subprocess.Popen[str]) -> tuple[str, str]:
         return "", f"process {process.pid} cannot be killed: it waits in the kernel"
 
 
-def _signal_group(process: subprocess.Popen[str], number: signal.Signals) -> None:
+def _signal_group(process: subprocess.Popen[Any], number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, number)
 

@@ -23,7 +23,8 @@ CLUSTER_RULE = "1 to 32 of a-z, 0-9 and -; starts with a letter, does not end wi
 _OF_CLUSTER = {
     r"\bgpuprov cluster (up|plan)\b": "--name ",
     r"\bgpuprov cluster (down|status)\b": "",
-    r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait))?|grid [a-z]+)\b": "--cluster ",
+    r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait))?)\b": "--cluster ",
+    r"\bgpuprov (grid [a-z]+|queue page)\b": "--cluster ",
 }
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)([0-9]+)", re.ASCII)

@@ -349,8 +349,17 @@ class Driver(Protocol):
             NotCapable: the engine has no jobs.
         """
 
-    def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
-        """The command line that runs `argv` in the node with this terminal attached (the engine's own client)."""
+    def attach_argv(
+        self, name: str, argv: Sequence[str], *, environment: Mapping[str, str], piped: bool = False
+    ) -> list[str]:
+        """The command line that runs `argv` in the node with this terminal attached (the engine's own client).
+
+        Args:
+            name: The node.
+            argv: The command.
+            environment: Variables to add to the node's own.
+            piped: The command line will be given pipes instead of this process's own streams; every byte passes.
+        """
 
     def logs(self, name: str) -> str:
         """The end of the node's console log."""

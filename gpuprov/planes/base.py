@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.job_desk import JobDesk
+    from gpuprov.planes.queue_page import QueuePage
     from gpuprov.provision.recipe import Init
     from gpuprov.verify.models import Expectation, Rule
 
@@ -39,11 +40,26 @@ RELEASED = "resume {}: a killed gpuprov run left it drained"
 
 @dataclass(frozen=True, kw_only=True)
 class SecretFile:
-    """A key in a node, and how many bytes it may have; root in the node can put anything else in its place."""
+    """A file with a key in a node; root in the node can put anything else in its place.
+
+    Attributes:
+        path: Of the file.
+        least_bytes: That it has.
+        most_bytes: The same.
+        pattern: What it begins with, the key as the first group; None where the file is the key.
+    """
 
     path: str
     least_bytes: int
     most_bytes: int
+    pattern: re.Pattern[bytes] | None = None
+
+    def key_in(self, content: bytes) -> bytes | None:
+        """The key in what was found in the file; None where that cannot be one."""
+        if not self.least_bytes <= len(content) <= self.most_bytes:
+            return None
+        found = self.pattern.match(content) if self.pattern else None
+        return found[1] if found else None if self.pattern else content
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,6 +324,15 @@ class Plane:
         Raises:
             UsageError: It takes none now.
             EngineError: The node that would is missing.
+        """
+        return None
+
+    def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage | None:
+        """Where its queue shows itself to a browser; None where it has no such page.
+
+        Raises:
+            UsageError: It has none now.
+            EngineError: The node that would show it cannot.
         """
         return None
 

@@ -11,7 +11,9 @@ from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.planes.registry import planes_of
 
 if TYPE_CHECKING:
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
+    from gpuprov.planes.base import Plane
     from gpuprov.planes.job_desk import JobDesk
 
 
@@ -27,14 +29,23 @@ def find_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Jo
         UsageError: There is no such cluster, or its nodes take no jobs (now).
         EngineError: What takes them is missing.
     """
-    state = observe_cluster(driver, cluster)
-    roles = sorted({node.labels.get(LABEL_ROLE, "") for node in pick_nodes(state, None, verb=verb)})
-    for plane in planes_of(roles):
+    state, planes = planes_of_cluster(driver, cluster, verb=verb)
+    for plane in planes:
         desk = plane.job_desk(driver, state)
         if desk is not None:
             return desk
     raise UsageError(
         f"the nodes of cluster {cluster} take no jobs",
-        evidence=f"their roles: {', '.join(roles)}",
+        evidence=f"their roles: {', '.join(plane.name for plane in planes)}",
         fix=name_cluster("create nodes that do: gpuprov cluster up --role slurm", cluster),
     )
+
+
+def planes_of_cluster(driver: Driver, cluster: str, *, verb: str) -> tuple[ClusterState, tuple[Plane, ...]]:
+    """A cluster as it is, and what its nodes are for; the verb is what the user typed.
+
+    Raises:
+        UsageError: There is no such cluster, or it has no nodes.
+    """
+    state = observe_cluster(driver, cluster)
+    return state, tuple(planes_of(node.labels.get(LABEL_ROLE, "") for node in pick_nodes(state, None, verb=verb)))

@@ -272,6 +272,5 @@ def _plane_keys(driver: Driver, nodes: Iterable[NodeState]) -> frozenset[bytes]:
 
 def _pull(driver: Driver, node: str, file: SecretFile) -> bytes | None:
     with suppress(GpuprovError):
-        content = driver.pull(node, file.path, most_bytes=file.most_bytes)
-        return content if len(content) >= file.least_bytes else None
+        return file.key_in(driver.pull(node, file.path, most_bytes=file.most_bytes))
     return None

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import shutil
+import signal
+import socket
 import stat
 import subprocess
 import sys
 import tarfile
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +36,7 @@ open("result.txt", "w").write("42")
 """
 TASKS = "def double(number, word='none'):\n    print('doubled', number * 2, word)\n"
 ACCOUNT = 59400
+FLOWER = "/etc/gpuwork/flower.py"
 SLURM, WORKERS = ([(engine, role) for engine in ("lxd", "docker", "incus")] for role in ("slurm", "worker"))
 
 
@@ -232,6 +239,44 @@ def test_the_broker_is_reached_from_nodes_alone_and_its_password_is_nowhere_else
         for part in parts.getmembers():
             content = parts.extractfile(part)
             assert content is None or password.encode() not in content.read(), part.name
+
+
+def ask_page(address: str, **headers: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=30) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    page_argv = ("--json", "queue", "page", "--cluster", desk.place.cluster, "--port", str(port))
+    with desk.gpuprov.start(*page_argv) as process:
+        try:
+            assert process.stdout is not None
+            told = json.loads("".join(iter(process.stdout.readline, "}\n")) + "}")
+            credentials = base64.b64encode(f"{told['user']}:{told['password']}".encode()).decode()
+            assert ask_page(told["address"])[0] == 401
+            assert ask_page(told["address"], Authorization="Basic eDp5")[0] == 401
+            status, page = ask_page(told["address"], Authorization=f"Basic {credentials}")
+            assert (status, desk.controller.encode() in page) == (200, True), page
+            assert b"Flower" in page
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    for elsewhere in (desk.place.address(0, 2), desk.place.address(0, 1)):
+        with pytest.raises(OSError, match=r"refused|timed out|unreachable|No route"):
+            socket.create_connection((elsewhere, 5555), 3)
+    for node in (desk.place.node(0), desk.place.node(1)):
+        assert told["password"] not in desk.gpuprov.in_node(node, "ps", "axeww")
+    desk.gpuprov("exec", desk.controller, "--", "runuser", "-u", "nobody", "--", "cat", FLOWER, expect=1)
+    Wait(what="the relays to end", timeout_s=30, fix="look at the node").until(
+        lambda: desk.gpuprov("exec", desk.controller, "--", "pgrep", "-f", "gpuwork[.]relay", expect=1).stdout,
+        lambda found: not found,
+    )
 
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)

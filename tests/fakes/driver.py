@@ -324,7 +324,14 @@ class FakeDriver(FakeTrees):
         self.reach("run_job:done", request.name)
         return result.exit_code
 
-    def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
+    def attach_argv(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        piped: bool = False,  # noqa: ARG002
+    ) -> list[str]:
         """A command line that only shows what it would run."""
         return ["echo", *(f"{key}={value}" for key, value in environment.items()), name, *argv]
 

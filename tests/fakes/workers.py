@@ -6,8 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
+from gpuprov.planes.queue_page import PROGRAM
 from gpuprov.planes.work_place import desk_argv
-from gpuprov.planes.worker.facts import BROKER, DEFINITIONS, GPUS
+from gpuprov.planes.worker.facts import BROKER, DEFINITIONS, FLOWER, GPUS
 
 if TYPE_CHECKING:
     from tests.fakes.engine import Command, FakeEngine, FakeNode
@@ -27,11 +28,15 @@ class WorkersInNodes:
         self.broken: set[str] = set()
 
     def knows(self, command: Command) -> bool:
-        """Whether it is a question for this program, in a node of this kind."""
-        return command.argv[: len(_PROGRAM)] == _PROGRAM and BROKER in command.node.files
+        """Whether it is a question for one of these programs, in a node of this kind."""
+        begins = (command.argv[: len(_PROGRAM)] == _PROGRAM, command.argv[: len(PROGRAM)] == PROGRAM)
+        return any(begins) and BROKER in command.node.files
 
     def __call__(self, command: Command) -> ExecResult:
-        """What the program prints."""
+        """What the program prints; the page of the queue says nothing to one who says nothing."""
+        if command.argv[: len(PROGRAM)] == PROGRAM:
+            shown = FLOWER in command.node.files and command.node.name not in self.broken
+            return ExecResult(exit_code=0 if shown else 4, stdout="", stderr="" if shown else "127.0.0.1:5555: refused")
         verb = "live" if "--live" in command.argv else command.argv[len(_PROGRAM)]
         told = {"workers": self._workers, "list": self._list, "live": self._list_live}[verb]()
         return ExecResult(exit_code=4 if "error" in told else 0, stdout=json.dumps(told), stderr="")

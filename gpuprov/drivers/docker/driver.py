@@ -260,10 +260,12 @@ class DockerDriver(TellsNoNetworkSettings):
             raise
         return jobs.run_made(self._api, made, started=started, write=write)
 
-    def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
+    def attach_argv(
+        self, name: str, argv: Sequence[str], *, environment: Mapping[str, str], piped: bool = False
+    ) -> list[str]:
         """Docker's own client, told the daemon, for it follows contexts; no terminal where standard input is none."""
         pairs = [part for key, value in environment.items() for part in ("--env", f"{key}={value}")]
-        terminal = ["--tty"] if sys.stdin.isatty() and os.isatty(1) else []
+        terminal = ["--tty"] if not piped and sys.stdin.isatty() and os.isatty(1) else []
         run = ["/bin/sh", "-c", 'exec "$@"', "sh", *argv]  # 127 for a command that is not there; some clients say 126
         options = ["--interactive", *terminal, "--workdir", "/root", *pairs]
         return ["docker", "--host", self._api.address, "exec", *options, name, *run]

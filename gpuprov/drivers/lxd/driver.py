@@ -345,7 +345,14 @@ class LxdDriver:
         require_capability(self, "jobs")
         raise AssertionError  # pragma: no cover - it has not got it
 
-    def attach_argv(self, name: str, argv: Sequence[str], *, environment: Mapping[str, str]) -> list[str]:
+    def attach_argv(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        piped: bool = False,  # noqa: ARG002 - the client looks at its streams itself
+    ) -> list[str]:
         """The engine's own client, with this terminal attached; remote and project are named, for users change both."""
         pairs = [part for key, value in environment.items() for part in ("--env", f"{key}={value}")]
         place = ["--project", "default", f"local:{name}", "--cwd", "/root"]

@@ -10,6 +10,7 @@ from gpuprov.assets import find_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.drivers.base import File
 from gpuprov.planes.worker.facts import ACCOUNT, APPLIED, BROKER, DEFINITIONS, GPUS, PORT, RABBITMQ
+from gpuprov.planes.worker.page import page_file
 from gpuprov.render.templates import render
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 
@@ -46,7 +47,7 @@ def worker_files(url: str, member: Member) -> tuple[File, ...]:
 
 
 def broker_files(password: bytes, address: str) -> tuple[File, ...]:
-    """What makes a node the broker, which listens on this address alone."""
+    """What makes a node the broker, which listens on this address alone, and has it show the page of the queue."""
     templates = find_asset("templates")
     place = {"address": address, "port": PORT, "definitions": f"{RABBITMQ}/definitions.json"}
     conf = render(templates, "worker/rabbitmq.conf.j2", **place)
@@ -55,6 +56,7 @@ def broker_files(password: bytes, address: str) -> tuple[File, ...]:
         File(path=f"{RABBITMQ}/rabbitmq.conf", content=conf.encode()),
         File(path=f"{RABBITMQ}/advanced.config", content=render(templates, "worker/advanced.config").encode()),
         File(path=DEFINITIONS, content=definitions.encode(), mode=0o600),
+        page_file(password),
     )
 
 

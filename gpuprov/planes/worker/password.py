@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _BYTES: Final = 32
 _URL: Final = re.compile(rf"amqp://{ACCOUNT}:([0-9a-f]{{{2 * _BYTES}}})@".encode())
-BROKER_FILE: Final = SecretFile(path=BROKER, least_bytes=1, most_bytes=4096)
+BROKER_FILE: Final = SecretFile(path=BROKER, least_bytes=1, most_bytes=4096, pattern=_URL)
 
 
 def new_password() -> bytes:
@@ -39,9 +39,9 @@ def read_password(driver: Driver, holders: Sequence[str], *, cluster: str) -> by
         except EngineError as error:
             found = error.evidence
             continue
-        match = _URL.match(content)
-        if match:
-            return match[1]
+        password = BROKER_FILE.key_in(content)
+        if password:
+            return password
         found = f"{BROKER} does not begin with the URL of a broker of this cluster"
     again = f"gpuprov cluster down {cluster}; gpuprov cluster up"
     raise EngineError(

@@ -16,8 +16,19 @@ from gpuprov.planes.job_desk import JobDesk
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import checks, jobs, services
-from gpuprov.planes.worker.facts import APPLIED, BROKER_SERVICE, DEFINITIONS, FOLDER, NAME, RABBITMQ, WORKERS
+from gpuprov.planes.worker.facts import (
+    APPLIED,
+    BROKER_SERVICE,
+    DEFINITIONS,
+    FLOWER,
+    FOLDER,
+    NAME,
+    PAGE_SERVICE,
+    RABBITMQ,
+    WORKERS,
+)
 from gpuprov.planes.worker.files import applied_file, broker_files, broker_url, worker_files
+from gpuprov.planes.worker.page import PAGE_FILE, read_page
 from gpuprov.planes.worker.password import BROKER_FILE, new_password, read_password
 from gpuprov.provision.recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
@@ -31,6 +42,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.planes.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
 
@@ -57,7 +69,7 @@ class WorkerPlane(LedPlane):
         labels={LABEL_ACCOUNT: f"id -u {ACCOUNT}"},
     )
     checks = checks.RULES
-    secret_files = (BROKER_FILE,)
+    secret_files = (BROKER_FILE, PAGE_FILE)
     marks = MappingProxyType({APPLIED: "restart the workers"})
 
     def head_name(self, spec: ClusterSpec) -> str | None:
@@ -141,6 +153,8 @@ class WorkerPlane(LedPlane):
             brokers = [name for name, paths in renewed.items() if any(path.startswith(its) for path in paths)]
             each(lambda name: restart_well(driver, name, BROKER_SERVICE), brokers)
             each(lambda name: restart_well(driver, name, WORKERS), list(renewed))
+            pages = [name for name in renewed if any(file.path == FLOWER for file in files(name))]
+            each(lambda name: restart_well(driver, name, PAGE_SERVICE), pages)
 
         apply_marked(driver, stale, files, mark=APPLIED, own=(f"{FOLDER}/", f"{RABBITMQ}/"), restart=restart)
 
@@ -182,16 +196,19 @@ class WorkerPlane(LedPlane):
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
         """The broker's node, or any node that runs where the broker is the user's."""
-        node = self._answering_node(state)
-        if node is None:
-            there = self.diagnosed_node(state)
-            raise UsageError(
-                f"cluster {state.name} takes no jobs now: {there.name} is {there.status}",
-                evidence=f"{there.name} runs the {self.head_title}",
-                fix=f"start it: gpuprov start {there.name}",
-            )
+        node = self._require_answering(state, "takes no jobs")
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
+
+    def queue_page(self, driver: Driver, state: ClusterState) -> QueuePage:
+        """Flower's, beside the broker; none where the broker is the user's."""
+        if self.head_name(spec_of(state)) is None:
+            raise UsageError(
+                f"cluster {state.name} has no page of its queue",
+                evidence="its broker is one of yours (worker.broker); Flower runs only beside a broker of gpuprov's",
+                fix=name_cluster("list its jobs: gpuprov jobs", state.name),
+            )
+        return read_page(driver, self._require_answering(state, "has no page of its queue").name, cluster=state.name)
 
     def next_steps(self, spec: ClusterSpec, nodes: Sequence[str]) -> tuple[str, ...]:
         """Work for the queue, and a look at it."""
@@ -206,6 +223,17 @@ class WorkerPlane(LedPlane):
     def _sharing(self, state: ClusterState) -> list[NodeState]:
         """The nodes with the folder of jobs; those that an early gpuprov called workers have none."""
         return [node for node in state.nodes_of(NAME) if any(mount.target == SHARED for mount in node.mounts)]
+
+    def _require_answering(self, state: ClusterState, lack: str) -> NodeState:
+        node = self._answering_node(state)
+        if node is None:
+            there = self.diagnosed_node(state)
+            raise UsageError(
+                f"cluster {state.name} {lack} now: {there.name} is {there.status}",
+                evidence=f"{there.name} runs the {self.head_title}",
+                fix=f"start it: gpuprov start {there.name}",
+            )
+        return node
 
     def _open_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
         """Any node that runs can tell of jobs, which are in the shared folder; None where none runs."""

@@ -47,6 +47,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("jobs logs", ("jobs", "logs", "1")),
     ("jobs cancel", ("jobs", "cancel", "1")),
     ("jobs wait", ("jobs", "wait", "1")),
+    ("queue page", ("queue", "page")),
     ("grid run", ("grid", "run", "--local", "--first-only", "{folder}/Project")),
     *((f"grid {verb}", ("grid", verb, "{folder}/Project")) for verb in ("run", "status", "results", "pull", "cancel")),
     ("inventory", ("inventory", "--graph")),
@@ -66,6 +67,7 @@ LAST = {
     "smoke": {1},
     "doctor": {0, 3},
     "jobs wait": {1},
+    "queue page": {130},
 }  # exit codes where not 0 alone
 
 
@@ -119,6 +121,10 @@ def cluster(typed: Typed, tmp_path: Path) -> dict[str, str]:
     return {"cluster": "lab", "p": "c", "spec": str(spec), "play": "", "folder": str(tmp_path)}
 
 
+def press_ctrl_c(_relay: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.fixture(autouse=True)
 def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """What needs root or Ansible is made up; a watch has three rounds, and other GPUs in the third."""
@@ -128,6 +134,9 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
     monkeypatch.setattr("gpuprov.workflows.run_playbook.run_playbook", lambda *_, **__: result)
+    monkeypatch.setattr("gpuprov.core.relay.Relay.__init__", lambda *_, **__: None)
+    monkeypatch.setattr("gpuprov.core.relay.Relay.serve", press_ctrl_c)
+    monkeypatch.setattr("gpuprov.core.relay.Relay.close", lambda _relay: None)
 
     def rounds(_interval_s: float, _clock: object) -> Iterator[None]:
         world = request.getfixturevalue("world")
@@ -176,6 +185,9 @@ def printed(
             desk()
             if argv[1] in ("results", "pull"):
                 typed(("grid", "run", argv[-1].format_map(cluster)), capsys)
+        if argv[0] == "queue":
+            typed(("cluster", "down", "lab"), capsys)
+            typed(("cluster", "up", "--role", "worker", "-n", "1", "--share", "--no-verify"), capsys)
         if argv[0] in ("jobs", "submit"):
             jobs = desk()
             typed(("submit", "--no-project", "--", "true"), capsys)

@@ -36,6 +36,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "jobs logs": (["1"], ["1", "--cluster", "other"]),
     "jobs cancel": (["1"], ["1", "--cluster", "other"]),
     "jobs wait": (["1"], ["1", "--cluster", "other"]),
+    "queue page": ([], ["--cluster", "other"]),
     **{
         f"grid {verb}": ([GRID], [GRID, "--cluster", "other"])
         for verb in ("run", "status", "results", "pull", "cancel")

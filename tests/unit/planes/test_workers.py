@@ -16,9 +16,10 @@ from gpuprov.planes.find_desk import find_desk
 from gpuprov.planes.registry import PLANES
 from gpuprov.planes.worker import services
 from gpuprov.planes.worker.answers import WorkerRecord, read_workers
-from gpuprov.planes.worker.facts import APPLIED, BROKER, DEFINITIONS, GPUS
+from gpuprov.planes.worker.facts import APPLIED, BROKER, DEFINITIONS, FLOWER, GPUS
 from gpuprov.planes.worker.files import broker_files, hash_password
-from gpuprov.planes.worker.password import read_password
+from gpuprov.planes.worker.page import PAGE_FILE, page_file, page_password
+from gpuprov.planes.worker.password import BROKER_FILE, read_password
 from gpuprov.planes.worker.services import describe_workers
 from gpuprov.spec.models import NodesSpec, WorkerSpec
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -119,6 +120,48 @@ def test_a_broker_of_the_user_s_needs_none_in_a_node(world: World) -> None:
 def test_what_is_secret_is_hashed_with_a_salt_of_its_own() -> None:
     assert hash_password(SECRET) == hash_password(SECRET) != hash_password(b"cd" * 32)
     assert not any(SECRET in file.content for file in broker_files(SECRET, "10.0.5.1"))
+
+
+def test_the_broker_s_node_alone_has_the_page_with_a_password_that_follows_from_the_broker_s(world: World) -> None:
+    up(world)
+    (name,) = [name for name, node in world.engine.nodes.items() if FLOWER in node.files]
+    file = world.engine.nodes[name].files[FLOWER]
+    assert (name, file.mode, file.uid, file.gid) == ("c000", 0o640, 0, 59400)
+    broker = BROKER_FILE.key_in(world.engine.nodes["c000"].files[BROKER].content)
+    assert broker
+    told: dict[str, Any] = {}
+    exec(file.content, {}, told)  # as Flower does
+    assert told == {
+        "address": "127.0.0.1",
+        "port": 5555,
+        "basic_auth": [f"gpuprov:{page_password(broker)}"],
+        "read_only": True,
+        "persistent": False,
+        "max_tasks": 2000,
+    }
+    assert broker not in file.content
+    assert PAGE_FILE.key_in(file.content) == page_password(broker).encode()
+    assert file == page_file(broker)
+
+
+def test_passwords_of_pages_are_as_different_as_those_of_brokers() -> None:
+    # printf flower | openssl dgst -sha256 -hmac abab...
+    assert page_password(SECRET) == "1e457e1fb4196f074deb8270e50629c0"
+    assert page_password(b"ac" * 32) != page_password(SECRET)
+
+
+def test_the_page_is_started_again_where_it_is_and_nowhere_else(world: World) -> None:
+    up(world)
+    world.slurm.restarted.clear()
+    for name in world.names:
+        world.engine.nodes[name].files.pop(APPLIED)
+    up(world)
+    assert sorted(world.slurm.restarted) == [
+        ("c000", "gpuwork"),
+        ("c000", "gpuwork-flower"),
+        ("c001", "gpuwork"),
+        ("c002", "gpuwork"),
+    ]
 
 
 def test_the_broker_is_not_removed_alone_and_nodes_need_it(world: World) -> None:

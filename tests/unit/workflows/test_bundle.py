@@ -20,7 +20,10 @@ from gpuprov.drivers.networks import Attachment
 from gpuprov.drivers.registry import REGISTRY
 from gpuprov.host import survey
 from gpuprov.host.survey import EngineDoor
+from gpuprov.planes.worker.page import PAGE_FILE
+from gpuprov.planes.worker.password import BROKER_FILE
 from gpuprov.spec.devices import Mount
+from gpuprov.spec.models import NodesSpec
 from gpuprov.workflows import bundle
 from gpuprov.workflows.bundle import FOLDER, Collected, Sources, make_bundle, pack_bundle
 from tests.fakes.doors import AnswersOfTheRest, HungEngine
@@ -104,6 +107,30 @@ def test_no_secret_is_in_it_whatever_the_nodes_say(world: World, sources: Source
     whole = "".join(parts.values())
     for secret in (key.hex(), base64.b64encode(key).decode(), TOKEN, "hunter2"):
         assert secret not in whole
+
+
+def test_no_password_of_a_broker_or_of_its_page_is_in_it(world: World, sources: Sources, tmp_path: Path) -> None:
+    world.up(spec=world.spec(nodes=NodesSpec(count=2, role="worker"), share=True))
+    broker = BROKER_FILE.key_in(world.engine.nodes["c001"].files[BROKER_FILE.path].content)
+    page = PAGE_FILE.key_in(world.engine.nodes["c000"].files[PAGE_FILE.path].content)
+    assert broker
+    assert page
+    answer = world.engine.answer
+
+    def leak(command: Command) -> ExecResult:
+        if "journalctl" in command.argv[-1]:
+            text = f"{command.node.name} said {broker.decode()} and {page.decode()} in {page.hex()}"
+            return ExecResult(exit_code=0, stdout=text, stderr="")
+        return answer(command)
+
+    world.engine.answer = leak
+    make_bundle(new_file(tmp_path), sources, reporter=world.reporter)
+    parts = unpack(tmp_path / "b.tar.gz")
+    for name in ("c000", "c001"):
+        assert f"{name} said (hidden) and (hidden) in (hidden)" in parts[f"fake/nodes/{name}/journal.txt"]
+    whole = "".join(parts.values())
+    assert broker.decode() not in whole
+    assert page.decode() not in whole
 
 
 @pytest.mark.parametrize("planted", [b"10.0.3.2\n" * 500_000, b"10.0.3.2\n" * 100, b"10.0.3.2"])

@@ -1,0 +1,46 @@
+"""`gpuprov queue page`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.planes.queue_page import QueuePage
+
+PORT: Final = 5555
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port of this host, on 127.0.0.1.",
+)
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, port: int, cluster: str, engine: str | None) -> None:
+    """Let a browser on this host open the page of a cluster's queue (Flower), until Ctrl-C.
+
+    Prints the address, and the user and password that the page asks for.
+    """
+    from gpuprov.documents.queue_page import queue_page_document
+    from gpuprov.workflows.queue_page import relay_queue_page
+
+    def ready(page: QueuePage) -> None:
+        document = queue_page_document(page, port=port, cluster=cluster, host=session.host.name)
+        rows = [f"{name}: {document[name]}" for name in ("address", "user", "password")]
+        session.show(document, "\n".join(rows))
+        sys.stdout.flush()
+        session.reporter.note("until Ctrl-C")
+
+    driver = open_engine_of_cluster(session, engine, cluster)
+    relay_queue_page(driver, cluster, port, session.host, ready=ready, reporter=session.reporter)

@@ -1,0 +1,62 @@
+"""The page of the queue: what Flower reads, and the password that it asks for."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.assets import find_asset
+from gpuprov.cluster.services import status_command
+from gpuprov.core.errors import EngineError
+from gpuprov.core.names import name_cluster
+from gpuprov.drivers.base import File
+from gpuprov.planes.base import SecretFile
+from gpuprov.planes.queue_page import QueuePage
+from gpuprov.planes.worker.facts import FLOWER, PAGE_PORT, PAGE_SERVICE
+from gpuprov.render.templates import render
+from gpuprov.spec.shared_folder import ACCOUNT_UID
+
+if TYPE_CHECKING:
+    from gpuprov.drivers.base import Driver
+
+USER: Final = "gpuprov"
+_DIGITS: Final = 32
+_LINE: Final = re.compile(rb'(?s:.*?)^basic_auth = \["gpuprov:([0-9a-f]{32})"\]$', re.MULTILINE)
+PAGE_FILE: Final = SecretFile(path=FLOWER, least_bytes=_DIGITS, most_bytes=4096, pattern=_LINE)
+
+
+def page_password(password: bytes) -> str:
+    """It follows from the broker's, which does not follow from it: a cluster has one secret."""
+    return hmac.new(password, b"flower", hashlib.sha256).hexdigest()[:_DIGITS]
+
+
+def page_file(password: bytes) -> File:
+    """What Flower reads, and only root and the account of jobs may."""
+    told = {"port": PAGE_PORT, "user": USER, "password": page_password(password)}
+    content = render(find_asset("templates"), "worker/flower.py.j2", **told)
+    return File(path=FLOWER, content=content.encode(), mode=0o640, gid=ACCOUNT_UID)
+
+
+def read_page(driver: Driver, node: str, *, cluster: str) -> QueuePage:
+    """The page that a node shows; its password is one of ours, or none.
+
+    Raises:
+        EngineError: The node has no such file.
+    """
+    found = f"{FLOWER} has no password of gpuprov's"
+    try:
+        key = PAGE_FILE.key_in(driver.pull(node, FLOWER, most_bytes=PAGE_FILE.most_bytes))
+    except EngineError as error:
+        key, found = None, error.evidence
+    if key is None:
+        fix = name_cluster("write the file again: gpuprov cluster up", cluster)
+        raise EngineError(f"{node} has no page of the queue", evidence=found, fix=fix)
+    return QueuePage(
+        node=node,
+        port=PAGE_PORT,
+        user=USER,
+        password=key.decode(),
+        fix=status_command(driver, node, PAGE_SERVICE),
+    )

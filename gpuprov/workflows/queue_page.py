@@ -1,0 +1,79 @@
+"""`queue page`: the page of a cluster's queue, on a port of this host; no lock is held."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.excerpt import LINE, excerpt
+from gpuprov.core.names import name_cluster
+from gpuprov.core.relay import HERE, Relay
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.planes.find_page import find_queue_page
+from gpuprov.planes.work_place import require_program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
+    from gpuprov.planes.queue_page import QueuePage
+
+_ANSWER_S: Final = 15.0
+_NEXT: Final = 10_000  # to a port that is seldom taken
+
+
+def relay_queue_page(
+    driver: Driver,
+    cluster: str,
+    port: int,
+    host: Host,
+    *,
+    ready: Callable[[QueuePage], object],
+    reporter: Reporter,
+) -> None:
+    """Let this host's 127.0.0.1 lead to the page of a cluster's queue, until KeyboardInterrupt.
+
+    Args:
+        driver: The engine.
+        cluster: Name of the cluster.
+        port: Of this host.
+        host: This host.
+        ready: Is called once the page can be opened.
+        reporter: Hears of connections that the node does not answer.
+
+    Raises:
+        UsageError: The cluster has no such page (now), or the port is taken.
+        EngineError: The page does not answer.
+    """
+    page = find_queue_page(driver, cluster)
+    _require_answer(driver, page, cluster)
+    argv = driver.attach_argv(page.node, page.relay_argv, environment={}, piped=True)
+    try:
+        relay = Relay(
+            port, argv, failed=lambda why: reporter.warn(f"{page.node} did not answer ({why}); look: {page.fix}")
+        )
+    except OSError as error:
+        another = port % _NEXT + _NEXT
+        raise UsageError(
+            f"port {port} of this host cannot be used for the page",
+            evidence=host.listener(HERE, port) or str(error),
+            fix=f"use another one: {name_cluster('gpuprov queue page', cluster)} --port {another}",
+        ) from error
+    with closing(relay):
+        ready(page)
+        relay.serve()
+
+
+def _require_answer(driver: Driver, page: QueuePage, cluster: str) -> None:
+    """Connect once, and send nothing."""
+    result = driver.run(page.node, page.relay_argv, timeout_s=scaled_limit_s(_ANSWER_S))
+    if result.exit_code:
+        require_program(result.stderr, page.node, cluster)
+        raise EngineError(
+            f"the page of the queue does not answer on {page.node}",
+            evidence=excerpt(result.stderr.strip(), LINE) or f"exit status {result.exit_code}",
+            fix=page.fix,
+        )
