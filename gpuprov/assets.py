@@ -11,7 +11,7 @@ from typing import Literal
 
 from gpuprov.core.errors import HostNotReady
 
-Asset = Literal["gpuwork", "roles", "smoke_kernels", "templates"]
+Asset = Literal["gpuwork", "inventories", "roles", "smoke_kernels", "templates"]
 
 PACKAGE = Path(__file__).resolve().parent
 

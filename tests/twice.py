@@ -96,6 +96,7 @@ TWICE: dict[str, Twice] = {
     "grid cancel": Twice(kind="acts", argv=("grid", "cancel", "."), where=()),
     "cp": Twice(kind="acts", argv=("cp", "/etc/hostname", "{p}001:/tmp/")),
     "logs": Twice(kind="reads", argv=("logs", "{p}000")),
+    "example lab": Twice(kind="changes", argv=("example", "lab"), where=()),  # tests/unit/cli/test_example.py
     "inventory": Twice(kind="reads", argv=("inventory",)),
     "image list": Twice(kind="reads", argv=("image", "list")),
     "explain": Twice(kind="reads", argv=("explain", "slurm-job")),

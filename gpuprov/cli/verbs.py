@@ -58,6 +58,8 @@ VERBS: dict[str, Verb] = {
     "unexpose": Verb("gpuprov.cli.unexpose", "Stop forwarding a port."),
     "play": Verb("gpuprov.cli.play", "Run an Ansible playbook on nodes, or on any hosts."),
     "inventory": Verb("gpuprov.cli.inventory", "Print all nodes as an Ansible inventory."),
+    "example": Verb(None, "Write examples to start from."),
+    "example lab": Verb("gpuprov.cli.example_lab", "Write an inventory of lab hosts and its playbook."),
     "doctor": Verb("gpuprov.cli.doctor", "List what the host lacks; changes nothing."),
     "explain": Verb("gpuprov.cli.explain", "Explain a log line or a check, and its fix."),
     "record": Verb("gpuprov.cli.record", "Print this host's GPU facts, for replay or a bug report."),
@@ -83,6 +85,6 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),
         *("clone", "snapshot", "restore", "expose", "unexpose"),
     ),
-    "Ansible": ("play", "inventory"),
+    "Ansible": ("play", "inventory", "example"),
     "This machine": ("doctor", "explain", "record", "bundle", "host", "image", "completion"),
 }

@@ -1,4 +1,6 @@
-"""What the role cuda brings to a host that it reaches by ssh: wheels and smoke kernels, fetched and packed here.
+"""What roles bring to a host that they reach by ssh: wheels and a package of gpuprov's, fetched and packed here.
+
+A payload is `none`, `cu12` or `cu13` (CUDA's packages, the smoke kernels), or `work` (what workers need, gpuwork).
 
 python -m gpuprov.provision.payload stamp cu12           one word that identifies the required packages
 python -m gpuprov.provision.payload fetch cu12 3.11      the same, fetched; prints where it is as JSON
@@ -9,12 +11,12 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import find_asset
 from gpuprov.core.errors import GpuprovError
 from gpuprov.core.fingerprint import fingerprint, short
-from gpuprov.provision.recipe import REQUIREMENTS, hash_folder, source_files
+from gpuprov.provision.recipe import REQUIREMENTS, WORKERS, hash_folder, source_files
 from gpuprov.provision.rootfs import default_cache
 from gpuprov.provision.wheels import ensure_wheels
 
@@ -22,28 +24,33 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from gpuprov.gpu.wheels import CudaWheels
+    from gpuprov.assets import Asset
+
+PAYLOADS: Final[dict[str, tuple[tuple[str, ...], Asset]]] = {
+    **{variant: (requirements, "smoke_kernels") for variant, requirements in REQUIREMENTS.items()},
+    "work": (WORKERS, "gpuwork"),
+}
 
 
-def payload_stamp(requirements: Sequence[str], smoke_kernels: Path) -> str:
-    """A word that changes with the Python packages or the kernels; a host keeps it to say what it has."""
-    return short(fingerprint([list(requirements), hash_folder(smoke_kernels)]))
+def payload_stamp(requirements: Sequence[str], package: Path) -> str:
+    """A word that changes with the Python packages or gpuprov's own; a host keeps it to say what it has."""
+    return short(fingerprint([list(requirements), hash_folder(package)]))
 
 
-def pack_kernels(smoke_kernels: Path, cache: Path) -> Path:
-    """The smoke kernels as an archive with the folder `smoke_kernels`; made once and kept."""
-    kept = cache / f"smoke_kernels-{short(hash_folder(smoke_kernels))}.tar.gz"
+def pack_package(package: Path, cache: Path) -> Path:
+    """A package of gpuprov's as an archive with a folder of its name; made once and kept."""
+    kept = cache / f"{package.name}-{short(hash_folder(package))}.tar.gz"
     if not kept.is_file():
         cache.mkdir(parents=True, exist_ok=True)
         unfinished = kept.with_suffix(".part")
         with tarfile.open(unfinished, "w:gz") as archive:
-            for path in source_files(smoke_kernels):
-                archive.add(path, f"smoke_kernels/{path.relative_to(smoke_kernels)}")
+            for path in source_files(package):
+                archive.add(path, f"{package.name}/{path.relative_to(package)}")
         unfinished.replace(kept)
     return kept
 
 
-def fetch(requirements: Sequence[str], *, python: str, cache: Path, smoke_kernels: Path) -> dict[str, object]:
+def fetch(requirements: Sequence[str], *, python: str, cache: Path, package: Path) -> dict[str, object]:
     """Everything the role copies, with its place on this machine.
 
     Raises:
@@ -54,20 +61,20 @@ def fetch(requirements: Sequence[str], *, python: str, cache: Path, smoke_kernel
     return {
         "requirements": list(requirements),
         "wheels": f"{wheels[0].parent}/",
-        "kernels": str(pack_kernels(smoke_kernels, cache)),
+        "package": str(pack_package(package, cache)),
     }
 
 
 def main(arguments: Sequence[str]) -> int:
     """Answer the role; errors go to standard error in three parts."""
-    verb, variant, *python = arguments
-    requirements = REQUIREMENTS[cast("CudaWheels", variant)]
+    verb, payload, *python = arguments
+    requirements, asset = PAYLOADS[payload]
     try:
-        kernels = find_asset("smoke_kernels")
+        package = find_asset(asset)
         if verb == "stamp":
-            sys.stdout.write(payload_stamp(requirements, kernels))
+            sys.stdout.write(payload_stamp(requirements, package))
         else:
-            found = fetch(requirements, python=python[0], cache=default_cache(), smoke_kernels=kernels)
+            found = fetch(requirements, python=python[0], cache=default_cache(), package=package)
             sys.stdout.write(json.dumps(found))
     except GpuprovError as error:
         sys.stderr.write(f"{error.what}\nevidence: {error.evidence}\nfix: {error.fix}\n")

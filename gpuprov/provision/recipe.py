@@ -30,6 +30,8 @@ REQUIREMENTS: dict[CudaWheels, tuple[str, ...]] = {
     "cu12": (NUMBA.format("[cu12]"), "numpy", "nvidia-ml-py"),
     "cu13": (NUMBA.format("[cu13]"), "numpy", "nvidia-ml-py"),
 }
+# What workers need; tzdata, because an image has no time zones and kombu asks for UTC.
+WORKERS = ("celery>=5.7,<6", "tzdata")
 COMMON_ROLES = ("base", "cuda")
 # What roles need to be applied, besides the packages that they install themselves.
 ROOTFS_PACKAGES = ("ca-certificates", "dbus", "iproute2", "python3", "python3-apt", "systemd", "systemd-sysv")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+
+from gpuprov.spec.shared_folder import ACCOUNT_UID
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -374,3 +378,57 @@ def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
     lab.gpuprov.in_node("bare0", "sed", "-i", "s/VERSION 1/VERSION 2/", f"{SHARED}/code/worker.py")
     assert wait_for(len(failed) + 1)[-1].startswith("VERSION 2 ")
     lab.gpuprov.in_node("bare1", "systemctl", "stop", "worker@0")
+
+
+@pytest.mark.usefixtures("first")
+def test_gpuwork_s_workers_take_jobs_from_a_broker_on_one_of_the_hosts(lab: Lab, tmp_path: Path, place: Place) -> None:
+    """Sshfs is refused for jobs, so the hosts share a folder of the machine's, as a drive with locks would be."""
+    hosts = ("bare0", "bare1")
+
+    def jobs(*argv: str, order: object = "") -> dict[str, Any]:
+        words = shlex.join(["runuser", "-u", "work", "--", "env", "HOME=/home/work", "python3", "-m", "gpuwork.jobs"])
+        given = shlex.quote(json.dumps(order))
+        line = f"cd / && printf %s {given} | {words} {shlex.join(argv)}"
+        document = json.loads(lab.gpuprov.in_node("bare0", "sh", "-c", line))
+        assert isinstance(document, dict)
+        return document
+
+    inventory = lab.inventory(lab.of(*hosts), lab_service="worker")
+    refused = lab.play(inventory, "--tags", "worker", expect=5)["hosts"]["bare1"]["message"].splitlines()
+    assert refused[0] == f"{SHARED}/work cannot be the folder for the jobs of workers"
+    assert "is on sshfs" in refused[1]
+
+    drive = tmp_path / "drive"
+    drive.mkdir()
+    os.chown(drive, ACCOUNT_UID, ACCOUNT_UID)
+    for name in hosts:
+        lab.gpuprov.in_node(name, "sh", "-c", "rm -f /shared")  # the link that bare0 has from before
+        lab.host("lxc", "config", "device", "add", name, place.mark, "disk", f"source={drive}", "path=/shared")
+    inventory = lab.inventory(lab.of(*hosts), lab_service="worker", lab_jobs="/shared")
+    first = lab.play(inventory, "--tags", "worker")
+    gpus = {(name, gpu["uuid"]) for name in hosts for gpu in lab.report(name)["gpus"]}
+    assert {(row["node"], row["gpu"]) for row in jobs("workers")["workers"]} == gpus
+
+    order = {"schema": "gpuprov.job-order/v1", "version": 1, "command": ["hostname"], "count": 4}
+    submitted = jobs("submit", order=order)
+    ended = jobs("wait", submitted["id"], "--limit", "60")["jobs"]
+    assert [job["state"] for job in ended] == ["done"] * 4
+
+    password = lab.gpuprov.in_node("bare0", "cat", "/etc/gpuwork/password").strip()
+    assert password not in json.dumps(first)
+    modes = lab.gpuprov.in_node("bare1", "sh", "-c", "cd /etc/gpuwork && stat -c '%n %U %G %a' broker password; true")
+    assert modes == "broker root work 640\n"
+    listening = lab.gpuprov.in_node("bare0", "ss", "-Hltn", "sport = :5672 or sport = :4369 or sport = :25672")
+    broker = f"{lab.addresses['bare0']}:5672"
+    local = {f"{address}:{port}" for address in ("127.0.0.1", "[::1]") for port in (4369, 25672)}
+    assert {broker} <= {line.split()[3] for line in listening.splitlines()} <= {broker} | local
+    assert lab.play(inventory, "--tags", "worker")["changes"] == []
+
+    lab.gpuprov.in_node("bare0", "systemctl", "stop", "rabbitmq-server")
+    lab.gpuprov.in_node("bare1", "sh", "-c", "rm /etc/gpuwork/broker; systemctl stop gpuwork")
+    lab.play(inventory, "--tags", "worker")
+    assert {(row["node"], row["gpu"]) for row in jobs("workers")["workers"]} == gpus
+    assert lab.play(inventory, "--tags", "worker")["changes"] == []
+    for name in hosts:
+        lab.gpuprov.in_node(name, "systemctl", "disable", "--quiet", "--now", "gpuwork")
+        lab.host("lxc", "config", "device", "remove", name, place.mark)

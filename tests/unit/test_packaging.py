@@ -18,13 +18,23 @@ from gpuprov.assets import find_asset
 from gpuprov.core.errors import HostNotReady
 
 ROOT = Path(__file__).resolve().parents[2]
-ASSETS = ("gpuwork", "roles", "smoke_kernels", "templates")
+ASSETS = ("gpuwork", "inventories", "roles", "smoke_kernels", "templates")
 COLLECTION = "ansible_collections/gpuprov/cluster"
-SOURCES = ("LICENSE", "README.md", "ansible_collections", "gpuprov", "pyproject.toml", "setup.cfg", *ASSETS)
-LOOK_UP = """
+SOURCES = (
+    "LICENSE",
+    "README.md",
+    "ansible_collections",
+    "gpuprov",
+    "lab.yml",
+    "pyproject.toml",
+    "setup.cfg",
+    "tasks",
+    *ASSETS,
+)
+LOOK_UP = f"""
 import json
 from gpuprov.assets import find_asset
-print(json.dumps({name: str(find_asset(name)) for name in ("gpuwork", "roles", "smoke_kernels", "templates")}))
+print(json.dumps({{name: str(find_asset(name)) for name in {ASSETS}}}))
 """
 
 
@@ -85,6 +95,7 @@ def test_the_wheel_holds_every_file_of_the_package_and_of_its_assets(wheel: Path
     wanted = {f"gpuprov/{name}" for name in files_below(ROOT / "gpuprov")}
     for asset in ASSETS:
         wanted |= {f"gpuprov/_assets/{asset}/{name}" for name in files_below(ROOT / asset)}
+    wanted |= {"gpuprov/_assets/lab.yml"} | {f"gpuprov/_assets/tasks/{name}" for name in files_below(ROOT / "tasks")}
     wanted |= {f"{COLLECTION}/{name}" for name in files_below(ROOT / COLLECTION)}
     packed = {name for name in shipped if ".dist-info/" not in name}
     assert packed == wanted
@@ -122,6 +133,17 @@ def test_installed_it_runs_from_another_folder(installed: Path) -> None:
 
 
 @pytest.mark.slow
+def test_installed_the_example_of_a_lab_finds_the_playbook_and_its_roles(installed: Path) -> None:
+    call(installed / "venv/bin/gpuprov", "example", "lab", "site", cwd=installed)
+    listing = call(
+        *(installed / "venv/bin/ansible-playbook", "-i", "hosts.yml", "--list-tasks", "lab.yml"),
+        cwd=installed / "site",
+    )
+    assert "slurm : Read what gpuprov and this role both need to know of Slurm" in listing
+    assert "Write one report for each host" in listing
+
+
+@pytest.mark.slow
 def test_installed_every_module_can_be_imported(installed: Path) -> None:
     modules = [
         name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -153,4 +175,5 @@ def test_the_list_of_packages_in_setup_cfg_is_complete() -> None:
     listed = set(config["options"]["packages"].split())
     folders = {path.parent for path in (ROOT / "gpuprov").rglob("*.py")}
     wanted = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert listed == wanted | {COLLECTION.replace("/", ".")} | {f"gpuprov._assets.{asset}" for asset in ASSETS}
+    assets = {"gpuprov._assets", *(f"gpuprov._assets.{asset}" for asset in ASSETS)}
+    assert listed == wanted | assets | {COLLECTION.replace("/", ".")}

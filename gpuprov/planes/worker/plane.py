@@ -30,6 +30,7 @@ from gpuprov.planes.worker.facts import (
 from gpuprov.planes.worker.files import applied_file, broker_files, broker_url, worker_files
 from gpuprov.planes.worker.page import PAGE_FILE, read_page
 from gpuprov.planes.worker.password import BROKER_FILE, new_password, read_password
+from gpuprov.provision.recipe import WORKERS as REQUIREMENTS
 from gpuprov.provision.recipe import PlaneRecipe
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, SHARED
@@ -59,8 +60,7 @@ class WorkerPlane(LedPlane):
     recipe = PlaneRecipe(
         roles=("broker", NAME, "work"),
         brings=("gpuwork",),
-        # tzdata, because an image has no time zones and kombu asks for UTC
-        requirements=("celery>=5.7,<6", "flower>=2.1,<3", "tzdata"),
+        requirements=(*REQUIREMENTS, "flower>=2.1,<3"),
         variables=lambda init: {
             "broker": {"broker_init": init},
             NAME: {"worker_init": init},

@@ -55,6 +55,7 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("host prepare", ("host", "prepare")),
     ("host undo", ("host", "undo")),
     ("play", ("play", "site.yml")),
+    ("example lab", ("example", "lab", "{folder}/lab")),
     ("doctor", ("doctor",)),
     ("explain", ("explain", "NVRM: Xid 79")),
     ("record", ("record",)),

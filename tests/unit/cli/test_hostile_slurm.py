@@ -51,7 +51,7 @@ def jobs(most: int, state: str = "R", *, nodes: str = "?") -> str:
     return "\n".join(line(str(number), state, nodes=nodes) for number in range(most))
 
 
-SINFO = {
+SINFO: dict[str, Callable[[], str]] = {
     "a state without end": lambda: f"c002 {'x' * 1_000_000} root none",
     "a user and a reason without end": lambda: f"c002 drained {'u' * 1_000_000} {'r' * 1_000_000}",
     "escape codes": lambda: f"c002 {HOSTILE.replace(' ', '')} {HOSTILE.replace(' ', '')} {HOSTILE}\n{FORGED}",
@@ -59,7 +59,7 @@ SINFO = {
     "spaces without end": lambda: " " * 1_000_000,
     "nothing": str,
 }
-SQUEUE = {
+SQUEUE: dict[str, Callable[[], str]] = {
     "jobs without end": lambda: jobs(MANY),
     "jobs without end that end": lambda: jobs(MANY, "CG"),
     "nodes without end": lambda: jobs(MANY, nodes="x[0001-1024]"),

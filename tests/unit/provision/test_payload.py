@@ -6,7 +6,7 @@ import json
 import tarfile
 from typing import TYPE_CHECKING
 
-from gpuprov.provision.payload import main, pack_kernels, payload_stamp
+from gpuprov.provision.payload import main, pack_package, payload_stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,18 +30,18 @@ def test_the_stamp_changes_with_packages_and_kernels(tmp_path: Path) -> None:
 
 
 def test_the_archive_holds_the_package_and_is_made_once(tmp_path: Path) -> None:
-    archive = pack_kernels(kernels(tmp_path), tmp_path / "cache")
+    archive = pack_package(kernels(tmp_path), tmp_path / "cache")
     made = archive.stat().st_mtime_ns
     with tarfile.open(archive) as opened:
         assert opened.getnames() == ["smoke_kernels/x.py"]
-    assert pack_kernels(tmp_path / "smoke_kernels", tmp_path / "cache").stat().st_mtime_ns == made
-    assert pack_kernels(kernels(tmp_path, "two"), tmp_path / "cache") != archive
+    assert pack_package(tmp_path / "smoke_kernels", tmp_path / "cache").stat().st_mtime_ns == made
+    assert pack_package(kernels(tmp_path, "two"), tmp_path / "cache") != archive
 
 
 def test_the_role_reads_a_stamp_of_one_word(capsys: pytest.CaptureFixture[str]) -> None:
     stamps = set()
-    for variant in ("none", "cu12", "cu13"):
+    for variant in ("none", "cu12", "cu13", "work"):
         assert main(["stamp", variant]) == 0
         stamps.add(capsys.readouterr().out)
-    assert len(stamps) == 3
+    assert len(stamps) == 4
     assert all(json.dumps(stamp).isascii() and len(stamp.split()) == 1 for stamp in stamps)

@@ -11,6 +11,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[3]
 ROLES = sorted(path.name for path in (ROOT / "roles").iterdir() if path.is_dir())
 GTX_1080 = {"hoff", "norman", "hebb", "hinton", "pitts"}
+VARIABLES = "inventories/lab/group_vars/lab.yml"
 GTX_1080_TI = {"hawkins", "lecun", "bengio"}
 
 
@@ -56,23 +57,25 @@ def test_each_role_has_a_document_and_tasks_for_each_of_its_entries(role: str) -
 
 
 def test_the_example_of_a_lab_has_eight_gpu_hosts_by_model_and_a_file_server() -> None:
-    lab = load("inventories/lab.yml")["all"]["children"]["lab"]
+    lab = load("inventories/lab/hosts.yml")["all"]["children"]["lab"]
+    variables = load(VARIABLES)
     models = lab["children"]["gpu_hosts"]["children"]
     assert {name: set(group["hosts"]) for name, group in models.items()} == {
         "gtx1080": GTX_1080,
         "gtx1080ti": GTX_1080_TI,
     }
-    assert set(lab["children"]["file_server"]["hosts"]) == {lab["vars"]["nfs_server"]}
-    assert lab["vars"]["slurm_controller"] in GTX_1080
+    assert set(lab["children"]["file_server"]["hosts"]) == {variables["nfs_server"]}
+    assert {variables["slurm_controller"], variables["lab_broker"]} <= GTX_1080
+    assert "worker_command" not in variables  # nothing is there yet that it could start
 
 
 def test_no_inventory_has_a_secret_in_clear() -> None:
-    secrets = load("inventories/lab.yml")["all"]["children"]["lab"]["vars"]["worker_environment"]
+    secrets = load(VARIABLES)["worker_environment"]
     assert secrets
     assert all(
         isinstance(value, Vault) and value.startswith("$ANSIBLE_VAULT;1.1;AES256\n") for value in secrets.values()
     )
-    for path in (ROOT / "inventories").iterdir():
+    for path in (ROOT / "inventories").rglob("*.yml"):
         for line in path.read_text().splitlines():
             assert "ssh_pass" not in line
             assert "become_pass" not in line
