@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path), default=Path("lab"))
-@click.pass_obj
-def command(session: Session, folder: Path) -> None:
-    """Write an inventory of lab hosts, its variables and a playbook into FOLDER, default `lab`.
+@click.argument("folder", type=click.Path(path_type=Path), required=False)
+@click.pass_context
+def command(context: click.Context, folder: Path | None) -> None:
+    """Write an inventory of lab hosts, its variables and a playbook into FOLDER, by default of the example's name.
 
     FOLDER is created, or is empty. Its README says how to set the hosts up over ssh with `gpuprov play`.
     """
     from gpuprov.workflows.write_example import write_lab
 
-    show_outcome(session, write_lab(folder))
+    session: Session = context.obj
+    show_outcome(session, write_lab(folder or Path(str(context.info_name))))

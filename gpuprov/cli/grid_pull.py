@@ -24,7 +24,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     Runs that are there already are left as they are, and so are other files.
     """
     from gpuprov.documents.grids import grid_pulled_document
-    from gpuprov.workflows.pull_grid import pull_grid
+    from gpuprov.workflows.grids import pull_grid
 
     folder = find_project(project)
     driver = open_engine_of_cluster(session, engine, cluster)

@@ -1,12 +1,17 @@
-"""`grid status`, `results` and `cancel`: the runs of a grid in a cluster, looked at and ended; holds no lock."""
+"""`grid status`, `results`, `pull` and `cancel`: a grid's runs, looked at, fetched and ended; holds no lock."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.host.grid_check import check_grid
+from gpuprov.host.incoming_files import IncomingFiles
+from gpuprov.host.pulled_runs import TABLE, Pulled, PulledRuns, only
 from gpuprov.planes.find_grid import find_desk_of, read_runs
-from gpuprov.planes.grid_desk import GridDesk
+from gpuprov.planes.grid_answers import run_name
+from gpuprov.planes.grid_csv import BEGIN, render_csv
+from gpuprov.planes.grid_desk import GridDesk, store_of
 from gpuprov.planes.grid_jobs import UNDER_WAY, find_submissions, jobs_by_run
 from gpuprov.planes.grid_status import judge_runs
 from gpuprov.spec.grid_order import GridOrder, check_project_name
@@ -15,10 +20,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.planes.grid_answers import GridSeries, GridTable
     from gpuprov.planes.grid_status import GridStatus
     from gpuprov.planes.job_answers import JobRecord
+
+_CHANGES = "changed as we read it"  # tar's words about runs that have not ended, which are not kept
 
 
 def look_at_grid(connect: Callable[[], Driver], cluster: str, project: Path) -> GridStatus:
@@ -69,3 +77,46 @@ def cancel_grid(driver: Driver, cluster: str, project: Path) -> tuple[JobRecord,
         return ()
     ended = {job.id for submission in found for job in submission.jobs if job.state not in UNDER_WAY}
     return tuple(job for job in desk.cancel([submission.id for submission in found]) if job.id not in ended)
+
+
+def pull_grid(driver: Driver, cluster: str, project: Path, *, reporter: Reporter) -> Pulled:
+    """Copy the runs that have ended and are not here yet, and write a table of all runs beside them.
+
+    Raises:
+        UsageError: There are no runs, or something else is where they are to go.
+        EngineError: They could not be read or written, or go over a limit.
+        TimedOut: Nothing moved any more.
+    """
+    pulled = PulledRuns(project)
+    desk = GridDesk.beside(find_desk_of(driver, cluster, project, "pull"))
+    table = read_runs(desk, project)
+    ended = [run_name(run) for run in table.runs if run["run.state"] != "open"]
+    wanted = pulled.lacks(ended)
+    files = total_bytes = 0
+    came: tuple[str, ...] = ()
+    with pulled.receiving() as place:
+        target = pulled.open_table(BEGIN)
+        if wanted:
+            files, total_bytes = _receive(desk, project.name, place, wanted, reporter)
+            came = pulled.take_in(place, wanted)
+        target.write(render_csv(table))
+    return Pulled(
+        folder=pulled.folder, table=pulled.folder / TABLE, runs=came,
+        here=len(ended) - len(wanted), files=files, total_bytes=total_bytes,
+    )  # fmt: skip
+
+
+def _receive(desk: GridDesk, name: str, place: Path, wanted: frozenset[str], reporter: Reporter) -> tuple[int, int]:
+    """Write the runs to a path; how many files, and their sizes."""
+    store = store_of(name)
+    with (
+        reporter.phase("copy"),
+        IncomingFiles(node=desk.node, path=store, kind="folder", target=place, wants=only(wanted)) as incoming,
+    ):
+        said = desk.driver.read_tree(desk.node, store, incoming.take)
+    if incoming.left_out_words:
+        reporter.warn(incoming.left_out_words)
+    odd = "\n".join(line for line in said.splitlines() if _CHANGES not in line)
+    if odd:
+        reporter.warn(f"{desk.node} said while it was read: {excerpt(odd, LINE)}")
+    return incoming.files, incoming.total_bytes

@@ -18,3 +18,5 @@ PAGE_PORT: Final = 5555  # of 127.0.0.1 in the broker's node
 WORKERS: Final = "gpuwork"  # the service of a node's workers
 BROKER_SERVICE: Final = "rabbitmq-server"
 PAGE_SERVICE: Final = "gpuwork-flower"
+PAGE_USER: Final = "gpuprov"
+PAGE_DIGITS: Final = 32  # hexadecimal ones of its password

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import find_asset
 from gpuprov.core.fingerprint import fingerprint
 from gpuprov.drivers.base import File
-from gpuprov.planes.worker.facts import ACCOUNT, APPLIED, BROKER, DEFINITIONS, GPUS, PORT, RABBITMQ
-from gpuprov.planes.worker.page import page_file
+from gpuprov.planes.worker.facts import (
+    ACCOUNT,
+    APPLIED,
+    BROKER,
+    DEFINITIONS,
+    FLOWER,
+    GPUS,
+    PAGE_DIGITS,
+    PAGE_PORT,
+    PAGE_USER,
+    PORT,
+    RABBITMQ,
+)
 from gpuprov.render.templates import render
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 
@@ -35,6 +47,18 @@ def hash_password(password: bytes) -> str:
     """
     salt = hashlib.sha256(b"salt" + password).digest()[:_SALT]
     return base64.b64encode(salt + hashlib.sha256(salt + password).digest()).decode()
+
+
+def page_password(password: bytes) -> str:
+    """It follows from the broker's, which does not follow from it: a cluster has one secret."""
+    return hmac.new(password, b"flower", hashlib.sha256).hexdigest()[:PAGE_DIGITS]
+
+
+def page_file(password: bytes) -> File:
+    """What Flower reads, and only root and the account of jobs may."""
+    told = {"port": PAGE_PORT, "user": PAGE_USER, "password": page_password(password)}
+    content = render(find_asset("templates"), "worker/flower.py.j2", **told)
+    return File(path=FLOWER, content=content.encode(), mode=0o640, gid=ACCOUNT_UID)
 
 
 def worker_files(url: str, member: Member) -> tuple[File, ...]:

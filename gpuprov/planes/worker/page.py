@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.assets import find_asset
 from gpuprov.cluster.services import status_command
 from gpuprov.core.errors import EngineError
 from gpuprov.core.names import name_cluster
-from gpuprov.drivers.base import File
 from gpuprov.planes.base import SecretFile
 from gpuprov.planes.queue_page import QueuePage
-from gpuprov.planes.worker.facts import FLOWER, PAGE_PORT, PAGE_SERVICE
-from gpuprov.render.templates import render
-from gpuprov.spec.shared_folder import ACCOUNT_UID
+from gpuprov.planes.worker.facts import FLOWER, PAGE_DIGITS, PAGE_PORT, PAGE_SERVICE, PAGE_USER
 
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
-USER: Final = "gpuprov"
-_DIGITS: Final = 32
 _LINE: Final = re.compile(rb'(?s:.*?)^basic_auth = \["gpuprov:([0-9a-f]{32})"\]$', re.MULTILINE)
-PAGE_FILE: Final = SecretFile(path=FLOWER, least_bytes=_DIGITS, most_bytes=4096, pattern=_LINE)
-
-
-def page_password(password: bytes) -> str:
-    """It follows from the broker's, which does not follow from it: a cluster has one secret."""
-    return hmac.new(password, b"flower", hashlib.sha256).hexdigest()[:_DIGITS]
-
-
-def page_file(password: bytes) -> File:
-    """What Flower reads, and only root and the account of jobs may."""
-    told = {"port": PAGE_PORT, "user": USER, "password": page_password(password)}
-    content = render(find_asset("templates"), "worker/flower.py.j2", **told)
-    return File(path=FLOWER, content=content.encode(), mode=0o640, gid=ACCOUNT_UID)
+PAGE_FILE: Final = SecretFile(path=FLOWER, least_bytes=PAGE_DIGITS, most_bytes=4096, pattern=_LINE)
 
 
 def read_page(driver: Driver, node: str, *, cluster: str) -> QueuePage:
@@ -56,7 +36,7 @@ def read_page(driver: Driver, node: str, *, cluster: str) -> QueuePage:
     return QueuePage(
         node=node,
         port=PAGE_PORT,
-        user=USER,
+        user=PAGE_USER,
         password=key.decode(),
         fix=status_command(driver, node, PAGE_SERVICE),
     )
