@@ -66,7 +66,12 @@ def lives(pid: int) -> bool:
 def test_every_byte_passes_both_ways_and_an_end_ends_the_command() -> None:
     sent = bytes(range(256)) * 4000
     with relaying("cat") as (port, reasons), connect(port) as client:
-        threading.Thread(target=lambda: (client.sendall(sent), client.shutdown(socket.SHUT_WR))).start()
+
+        def send() -> None:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+
+        threading.Thread(target=send).start()
         assert read_all(client) == sent
     assert reasons == []
 
