@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.errors import EngineError, TimedOut
+from gpuprov.core.execution import piped
 from tests.contract.engines import FIND_PROCESS, Bench, refused
 
 if TYPE_CHECKING:
@@ -130,6 +132,21 @@ def test_attach_names_node_and_command(driver: Driver, node: str) -> None:
     assert node in [part.removeprefix("local:") for part in argv]
     assert argv[-2:] == ["echo", "a b"]
     assert "K=v w" in argv
+
+
+@pytest.mark.usefixtures("real")
+def test_every_byte_passes_where_a_command_is_given_pipes(driver: Driver, node: str) -> None:
+    sent = bytes(range(256)) * 4000
+    argv = driver.attach_argv(node, ["cat"], environment={}, piped=True)
+    with piped(argv) as command:
+
+        def send() -> None:
+            command.stdin.write(sent)
+            command.stdin.close()
+
+        Thread(target=send).start()
+        assert command.stdout.read() == sent
+        assert command.process.wait(60) == 0
 
 
 @pytest.mark.usefixtures("real")

@@ -139,6 +139,10 @@ def test_contexts_and_certificates_for_other_machines_are_not_looked_at(
         driver = module.connect("docker")
     argv = driver.attach_argv("c000", ["id"], environment={})
     assert argv[:4] == ["docker", "--host", f"unix://{tmp_path}/docker.sock", "exec"]
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("os.isatty", lambda _descriptor: True)
+    assert "--tty" in driver.attach_argv("c000", ["id"], environment={})
+    assert "--tty" not in driver.attach_argv("c000", ["id"], environment={}, piped=True)
     driver._api.client.close()
 
 
