@@ -47,8 +47,9 @@ class WorkerPlane(LedPlane):
     recipe = PlaneRecipe(
         roles=("broker", NAME, "work"),
         brings=("gpuwork",),
-        # tzdata, because an image has no time zones and kombu asks for UTC
-        requirements=("celery>=5.7,<6", "flower>=2.1,<3", "tzdata"),
+        # redis for a broker of the user's, as kombu wants it; tzdata, because an image has no time zones and kombu asks
+        # for UTC
+        requirements=("celery>=5.7,<6", "flower>=2.1,<3", "redis>=6.4,<9", "tzdata"),
         variables=lambda init: {
             "broker": {"broker_init": init},
             NAME: {"worker_init": init},
