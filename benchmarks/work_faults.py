@@ -1,8 +1,11 @@
-"""Many small runs on workers with a real RabbitMQ, while all of these are killed at random: each run ends once.
+"""Many small runs on workers with a real broker, while all of these are killed at random: each run ends once.
 
 Usage: python -m benchmarks.work_faults --rabbitmq /usr/lib/rabbitmq/bin/rabbitmq-server [--runs 10000] [--kills 40]
+       python -m benchmarks.work_faults --redis /usr/bin/redis-server --visible-after 5 [--runs 50] [--kills 5]
 
-Debian's rabbitmq-server and erl must be installed, and Celery. Everything is in a temporary folder and on 127.0.0.1.
+Debian's rabbitmq-server and erl must be installed, or redis-server and the package redis for Python, and Celery. With
+`--visible-after`, Redis delivers after so many seconds what nobody has acknowledged, and one run takes six times as
+long. Everything is in a temporary folder and on 127.0.0.1.
 Without kills, the rate is that of workers that nobody disturbs.
 """
 
@@ -12,6 +15,7 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -23,22 +27,30 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.rabbitmq import RabbitMq
+from benchmarks.redis import Redis
 from gpuwork.jobs.leftovers import VARIABLE
 
 HOWS: Final = ("worker", "worker", "crew", "node", "broker")
 _CREWS: Final = 2
+_RECEIVED: Final = re.compile(r"Task gpuwork\.run\[([0-9a-f-]+)\] received")
 _LONGEST_S: Final = 4 * 3600
 _LOOK_S: Final = 0.5
+_LOOK_OFTEN: Final = {"unacked_restore_interval": 1, "unacked_restore_throttle": 1}  # kombu's own: every 100 s
 
 
 class Bed:
     """Two crews, which stand for nodes, and a broker."""
 
-    def __init__(self, rabbitmq: Path, folder: Path, workers: int) -> None:
+    def __init__(self, broker: RabbitMq | Redis, folder: Path, workers: int, *, visible_after: int | None) -> None:
         self.folder, self.jobs = folder, folder / "shared/jobs"
-        for name in ("shared", "rabbitmq"):
-            (folder / name).mkdir()
-        self.broker = RabbitMq(rabbitmq, folder / "rabbitmq")
+        (folder / "shared").mkdir()
+        self.broker = broker
+        (folder / "site").mkdir()
+        if visible_after is not None:
+            options = {"visibility_timeout": visible_after, **_LOOK_OFTEN}
+            changed = f"from gpuwork import broker_file\nbroker_file.transport_options = lambda _url: {options}\n"
+            (folder / "site/sitecustomize.py").write_text(changed)
+        self._env = {**os.environ, "PYTHONPATH": f"{folder / 'site'}:{Path.cwd()}"}
         self.url = folder / "url"
         self.url.touch(mode=0o600)
         self.url.write_text(self.broker.url + "\n")
@@ -52,7 +64,7 @@ class Bed:
         argv = [sys.executable, "-W", "ignore", "-m", "gpuwork.crew", "--gpus", str(self.folder / f"gpus-{crew}")]
         argv += ["--logs", str(self.folder / f"shared/logs-{crew}"), "--", *self.options()]
         with (self.folder / f"crew-{crew}.log").open("ab") as log:
-            return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            return subprocess.Popen(argv, env=self._env, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
     def options(self) -> list[str]:
         """Where the jobs and the broker are."""
@@ -61,7 +73,7 @@ class Bed:
     def ask(self, *arguments: str, stdin: str = "") -> dict[str, object]:
         """What `gpuwork.jobs` answers."""
         argv = [sys.executable, "-m", "gpuwork.jobs", *self.options(), *arguments]
-        done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False)
+        done = subprocess.run(argv, env=self._env, input=stdin, capture_output=True, text=True, check=False)
         answer: dict[str, object] = json.loads(done.stdout)
         return answer
 
@@ -87,6 +99,14 @@ class Bed:
         if how != "worker":
             process.wait()
             self.crews[crew] = self.start_crew(crew)
+
+    def worker_logs(self) -> list[str]:
+        """What the workers said."""
+        return [path.read_text() for path in self.folder.glob("shared/logs-*/*/*")]
+
+    def count_deliveries(self) -> Counter[str]:
+        """How often each message was received."""
+        return Counter(found for log in self.worker_logs() for found in _RECEIVED.findall(log))
 
     def finish(self) -> None:
         """Leave nothing running."""
@@ -114,7 +134,10 @@ def descendants(pid: int) -> list[int]:
 def main() -> None:
     """Parse the command line, run, print one JSON object; exit with 1 if a run is lost or ended in another way."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rabbitmq", type=Path, required=True, metavar="PROGRAM")
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--rabbitmq", type=Path, metavar="PROGRAM")
+    which.add_argument("--redis", type=Path, metavar="PROGRAM")
+    parser.add_argument("--visible-after", type=int, metavar="SECONDS")
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=40)
     parser.add_argument("--workers", type=int, default=4)
@@ -125,11 +148,15 @@ def main() -> None:
         folder = Path(
             held.enter_context(tempfile.TemporaryDirectory(prefix="work-faults-", ignore_cleanup_errors=True))
         )
-        bed = Bed(asked.rabbitmq, folder, asked.workers)
+        (folder / "broker").mkdir()
+        make: type[RabbitMq | Redis] = RabbitMq if asked.rabbitmq else Redis
+        broker = make(asked.rabbitmq or asked.redis, folder / "broker")
+        bed = Bed(broker, folder, asked.workers, visible_after=asked.visible_after)
         held.callback(bed.finish)
         told = measure(bed, asked)
     sys.stdout.write(json.dumps(told, indent=1) + "\n")
-    sys.exit(told["states"] != {"done": asked.runs} or bool(told["left"]))
+    long = [] if asked.visible_after is None else [("done", 1)]
+    sys.exit(told["states"] != {"done": asked.runs} or bool(told["left"]) or told["long"] != long)
 
 
 def measure(bed: Bed, asked: argparse.Namespace) -> dict[str, object]:
@@ -138,12 +165,14 @@ def measure(bed: Bed, asked: argparse.Namespace) -> dict[str, object]:
     bed.crews = [bed.start_crew(crew) for crew in range(_CREWS)]
     while len(bed.ask("workers", "--expect", str(asked.workers)).get("workers", [])) < asked.workers:  # type: ignore[arg-type]
         time.sleep(_LOOK_S)
+    long = run_long(bed, 6 * asked.visible_after) if asked.visible_after else []
+    first = 2 if long else 1
     order = {"schema": "gpuprov.job-order/v1", "version": 1, "gpus": 0, "count": asked.runs, "retries": 3}
     began = time.monotonic()
     bed.ask("submit", stdin=json.dumps({**order, "command": ["sh", "-c", "echo ran"]}))
     submit_s = time.monotonic() - began
     kills, done_at = Counter[str](), 0
-    waiting = {path: bed.jobs / f"1/runs/{path}/done.json" for path in range(asked.runs)}
+    waiting = {path: bed.jobs / f"{first}/runs/{path}/done.json" for path in range(asked.runs)}
     while waiting and time.monotonic() - began < _LONGEST_S:
         time.sleep(_LOOK_S)
         waiting = {number: path for number, path in waiting.items() if not path.exists()}
@@ -154,11 +183,12 @@ def measure(bed: Bed, asked: argparse.Namespace) -> dict[str, object]:
             bed.kill(how)
             sys.stderr.write(f"{time.monotonic() - began:7.1f} s  {share:5.0%}  killed: {how}\n")
     took_s = time.monotonic() - began
-    jobs = bed.ask("list")["jobs"]
+    jobs = bed.ask("show", str(first))["jobs"]
     assert isinstance(jobs, list)  # noqa: S101
-    logs = [(bed.jobs / f"1/runs/{number}/log.txt").read_text().count("ran\n") for number in range(asked.runs)]
+    logs = [(bed.jobs / f"{first}/runs/{number}/log.txt").read_text().count("ran\n") for number in range(asked.runs)]
     return {
         "runs": asked.runs,
+        "long": long,
         "states": Counter(job["state"] for job in jobs),
         "tries": Counter(job["tries"] for job in jobs),
         "ran": Counter(logs),
@@ -169,10 +199,20 @@ def measure(bed: Bed, asked: argparse.Namespace) -> dict[str, object]:
         "seconds": round(took_s, 1),
         "runs_per_second": round(asked.runs / took_s, 2),
         "broker_mib": bed.broker.memory_mib(),
-        "handed_in_again": sum(
-            path.read_text().count("handed in again") for path in bed.folder.glob("shared/logs-*/*/*")
-        ),
+        "handed_in_again": sum(log.count("handed in again") for log in bed.worker_logs()),
+        "delivered_again": sum(count - 1 for count in bed.count_deliveries().values()),
     }
+
+
+def run_long(bed: Bed, seconds: int) -> list[tuple[str, int]]:
+    """One run that takes so long, with nobody killed: its state, and how often it began; was it delivered again?"""
+    order = {"schema": "gpuprov.job-order/v1", "version": 1, "gpus": 0}
+    bed.ask("submit", stdin=json.dumps({**order, "command": ["sh", "-c", f"echo begun; sleep {seconds}"]}))
+    jobs = bed.ask("wait", "1", "--limit", str(2 * seconds + 60))["jobs"]
+    assert isinstance(jobs, list)  # noqa: S101
+    if not any(count > 1 for count in bed.count_deliveries().values()):
+        raise SystemExit("nothing was delivered again while the long run went on: this shows nothing")
+    return [(job["state"], (bed.jobs / "1/runs/0/log.txt").read_text().count("begun")) for job in jobs]
 
 
 def find_left(jobs: Path) -> list[int]:

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuwork.broker_file import transport_options
 from gpuwork.errors import BrokerError
 from gpuwork.strict import is_flag, is_text, read_fields, whole
 
@@ -52,12 +53,11 @@ def make_app(url: str) -> Celery:
 
 def broker_settings(url: str) -> dict[str, Any]:
     """Where to connect to; whatever else an app may have been told."""
-    options = {"confirm_publish": True} if "amqp" in url.partition("://")[0] else {}
     return {
         "broker_url": url,
         "broker_read_url": url,
         "broker_write_url": url,
-        "broker_transport_options": options,
+        "broker_transport_options": transport_options(url),
     }
 
 
@@ -101,8 +101,16 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
         expected: Wait no longer when so many have answered.
 
     Raises:
-        BrokerError: The broker does not answer.
+        BrokerError: The broker does not answer, or is of a kind by which they cannot be asked.
     """
+    with _talking():
+        can_ask = app.connection_for_read().supports_exchange_type("fanout")
+    if not can_ask:
+        raise BrokerError(
+            "this kind of broker cannot ask which workers there are",
+            evidence="kombu's transport for it delivers each message to one worker alone",
+            fix="take RabbitMQ or Redis: docs/jobs.md",
+        )
     with _talking():
         answers = app.control.broadcast(SAY, reply=True, timeout=limit_s, limit=expected) or []
     said = [one for answer in answers for one in answer.values()]

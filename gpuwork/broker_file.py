@@ -1,11 +1,14 @@
-"""Where the URL of the workers' broker is. It has a password in it: it is no argument and not in the environment."""
+"""Where the URL of the workers' broker is, and what kombu is told of such a broker.
+
+It has a password in it: it is no argument and not in the environment.
+"""
 
 from __future__ import annotations
 
 import re
 import stat
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gpuwork.errors import BrokerError
 from gpuwork.shared_folder import read_limited
@@ -13,6 +16,18 @@ from gpuwork.shared_folder import read_limited
 BROKER: Final = Path("/etc/gpuwork/broker")
 _MOST_BYTES: Final = 4096
 _URL: Final = re.compile(r"[a-z][a-z0-9.+-]{0,60}://[!-~]{0,2000}")
+_REDIS: Final = ("redis", "rediss", "sentinel")
+_KEPT_S: Final = 365 * 24 * 3600
+
+
+def transport_options(url: str) -> dict[str, Any]:
+    """What kombu is told beside the URL; each transport knows its own options."""
+    scheme = url.partition("://")[0]
+    if "amqp" in scheme:
+        return {"confirm_publish": True}
+    if scheme in _REDIS:  # longer than any run: after this time it delivers again what somebody is at
+        return {"visibility_timeout": _KEPT_S}
+    return {}
 
 
 def read_broker(file: Path) -> str:

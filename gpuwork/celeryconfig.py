@@ -5,7 +5,7 @@ Where a node has the broker's file, `broker_url` comes from there, so that no pr
 
 from typing import Final
 
-from gpuwork.broker_file import BROKER, read_broker
+from gpuwork.broker_file import BROKER, read_broker, transport_options
 
 # A task belongs to the broker until it has ended: if its worker dies, another one gets it.
 task_acks_late: Final = True
@@ -30,5 +30,4 @@ worker_cancel_long_running_tasks_on_connection_loss: Final = False
 
 if BROKER.exists():
     broker_url: Final = read_broker(BROKER)
-    # RabbitMQ confirms what it keeps; other transports do not know this option.
-    broker_transport_options: Final = {"confirm_publish": True}
+    broker_transport_options: Final = transport_options(broker_url)

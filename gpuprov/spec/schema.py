@@ -8,6 +8,7 @@ import types
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from gpuprov.core.redact import hide_secrets
 from gpuprov.spec.document import WHOLE, problem
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.document import Value
 
 T = TypeVar("T")
+_LOOKED_AT = 3000  # characters, for a password that is in the wrong place
 _NAMES: dict[object, str] = {str: "text", int: "a whole number", bool: "true or false", types.NoneType: "null"}
 
 
@@ -128,5 +130,5 @@ def _describe(value: Value) -> str:
     if isinstance(content, bool):
         return f"{str(content).lower()} (use quotes if it is text)"
     if isinstance(content, str):
-        return f"the text {content[:60]!r}"
+        return f"the text {hide_secrets(content[:_LOOKED_AT])[:60]!r}"
     return f"the number {str(content)[:60]}"

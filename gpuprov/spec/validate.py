@@ -30,6 +30,11 @@ _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
 _PARTITION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 _ENGINE_IMAGE = re.compile(r"image:[A-Za-z0-9][A-Za-z0-9._/:@-]{0,199}")  # with a tag or a digest in Docker
 _LAN = tuple(IPv4Network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+# One URL, or several for as many brokers of a cluster; an account and its password end with the only @, so that
+# whoever hides them (core/redact.py, gpuwork/broker.py) hides all of them.
+_ONE_BROKER = r"[A-Za-z][A-Za-z0-9.+-]{0,30}://(?:[!-.0-:<-?A-~]{1,1000}@)?[!-:<-?A-~]*"
+_BROKER = re.compile(rf"{_ONE_BROKER}(?:;{_ONE_BROKER})*")
+_BROKER_MAX = 2000
 _LENGTHS = range(16, 30)
 _SYSTEM = ("/proc", "/sys", "/dev")
 _SUBNET = "a private subnet of /16 to /29, such as 10.0.3.0/24"
@@ -175,6 +180,19 @@ def _controller(spec: ClusterSpec, _root: Path) -> Found:
         yield "slurm.controller", f"node number {spec.slurm.controller} does not exist", f"0 to {spec.nodes.count - 1}"
 
 
+def _broker(spec: ClusterSpec, _root: Path) -> Found:
+    url = spec.worker.broker
+    if url is None:
+        return
+    allowed = "SCHEME://[ACCOUNT:PASSWORD@]ADDRESS[:PORT][/PATH]; in ACCOUNT and PASSWORD, / ; @ are %2F %3B %40"
+    if len(url) > _BROKER_MAX:  # no message shows it: it has a password in it
+        yield "worker.broker", f"has {len(url)} characters", f"{_BROKER_MAX} or fewer"
+    if not all("!" <= character <= "~" for character in url):
+        yield "worker.broker", "has a space, or a character that is not printable ASCII", "others as %20 and so on"
+    elif not _BROKER.fullmatch(url):
+        yield "worker.broker", "is not a URL", allowed
+
+
 def _base(spec: ClusterSpec, _root: Path) -> Found:
     if spec.image.base not in SUITES and not _ENGINE_IMAGE.fullmatch(spec.image.base):
         yield "image.base", f"{spec.image.base[:80]!r} is not a known base", f"{', '.join(SUITES)} or image:NAME"
@@ -309,6 +327,7 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("image.requirements",), find=_requirements),
     SpecRule(reads=("image.roles",), find=_own_roles),
     SpecRule(reads=("nodes.count", "slurm.controller"), find=_controller),
+    SpecRule(reads=("worker.broker",), find=_broker),
     SpecRule(reads=("name", "share"), find=_share),
     SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),
     _pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),

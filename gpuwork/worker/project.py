@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork import celeryconfig
 from gpuwork.broker import QUEUE, broker_settings, make_app
+from gpuwork.broker_file import transport_options
 from gpuwork.project_files import LEFT_OUT, RUNS
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def settle(app: Celery, url: str) -> None:
     wanted: dict[str, Any] = {
         name: value for name, value in ours.items() if name in app.conf and (name in _FIXED or name not in given)
     }
-    options = {**given.get("broker_transport_options", {}), **broker_settings(url)["broker_transport_options"]}
+    options = {**transport_options(url), **given.get("broker_transport_options", {})}
     app.conf.update({**wanted, **broker_settings(url), "broker_transport_options": options})
 
 

@@ -60,7 +60,8 @@ class WorkerPlane(LedPlane):
     recipe = PlaneRecipe(
         roles=("broker", NAME, "work"),
         brings=("gpuwork",),
-        requirements=(*REQUIREMENTS, "flower>=2.1,<3"),
+        # redis for a broker of the user's, as kombu wants it
+        requirements=(*REQUIREMENTS, "flower>=2.1,<3", "redis>=6.4,<9"),
         variables=lambda init: {
             "broker": {"broker_init": init},
             NAME: {"worker_init": init},

@@ -21,7 +21,7 @@ from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import File
 from gpuprov.planes.worker.facts import BROKER, FLOWER
-from gpuprov.planes.worker.page import page_password
+from gpuprov.planes.worker.files import page_password
 from gpuprov.spec.models import NodesSpec, WorkerSpec
 from gpuprov.workflows.start_stop import stop_nodes
 from tests.fakes.driver import FakeDriver

@@ -13,6 +13,7 @@ import pytest
 from celery import Celery
 
 from gpuwork import broker_file, celeryconfig
+from gpuwork.broker import make_app
 from gpuwork.worker.project import settle, sign_code
 from tests.fakes.worker_bed import ROOT
 from tests.unit.gpuwork.conftest import lives, wait_until
@@ -163,6 +164,13 @@ def test_settings_of_a_project_stay_but_for_the_broker_and_what_a_worker_is() ->
     assert (app.conf.worker_prefetch_multiplier, app.conf.worker_pool) == (1, "threads")
     assert app.conf.task_reject_on_worker_lost
     assert app.conf.broker_transport_options == {"priority_steps": [1], "confirm_publish": True}
+    for url, seconds in (("redis://:b@c000/0", 365 * 24 * 3600), ("rediss://c000", 365 * 24 * 3600)):
+        assert make_app(url).conf.broker_transport_options == {"visibility_timeout": seconds}
+    app.conf.broker_transport_options = {"visibility_timeout": 60}
+    settle(app, "redis://:b@c000/0")
+    assert app.conf.broker_transport_options == {"visibility_timeout": 60}, (
+        "only a project knows how long its tasks take"
+    )
 
 
 def test_a_project_can_import_the_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

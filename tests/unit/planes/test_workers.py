@@ -17,8 +17,8 @@ from gpuprov.planes.registry import PLANES
 from gpuprov.planes.worker import services
 from gpuprov.planes.worker.answers import WorkerRecord, read_workers
 from gpuprov.planes.worker.facts import APPLIED, BROKER, DEFINITIONS, FLOWER, GPUS
-from gpuprov.planes.worker.files import broker_files, hash_password
-from gpuprov.planes.worker.page import PAGE_FILE, page_file, page_password
+from gpuprov.planes.worker.files import broker_files, hash_password, page_file, page_password
+from gpuprov.planes.worker.page import PAGE_FILE
 from gpuprov.planes.worker.password import BROKER_FILE, read_password
 from gpuprov.planes.worker.services import describe_workers
 from gpuprov.spec.models import NodesSpec, WorkerSpec
