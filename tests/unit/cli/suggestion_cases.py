@@ -348,8 +348,6 @@ REASONS = {
     "cli/submit.py: {job} goes on": "somebody who interrupts a wait: tests/unit/cli/test_submit.py",
     "planes/find_desk.py: gpuprov jobs": "the verb of what cluster/state.py says",
     "planes/find_page.py": "a cluster that has no such page: tests/unit/cli/test_queue_page.py",
-    "planes/worker/page.py": "a node that has lost its file: tests/unit/cli/test_queue_page.py",
-    "planes/worker/plane.py: list its jobs": "a broker of the user's: tests/unit/cli/test_queue_page.py",
     "workflows/queue_page.py": "the verb of what cluster/state.py says",
     "workflows/write_example.py": "a folder that is not empty: tests/unit/cli/test_example.py",
     "planes/find_grid.py: gpuprov grid {grid_verb}": "the verb of what cluster/state.py says",
