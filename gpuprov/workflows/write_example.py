@@ -55,7 +55,7 @@ def write_lab(folder: Path) -> Outcome:
 
 
 def _lab_files() -> dict[str, bytes]:
-    source = find_asset("inventories") / Path(_FILES[1]).stem
+    source = find_asset("inventories") / "./lab"
     playbook = find_asset("roles").parent / "lab.yml"
     files = {name: (source / name).read_bytes() for name in _FILES}
     return {**files, "lab.yml": _PLAYBOOK.format(playbook=json.dumps(str(playbook))).encode()}

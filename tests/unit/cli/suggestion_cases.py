@@ -66,7 +66,11 @@ CASES = (
         argv=("jobs",),
     ),
     Case(site="planes/slurm/plane.py: start it", before=(*LAB, stop("c000")), argv=("jobs",)),
-    Case(site="planes/work_place.py: gpuprov cluster up --share", argv=("jobs",)),
+    Case(
+        site="planes/work_place.py: gpuprov cluster up --share",
+        before=(("cluster", "up", "-f", "{file}", "--share", "false", "--no-verify"),),
+        argv=("jobs",),
+    ),
     Case(
         site="workflows/submit_jobs.py: cd into the project",
         before=(*LAB, lambda _stage: os.chdir(Path.home())),

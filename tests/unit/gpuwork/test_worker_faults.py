@@ -245,6 +245,11 @@ def test_a_worker_that_talks_nonsense_is_told() -> None:
             def broadcast(*_: object, **__: object) -> list[dict[str, object]]:
                 return [{"w": {"name": "x\x1b[31m", "node": 1, "pid": 1, "gpu": "", "busy": False}}]
 
+        class connection_for_read:  # noqa: N801
+            @staticmethod
+            def supports_exchange_type(_name: str) -> bool:
+                return True
+
     with pytest.raises(BrokerError, match="a worker said what cannot be read"):
         ask_workers(App, limit_s=1, expected=None)
 
