@@ -23,15 +23,17 @@ from gpuprov.core import requirements
 from gpuprov.core.catalogue import load_catalogue
 from gpuprov.core.errors import GpuprovError, SpecError, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.base import LABEL_ROLE
+from gpuprov.drivers.base import LABEL_ROLE, File
 from gpuprov.planes.base import Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files
 from gpuprov.planes.hold import Leave
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, refuse_busy
 from gpuprov.planes.registry import CHECKS, PLANES, ROLES, load_draft, plane_of
+from gpuprov.planes.worker.facts import BROKER
 from gpuprov.provision.recipe import COMMON_ROLES, Init
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.spec.shared_folder import share_mount
 from gpuprov.verify.models import Expectation, Observation
 from tests.contract.engines import CLUSTER, NODES, Bench
 from tests.fakes.chain import CHAIN
@@ -40,7 +42,7 @@ from tests.fakes.world import make_world
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from gpuprov.drivers.base import Driver, File
+    from gpuprov.drivers.base import Driver
     from gpuprov.planes.base import Plane
     from gpuprov.verify.models import Rule
     from tests.conftest import Recording
@@ -83,7 +85,7 @@ class Watched:
 
 
 def bring_up(world: World, plane: Plane, count: int = 3) -> ClusterState:
-    world.up(spec=world.spec(nodes=NodesSpec(count=count, role=plane.name)))
+    world.up(spec=world.spec(nodes=NodesSpec(count=count, role=plane.name), share=plane.shares))
     return observe_cluster(world.driver, "lab")
 
 
@@ -317,8 +319,17 @@ def controller(whole_bench: Bench) -> Iterator[str]:
 def observe_as(bench: Bench, plane: Plane) -> ClusterState:
     """The engine's cluster, as if all its nodes were of that plane."""
     seen = observe_cluster(bench.driver, CLUSTER)
-    nodes = tuple(replace(node, labels={**node.labels, LABEL_ROLE: plane.name}) for node in seen.nodes)
-    return replace(seen, recorded=ClusterSpec(name=CLUSTER, nodes=NodesSpec(prefix=NODES)), nodes=nodes)
+    spec = ClusterSpec(name=CLUSTER, nodes=NodesSpec(prefix=NODES), share=plane.shares)
+    nodes = tuple(
+        replace(
+            node,
+            labels={**node.labels, LABEL_ROLE: plane.name},
+            mounts=(*node.mounts, *share_mount(spec)),
+            addresses={"eth1": "10.77.200.1/24", **node.addresses},
+        )
+        for node in seen.nodes
+    )
+    return replace(seen, recorded=spec, nodes=nodes)
 
 
 @pytest.mark.usefixtures("controller")
@@ -363,6 +374,8 @@ def test_nodes_without_the_plane_s_services_have_no_state_and_no_error(bench: Be
 def test_the_files_of_an_engine_s_nodes_are_pure(bench: Bench, plane: Plane) -> None:
     state = observe_as(bench, plane)
     crew = crew_of(state)
+    if plane.name == "worker":  # Slurm's key needs a label of the image to be written
+        bench.driver.push(CONTROLLER, [File(path=BROKER, content=f"amqp://gpuwork:{'ab' * 32}@10.5.0.1/x\n".encode())])
     first, second = (gather_files(bench.driver, crew, state, {}) for _ in range(2))
     assert first.planes == (plane,)
     files = first.of(CONTROLLER)

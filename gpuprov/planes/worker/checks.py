@@ -62,7 +62,11 @@ def judge_gpu(expected: Expectation, seen: Observation) -> Finding:
 
 
 def _workers_of(expected: Expectation, seen: Observation) -> list[WorkerRecord]:
-    answered = read_workers(parse_program_answer(facts_of(seen, NAME)["workers"]["stdout"]))
+    """Those of the node; none where the answer is not what the program prints, which the first check says."""
+    try:
+        answered = read_workers(parse_program_answer(facts_of(seen, NAME)["workers"]["stdout"]))
+    except ValueError:
+        return []
     return [worker for worker in answered if worker.node == expected.node]
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.services import restart_well
-from gpuprov.core.errors import UsageError
+from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT
@@ -169,7 +170,10 @@ class WorkerPlane(LedPlane):
         """How many of its workers answer for each node; empty while the broker does not."""
         expected = services.count_expected(state.nodes_of(NAME))
         asked = self._answering_node(state)
-        return services.words_of_workers(driver, asked.name, expected) if asked else {}
+        if asked is not None and asked in self._sharing(state):
+            with suppress(EngineError):
+                return services.words_of_workers(driver, asked.name, expected)
+        return {}
 
     def is_ready(self, word: str) -> bool:
         """All of a node's workers answer."""

@@ -247,8 +247,7 @@ def test_a_broker_that_does_not_answer_is_no_word_of_the_nodes(world: World) -> 
     up(world)
     world.engine.nodes["c000"].files.pop(DEFINITIONS)
     state = observe_cluster(world.driver, "lab")
-    with pytest.raises(EngineError, match="the broker does not answer"):
-        PLANES["worker"].states(world.driver, state)
+    assert PLANES["worker"].states(world.driver, state) == {}
 
 
 def test_the_program_s_own_words_reach_the_user(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
