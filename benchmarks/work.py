@@ -92,7 +92,7 @@ class Bench:
         """Time a command of the account of jobs, as its own shell in the first node does: without the engine's part."""
         timed = "import subprocess, sys, time; s = time.monotonic(); c = subprocess.run(sys.argv[1:]).returncode\n"
         timed += "print(time.monotonic() - s, file=sys.stderr); sys.exit(c)"
-        account = ("runuser", "-u", "work", "--", "env", "HOME=/home/work", "-C", "/shared")
+        account = ("runuser", "-u", "work", "--", "env", "-C", "/shared", "HOME=/home/work")
         finished = subprocess.run(
             [GPUPROV, "exec", "w000", "--", *account, "python3", "-c", timed, *argv],
             check=False,
