@@ -44,7 +44,15 @@ def _read_rules(api: LxdApi) -> str | None:
 def create_network(api: LxdApi, request: NetworkRequest) -> None:
     """Make a bridge, as yet without an address."""
     document = documents.render_network(request)
-    api.send("post", "networks", body={**document, "config": {**document["config"], **_WITHOUT_ADDRESS}})
+    body = {**document, "config": {**document["config"], **_WITHOUT_ADDRESS}}
+    make = partial(api.send, "post", "networks", body=body)
+    act_again(make, _PASSING, undo=partial(_delete_half_made, api, request.name))
+
+
+def _delete_half_made(api: LxdApi, name: str) -> None:
+    """Remove what a failed attempt to make a network has left, if it left anything."""
+    if _our_network(api, name):
+        _delete(api, name)
 
 
 def complete_network(api: LxdApi, request: NetworkRequest) -> None:
