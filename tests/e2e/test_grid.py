@@ -56,7 +56,9 @@ class Grid:
         return names
 
 
-@pytest.fixture(scope="module", params=["lxd", "docker", "incus"])
+@pytest.fixture(
+    scope="module", params=["lxd", *(pytest.param(engine, marks=pytest.mark.long) for engine in ("docker", "incus"))]
+)
 def grid(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Grid]:

@@ -32,7 +32,7 @@ def built(gpuprov: Gpuprov, engine: str) -> set[str]:
     return {image["name"] for image in gpuprov.json("image", "list")["images"] if image["engine"] == engine}
 
 
-@pytest.fixture(params=["lxd", "docker"])
+@pytest.fixture(params=["lxd", pytest.param("docker", marks=pytest.mark.long)])
 def engine(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place) -> Iterator[str]:
     """An engine; the cluster and the images of a test are gone after it."""
     name: str = request.param

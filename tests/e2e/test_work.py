@@ -37,7 +37,13 @@ open("result.txt", "w").write("42")
 TASKS = "def double(number, word='none'):\n    print('doubled', number * 2, word)\n"
 ACCOUNT = 59400
 FLOWER = "/etc/gpuwork/flower.py"
-SLURM, WORKERS = ([(engine, role) for engine in ("lxd", "docker", "incus")] for role in ("slurm", "worker"))
+SLURM, WORKERS = (
+    [
+        pytest.param((engine, role), id=f"{engine}-{role}", marks=[pytest.mark.long] if engine == "incus" else [])
+        for engine in ("lxd", "docker", "incus")
+    ]
+    for role in ("slurm", "worker")
+)
 
 
 class Desk:
@@ -72,7 +78,7 @@ class Desk:
         return found
 
 
-@pytest.fixture(scope="module", params=[*SLURM, *WORKERS], ids="-".join)
+@pytest.fixture(scope="module", params=[*SLURM, *WORKERS])
 def desk(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Desk]:
@@ -148,7 +154,7 @@ def test_cancel_ends_all_that_a_job_has_started(desk: Desk) -> None:
     assert desk.gpuprov("exec", node, "--", "pgrep", "-f", f"sleep {second}", expect=1).stdout == ""
 
 
-@pytest.mark.parametrize("desk", SLURM, indirect=True, ids="-".join)
+@pytest.mark.parametrize("desk", SLURM, indirect=True)
 def test_a_cluster_without_the_folder_says_what_to_type(gpuprov: Gpuprov, desk: Desk) -> None:
     gpuprov("cluster", "up", "--name", desk.place.cluster, "--share", "false", "--no-verify", "--engine", desk.engine)
     refused = desk("jobs", expect=2)
@@ -182,14 +188,14 @@ except OSError:
 BRIEF = ("--no-project", "--", "sh", "-c", "sleep 5; echo whole")
 
 
-@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
     job = desk.begin(*BRIEF)
     desk.gpuprov.in_node(desk.shown(job)["node"], "pkill", "-KILL", "-f", "gpuwork[.]worker")
     again_within_30_s(desk, job)
 
 
-@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_a_run_whose_node_is_stopped_runs_again_elsewhere(desk: Desk) -> None:
     """On the second node, for the first one has the broker."""
     jobs = [desk.submit(*BRIEF) for _ in range(2)]
@@ -207,7 +213,7 @@ def test_a_run_whose_node_is_stopped_runs_again_elsewhere(desk: Desk) -> None:
     desk.gpuprov("verify", "--cluster", desk.place.cluster)
 
 
-@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_runs_survive_the_death_of_their_broker(desk: Desk) -> None:
     job = desk.begin(*BRIEF)
     waiting = desk.submit("--no-project", "--count", "4", "--", "echo", "{n}")
@@ -218,7 +224,7 @@ def test_runs_survive_the_death_of_their_broker(desk: Desk) -> None:
     assert desk.shown(job)["tries"] == 1
 
 
-@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_the_broker_is_reached_from_nodes_alone_and_its_password_is_nowhere_else(desk: Desk, tmp_path: Path) -> None:
     url = desk.gpuprov.in_node(desk.controller, "cat", "/etc/gpuwork/broker").strip()
     password, address = re.fullmatch(r"amqp://gpuwork:([0-9a-f]{64})@([0-9.]+):5672/gpuwork", url).groups()  # type: ignore[union-attr]
@@ -249,7 +255,7 @@ def ask_page(address: str, **headers: str) -> tuple[int, bytes]:
         return error.code, error.read()
 
 
-@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -279,7 +285,7 @@ def test_the_page_of_the_queue_is_shown_to_who_has_the_password(desk: Desk) -> N
     )
 
 
-@pytest.mark.parametrize("desk", WORKERS, indirect=True, ids="-".join)
+@pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_a_cluster_grows_and_shrinks_beside_its_queue(desk: Desk) -> None:
     engine, name = ("--engine", desk.engine), ("--name", desk.place.cluster)
     jobs = [desk.submit("--no-project", "--", "sleep", "8") for _ in range(2)]
