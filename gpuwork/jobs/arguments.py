@@ -9,6 +9,7 @@ from typing import Final
 from gpuwork.broker_file import BROKER
 
 FOLDER: Final = Path("/shared/jobs")
+ANSWER_S: Final = 5  # that workers have to answer
 _LONGEST_S: Final = 24 * 3600
 
 
@@ -43,6 +44,9 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     _with_ids(wait)
     workers = verbs.add_parser("workers", help="the workers that answer")
     workers.add_argument("--expect", type=_number, metavar="N", help="wait no longer when so many have answered")
+    workers.add_argument(
+        "--within", type=_seconds, default=ANSWER_S, metavar="SECONDS", help=f"wait no longer; default {ANSWER_S}"
+    )
     wait.add_argument("--limit", type=_seconds, required=True, metavar="SECONDS", help="wait no longer than this")
     return parser, verbs
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 EXIT_DONE: Final = 0
 EXIT_NOT_DONE: Final = 1
 EXIT_INTERRUPTED: Final = 130
-ANSWER_S: Final = 5.0
 JOBS: Final = "gpuprov.jobs/v1"
 CHECKED: Final = "gpuprov.job-checked/v1"
 SUBMITTED: Final = "gpuprov.job-submitted/v1"
@@ -133,9 +132,9 @@ def _workers(asked: argparse.Namespace) -> Reply:
             fix="sinfo",
         )
     app = make_app(read_broker(asked.broker))
-    told = ask_workers(app, limit_s=ANSWER_S, expected=asked.expect)
+    told = ask_workers(app, limit_s=asked.within, expected=asked.expect)
     idle = [worker["name"] for worker in told if not worker["busy"]]
-    seen = ping_workers(app, idle, limit_s=ANSWER_S)
+    seen = ping_workers(app, idle, limit_s=asked.within)
     rows = [{**worker, "task_gpu": seen.get(worker["name"])} for worker in told]
     return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE
 

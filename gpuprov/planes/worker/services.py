@@ -37,19 +37,21 @@ def count_expected(nodes: Iterable[NodeState]) -> dict[str, int]:
     return {node.name: len(leased_uuids(node)) for node in nodes if node.status == "running"}
 
 
-def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int]) -> dict[str, str]:
+def words_of_workers(driver: Driver, asked: str, expected: Mapping[str, int], *more: str) -> dict[str, str]:
     """A word for each node, from what its workers say by the broker.
 
     Args:
         driver: Reaches the nodes.
         asked: The node in which the question is put.
         expected: The number of workers of each node.
+        more: Options of the question.
 
     Raises:
         GpuprovError: The broker does not answer.
     """
     desk = JobDesk(driver=driver, node=asked, cluster="")
-    return describe_workers(desk.ask(read_workers, "workers", "--expect", str(sum(expected.values()))), expected)
+    question = ("workers", "--expect", str(sum(expected.values())), *more)
+    return describe_workers(desk.ask(read_workers, *question), expected)
 
 
 def describe_workers(answered: Iterable[WorkerRecord], expected: Mapping[str, int]) -> dict[str, str]:
@@ -76,7 +78,8 @@ def await_workers(driver: Driver, asked: str, expected: Mapping[str, int], repor
 
     def observe() -> dict[str, str]:
         try:
-            words = words_of_workers(driver, asked, expected)
+            # briefly: who connects after the question does not hear it
+            words = words_of_workers(driver, asked, expected, "--within", "1")
         except GpuprovError:
             words = dict.fromkeys(expected, NO_BROKER)
         for name, word in words.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuwork import child
 from gpuwork.errors import Refused, SlurmError, StoreError, TimedOut
-from gpuwork.jobs import cli, one, waiting
+from gpuwork.jobs import arguments, cli, one, waiting
 from gpuwork.jobs.arguments import FOLDER, build_parser
 from gpuwork.jobs.job import State
 from gpuwork.jobs.log import PIECE_BYTES
@@ -82,7 +82,7 @@ def test_the_numbers_are_those_of_the_program() -> None:
     assert f"or after {waiting.CANCEL_S:g} s with an error" in TEXT
     assert f"whoever starts it waits {one.PATIENCE_S:g} s for that" in TEXT
     assert f"dropped after {one.PATIENCE_S:g} s" in DECISIONS
-    assert f"the workers that answer within {cli.ANSWER_S:g} s" in TEXT
+    assert f"the workers that answer within {arguments.ANSWER_S} s, or S" in TEXT
     assert f"It looks every {keeper.LOOK_S:g} s" in TEXT
     assert f"an idle worker finds its run in {2 * keeper.LOOK_S:g} s" in TEXT, "it has to be idle for one of the two"
     assert f"arrays of at most {CHUNK:,} tasks, below the default MaxArraySize of {MAX_ARRAY_SIZE:,}" in TEXT

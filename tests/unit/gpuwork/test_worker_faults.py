@@ -227,11 +227,8 @@ def test_a_ping_is_for_one_worker_alone(bed: WorkerBed) -> None:
         assert ping_workers(bed.app(), names, limit_s=2) == dict(zip(names, [ONE, "GPU-0002", None], strict=True))
 
 
-def test_workers_that_do_not_answer_are_not_listed(
-    queued: Jobs, bed: WorkerBed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gpuwork.jobs.cli.ANSWER_S", 0.2)
-    assert queued("workers")["workers"] == []
+def test_workers_that_do_not_answer_are_not_listed(queued: Jobs, bed: WorkerBed) -> None:
+    assert queued("workers", "--within", "1")["workers"] == []
     (bed.broker / "down").touch()
     assert "the broker is away" in queued("workers", code=4)["error"]["evidence"]
     bed.url_file.unlink()
