@@ -43,7 +43,8 @@ def decide_fix(evidence: str, python: str) -> str:
             "need must have wheels, for no package is built from source (docs/images.md)"
         )
     missing = _NOT_FOUND.search(evidence)
-    if missing and "Retrying" not in evidence:  # an index that does not answer has nothing either
+    # an index that does not answer has nothing either, and one without pip, which is fetched too, is none
+    if missing and "Retrying" not in evidence and missing[1] != "pip":
         name = shlex.quote(missing[1])
         return (
             f"choose a version of {missing[1]} that has a wheel for Python {python} on {platform.machine()}, for no "

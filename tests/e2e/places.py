@@ -110,7 +110,7 @@ class Place:
             f"version: gpuprov/v1\nname: {self.cluster}\nengine: {engine}\n"
             f"nodes: {{count: {count}, prefix: {self.mark}{nodes}}}\ngpus: {{mode: simulated{gpus}}}\n"
             f"network: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}\n"
-            f"share: {share}\n"
+            f"{f'share: {share}' if share else ''}\n"
         )
 
     def has(self, name: str, labels: dict[str, Any]) -> bool:

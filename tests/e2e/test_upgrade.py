@@ -66,7 +66,7 @@ def test_a_cluster_of_an_earlier_version(
         request.getfixturevalue("docker")
     gpuprov = replace(gpuprov, environment={**gpuprov.environment, SEED_VARIABLE: SEED})
     path = tmp_path / "spec.yaml"
-    path.write_text(place.spec(engine=engine))
+    path.write_text(place.spec(engine=engine, share=""))  # a key that it did not know
     up = ("cluster", "up", "-f", str(path))
     names = [place.node(number) for number in range(3)]
 

@@ -25,6 +25,7 @@ ERROR: No matching distribution found for foo"""
         (ABSENT, ["has a wheel for Python 3.11", "wheel --no-deps --wheel-dir wheels 'antlr4-python3-runtime==4.9.*'"]),
         (ABSENT, ["PIP_FIND_LINKS=$PWD/wheels"]),
         (RETRIED, ["can reach its package index"]),
+        ("ERROR: No matching distribution found for pip", ["can reach its package index"]),
         ("ERROR: anything else", ["can reach its package index"]),
     ],
 )
