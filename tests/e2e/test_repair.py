@@ -261,3 +261,17 @@ def test_a_reboot(ward: Ward, ledger: Ledger, *, with_job: bool) -> None:
     assert ward.gpuprov.json(*ward.up)["unchanged"] is True
     what = "the power is cut, and a job ran on every node" if with_job else "the power is cut"
     ledger.add("repair", what=what, plan="; ".join(before) or "nothing to do", seconds=round(seconds, 1))
+
+
+@pytest.mark.long  # LXD starts such a network within a minute
+def test_an_engine_that_lost_its_name_server(ward: Ward) -> None:
+    """Killed just after it started that, and before it wrote its pid down."""
+    births = ward.births()
+    killing.kill_engine()
+    (NETWORKS / ward.bridge / "dnsmasq.pid").unlink()
+    ward.gpuprov("host", "prepare")
+    assert lxd(f"networks/{ward.bridge}")["status"] != "Created", "the lost one has the address"
+    ward.gpuprov(*ward.up)
+    assert lxd(f"networks/{ward.bridge}")["status"] == "Created"
+    assert ward.whole.differences(ward.look()) == []
+    assert ward.births() == births

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import EngineError, NotOurs
+from gpuprov.core.waiting import Wait
 from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.drivers.forward_rules import end_passage, let_through
 from gpuprov.drivers.isolation import isolate, released, tell_isolated
@@ -15,6 +16,7 @@ from gpuprov.drivers.lxd import documents, settings
 from gpuprov.drivers.lxd.again import LINK_WENT, act_again
 from gpuprov.drivers.lxd.api import NotFound
 from gpuprov.drivers.lxd.links import find_lost, read_rules
+from gpuprov.drivers.lxd.name_server import ADDRESS_TAKEN, end_lost
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 _WITHOUT_ADDRESS = {"ipv4.address": "none"}
 _PASSING = {LINK_WENT: 5}
+_NOT_STARTED = "Unavailable"
+_START_S = 90.0
 
 
 def list_networks(api: LxdApi) -> list[NetworkState]:
@@ -58,8 +62,7 @@ def _delete_half_made(api: LxdApi, name: str) -> None:
 def complete_network(api: LxdApi, request: NetworkRequest) -> None:
     """Give a bridge of ours its address, if it is to have one."""
     if request.address and _get_our_network(api, request.name).address != request.address:
-        body = {"config": {"ipv4.address": request.address}}
-        act_again(partial(api.send, "patch", "networks", request.name, body=body), _PASSING)
+        _configure(api, "patch", request.name, {"ipv4.address": request.address})
         let_through(request.name)
 
 
@@ -76,9 +79,9 @@ def delete_network(api: LxdApi, name: str) -> None:
         with released(name):
             if find_lost(name, {}, None):
                 # LXD takes a network without a link for stopped, and would leave its name server running for ever
-                shaken = {settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
-                api.send("patch", "networks", name, body={"config": shaken})
+                _configure(api, "patch", name, {settings.SHAKEN_KEY: settings.SHAKEN_VALUE})
             _delete(api, name)
+            end_lost(api, name)
         end_passage(name)
 
 
@@ -105,8 +108,30 @@ def set_network_settings(api: LxdApi, request: NetworkRequest) -> None:
     if _network_settings(document, _read_rules(api)) != settings.request_network_settings(request):
         # LXD sets up a bridge and its rules only where a key changes
         shaken = {**wanted, settings.SHAKEN_KEY: settings.SHAKEN_VALUE}
-        act_again(partial(api.send, "put", "networks", request.name, body={"config": shaken}), _PASSING)
-    act_again(partial(api.send, "put", "networks", request.name, body={"config": wanted}), _PASSING)
+        _configure(api, "put", request.name, shaken)
+    _configure(api, "put", request.name, wanted)
+
+
+def _configure(api: LxdApi, method: str, name: str, config: Mapping[str, str]) -> None:
+    """Change a network's configuration, on which the engine starts its name server anew."""
+    change = partial(api.send, method, "networks", name, body={"config": config})
+    act_again(partial(act_again, change, _PASSING), {ADDRESS_TAKEN: 3}, undo=partial(end_lost, api, name))
+    _await_start(api, name)
+
+
+def _await_start(api: LxdApi, name: str) -> None:
+    """Wait for a network that the engine could not start when it started itself; one without nodes is made anew."""
+    document = api.get("networks", name)
+    if document.get("status") == _NOT_STARTED and not document.get("used_by"):
+        _delete(api, name)
+        api.send("post", "networks", body={key: document[key] for key in ("name", "type", "description", "config")})
+        return
+    wait = Wait(
+        what=f"{api.kin.title} to start the network {name}, which it tries every minute",
+        timeout_s=_START_S,
+        fix=f"{api.command} network show {name}",
+    )
+    wait.until(lambda: str(api.get("networks", name).get("status")), lambda status: status != _NOT_STARTED)
 
 
 def _get_our_network(api: LxdApi, name: str) -> NetworkState:
