@@ -16,6 +16,7 @@ from typing import Final
 from gpuprov.render.templates import render
 
 ACCOUNT: Final = "gpuwork"
+LEAN_HOME: Final = Path(__file__).parents[1] / "roles/broker/files/lean-home"
 TEMPLATES: Final = Path(__file__).parents[1] / "templates/worker"
 _READY_S: Final = 120.0
 _LOOK_S: Final = 0.05
@@ -38,7 +39,7 @@ class RabbitMq:
         self._epmd: subprocess.Popen[bytes] | None = None
         self.password = secrets.token_hex(16)
         self.configure(consumer_timeout=None)
-        values = {"home": self._lean_home(), "epmd_port": epmd, "distribution_port": distribution}
+        values = {"home": folder / "home", "epmd_port": epmd, "distribution_port": distribution}
         (folder / "rabbitmq-env.conf").write_text(render(TEMPLATES, "rabbitmq-env.conf.j2", **values))
 
     @property
@@ -59,6 +60,8 @@ class RabbitMq:
     def start(self) -> float:
         """Start it; how many seconds it takes until somebody can log in."""
         home = self._folder
+        if not (home / "home").exists():
+            self._make_lean_home(home / "home")
         env = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
         env |= {"HOME": str(home), "RUNNING_UNDER_SYSTEMD": "true"}
         paths = {"CONF_ENV_FILE": "rabbitmq-env.conf", "CONFIG_FILE": "rabbitmq", "MNESIA_BASE": "data"}
@@ -109,17 +112,11 @@ class RabbitMq:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.partition("VmRSS:")[2].split()[0]) // 1024
 
-    def _lean_home(self) -> Path:
-        """As in an image: RabbitMQ looks for each of its thousand modules in every folder of plugins."""
-        home = self._folder / "home"
-        (home / "plugins").mkdir(parents=True)
-        package = next(self._program.parents[1].glob("lib/rabbitmq_server-*"))
-        for name in ("escript", "sbin"):
-            (home / name).symlink_to(package / name)
-        for name in (TEMPLATES / "rabbitmq-applications").read_text().split():
-            path = next((package / "plugins").glob(f"{name}-[0-9]*"))
-            (home / "plugins" / path.name).symlink_to(path)
-        return home
+    def _make_lean_home(self, home: Path) -> None:
+        """As in an image."""
+        plugins = next(self._program.parents[1].glob("lib/rabbitmq_server-*/plugins"))
+        names = (TEMPLATES / "rabbitmq-applications").read_text().split()
+        subprocess.run(["escript", LEAN_HOME, home, plugins, *names], check=True)  # noqa: S607  (of the PATH)
 
 
 def hash_password(password: str, salt: bytes | None = None) -> str:

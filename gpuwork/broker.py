@@ -29,6 +29,8 @@ _REASON: Final = 300
 _CONNECT_S: Final = 4
 _UNUSED_S: Final = 60
 _LEAST_S: Final = 0.01
+_AGAIN_S: Final = 0.3  # a worker that connects after a question does not hear it
+_EAGER: Final = {"interval_start": 0.1, "interval_step": 0.1, "interval_max": 0.5}
 _PUBLISH: Final = {"max_retries": 3, "interval_start": 0.2, "interval_step": 0.5}
 
 
@@ -97,8 +99,8 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
 
     Args:
         app: Of the queue.
-        limit_s: How long to wait for answers.
-        expected: Wait no longer when so many have answered.
+        limit_s: How long to wait for the broker and for answers.
+        expected: Wait no longer when so many have answered; None for as many as the broker says there are, if it does.
 
     Raises:
         BrokerError: The broker does not answer, or is of a kind by which they cannot be asked.
@@ -111,11 +113,17 @@ def ask_workers(app: Celery, *, limit_s: float, expected: int | None) -> list[di
             evidence="kombu's transport for it delivers each message to one worker alone",
             fix="take RabbitMQ or Redis: docs/jobs.md",
         )
-    with _talking():
-        answers = app.control.broadcast(SAY, reply=True, timeout=limit_s, limit=expected) or []
-    said = [one for answer in answers for one in answer.values()]
+    until = time.monotonic() + limit_s
+    said: dict[str, Any] = {}
+    with _talking(), app.connection_for_read(connect_timeout=_CONNECT_S) as connection:
+        connection.ensure_connection(timeout=limit_s, **_EAGER)
+        wanted = expected or app.amqp.queues[QUEUE](connection.default_channel).queue_declare().consumer_count
+        while (left_s := until - time.monotonic()) > 0 and (not wanted or len(said) < wanted):
+            limits = {"timeout": min(left_s, _AGAIN_S), "limit": wanted or None}
+            for answer in app.control.broadcast(SAY, reply=True, connection=connection, **limits) or ():
+                said |= answer
     try:
-        return sorted((read_fields(one, _WORKER) for one in said), key=lambda worker: str(worker["name"]))
+        return sorted((read_fields(one, _WORKER) for one in said.values()), key=lambda worker: str(worker["name"]))
     except ValueError as error:
         fix = "the workers' logs; restart those that are older than this program"
         raise BrokerError("a worker said what cannot be read", evidence=ascii(str(error))[:_REASON], fix=fix) from error

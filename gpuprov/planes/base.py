@@ -173,6 +173,10 @@ class Plane:
             UsageError: The cluster has nothing that it could join.
         """
 
+    def slowest(self, spec: ClusterSpec) -> str | None:
+        """The node whose services take much longer to start than the others', which is therefore started first."""
+        return None
+
     def begins_with(self, node: str, spec: ClusterSpec) -> bool:
         """Whether a cluster of such nodes can begin with this one alone."""
         return True

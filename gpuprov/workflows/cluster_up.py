@@ -286,16 +286,20 @@ def _remove_and_repair(run: NodeRun, aim: _Aim) -> dict[str, str]:
 def _create(
     run: NodeRun, aim: _Aim, images: Mapping[str, ImageState], files: Callable[[str], tuple[File, ...]]
 ) -> None:
-    """Make the planned nodes, those of each role from its image."""
+    """Make the planned nodes, those of each role from its image; the slowest first."""
     seed = ensure_seed(run, aim.spec) if images else ()
     for role, image in images.items():
-        create_nodes(
-            run,
-            [design for design in aim.plan.create if design.role == role],
-            image,
-            lambda name: (*seed, *files(name)),
-            labels=image_labels(image, plane_of(role).recipe.labels),
-        )
+        plane = plane_of(role)
+        designs = [design for design in aim.plan.create if design.role == role]
+        early = [design for design in designs if design.name == plane.slowest(aim.spec)]
+        for together in (early, [design for design in designs if design not in early]):
+            create_nodes(
+                run,
+                together,
+                image,
+                lambda name: (*seed, *files(name)),
+                labels=image_labels(image, plane.recipe.labels),
+            )
 
 
 def _crew(spec: ClusterSpec, plan: Plan) -> Crew:

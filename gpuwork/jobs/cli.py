@@ -131,12 +131,12 @@ def _workers(asked: argparse.Namespace) -> Reply:
             evidence=f"{asked.broker} is not there",
             fix="sinfo",
         )
-    app = make_app(read_broker(asked.broker))
-    told = ask_workers(app, limit_s=asked.within, expected=asked.expect)
-    idle = [worker["name"] for worker in told if not worker["busy"]]
-    seen = ping_workers(app, idle, limit_s=asked.within)
-    rows = [{**worker, "task_gpu": seen.get(worker["name"])} for worker in told]
-    return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE
+    with make_app(read_broker(asked.broker)) as app:
+        told = ask_workers(app, limit_s=asked.within, expected=asked.expect)
+        idle = [worker["name"] for worker in told if not worker["busy"]]
+        seen = ping_workers(app, idle, limit_s=asked.within)
+        rows = [{**worker, "task_gpu": seen.get(worker["name"])} for worker in told]
+        return {"schema": WORKERS, "version": 1, "waiting": count_waiting(app), "workers": rows}, EXIT_DONE
 
 
 def _document(jobs: list[Job]) -> dict[str, Any]:

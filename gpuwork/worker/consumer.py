@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class EagerConsumer(Consumer):  # type: ignore[misc]  # (Celery has no types)
-    """Tries again after 0.2 s, then 0.1 s later each time, and every 2 s in the end."""
+    """Tries again after 0.2 s, then 0.02 s later each time, and every 2 s in the end."""
 
     def ensure_connected(self, conn: Connection) -> Connection:
         """The connection, as soon as there is one."""
-        conn.ensure_connection = partial(conn.ensure_connection, interval_start=0.2, interval_step=0.1, interval_max=2)
+        conn.ensure_connection = partial(conn.ensure_connection, interval_start=0.2, interval_step=0.02, interval_max=2)
         connected: Connection = super().ensure_connected(conn)
         return connected

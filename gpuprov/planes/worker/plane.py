@@ -79,6 +79,10 @@ class WorkerPlane(LedPlane):
         """The node of the broker, unless the user has one."""
         return None if spec.worker.broker else node_name(spec.nodes.prefix, 0)
 
+    def slowest(self, spec: ClusterSpec) -> str | None:
+        """RabbitMQ needs seconds."""
+        return self.head_name(spec)
+
     def refuse_crew(self, crew: Crew) -> None:
         """The nodes need the broker, which is on the private network, and a folder that all of them share."""
         super().refuse_crew(crew)

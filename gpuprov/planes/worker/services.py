@@ -28,6 +28,7 @@ BUSY: Final = "busy"
 READY: Final = frozenset({IDLE, BUSY})
 NO_BROKER: Final = "no broker"
 _READY_BUDGET_S: Final = 90.0  # for the next of the nodes
+_ASK_S: Final = "5"  # in which the broker starts; then there is a word again
 _MOST_LOGS: Final = 3
 _MOST_LINES: Final = 3
 
@@ -78,8 +79,7 @@ def await_workers(driver: Driver, asked: str, expected: Mapping[str, int], repor
 
     def observe() -> dict[str, str]:
         try:
-            # briefly: who connects after the question does not hear it
-            words = words_of_workers(driver, asked, expected, "--within", "1")
+            words = words_of_workers(driver, asked, expected, "--within", _ASK_S)
         except GpuprovError:
             words = dict.fromkeys(expected, NO_BROKER)
         for name, word in words.items():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.rabbitmq import TEMPLATES, RabbitMq, hash_password
+from benchmarks.rabbitmq import RabbitMq, hash_password
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,10 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def broker(tmp_path: Path) -> RabbitMq:
-    """One that is never started, of a package that has more than is needed."""
-    package = tmp_path / "usr/lib/rabbitmq/lib/rabbitmq_server-3.10.8"
-    for name in [*(TEMPLATES / "rabbitmq-applications").read_text().split(), "rabbitmq_management"]:
-        (package / "plugins" / f"{name}-3.10.8").mkdir(parents=True)
+    """One that is never started."""
     (tmp_path / "etc").mkdir()
     return RabbitMq(tmp_path / "usr/lib/rabbitmq/bin/rabbitmq-server", tmp_path / "etc")
 
@@ -40,10 +37,3 @@ def test_the_files_name_one_account_one_address_and_no_limit(broker: RabbitMq, t
     assert "inet_dist_use_interface {127,0,0,1}" in files["rabbitmq-env.conf"]
     broker.configure(consumer_timeout=60_000)
     assert "{consumer_timeout, 60000}" in (tmp_path / "etc/advanced.config").read_text()
-
-
-def test_only_what_rabbitmq_needs_is_where_it_looks(broker: RabbitMq, tmp_path: Path) -> None:
-    assert broker.url.startswith("amqp://gpuwork:")
-    plugins = {path.name.partition("-")[0] for path in (tmp_path / "etc/home/plugins").iterdir()}
-    assert plugins == {*(TEMPLATES / "rabbitmq-applications").read_text().split()}
-    assert "rabbitmq_management" not in plugins

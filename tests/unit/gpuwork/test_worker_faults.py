@@ -9,9 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from celery.exceptions import Reject
@@ -31,6 +32,8 @@ from tests.fakes.worker_bed import PASSWORD, ROOT
 from tests.unit.gpuwork.conftest import wait_until
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from tests.fakes.worker_bed import WorkerBed
     from tests.unit.gpuwork.conftest import Jobs
 
@@ -235,20 +238,62 @@ def test_workers_that_do_not_answer_are_not_listed(queued: Jobs, bed: WorkerBed)
     assert queued("workers", code=2)["error"]["what"] == "jobs of this cluster are Slurm's: there are no workers"
 
 
+def test_a_broker_that_comes_back_is_asked_at_once(bed: WorkerBed) -> None:
+    bed.start(ONE)
+    wait_until(lambda: " ready." in bed.log(), bed.said())
+    (bed.broker / "down").touch()
+    threading.Timer(0.5, (bed.broker / "down").unlink).start()
+    began = time.monotonic()
+    assert len(ask_workers(bed.app(), limit_s=30, expected=1)) == 1
+    assert time.monotonic() - began < 10  # Celery would look again after 2 and after 4 s, and one that is late never
+
+
+def test_a_worker_that_connects_after_the_question_is_asked_again(bed: WorkerBed) -> None:
+    timer = threading.Timer(0.5, bed.start, (ONE,))
+    timer.start()
+    assert len(ask_workers(bed.app(), limit_s=60, expected=1)) == 1
+    timer.join()
+
+
+class Answers(list[dict[str, object]]):
+    """A Celery app of which a worker says something, and whose broker tells how many there are."""
+
+    consumer_count = 1
+    asked = 0
+
+    def __getattr__(self, name: str) -> Answers:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *_: object, **__: object) -> Answers:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def __getitem__(self, _name: Any) -> Any:
+        return self
+
+    def broadcast(self, *_: object, limit: int, **__: object) -> Answers:
+        self.asked += 1
+        assert limit == self.consumer_count
+        return self
+
+
 def test_a_worker_that_talks_nonsense_is_told() -> None:
-    class App:
-        class control:  # noqa: N801
-            @staticmethod
-            def broadcast(*_: object, **__: object) -> list[dict[str, object]]:
-                return [{"w": {"name": "x\x1b[31m", "node": 1, "pid": 1, "gpu": "", "busy": False}}]
-
-        class connection_for_read:  # noqa: N801
-            @staticmethod
-            def supports_exchange_type(_name: str) -> bool:
-                return True
-
+    said = {"name": "x\x1b[31m", "node": 1, "pid": 1, "gpu": "", "busy": False}
     with pytest.raises(BrokerError, match="a worker said what cannot be read"):
-        ask_workers(App, limit_s=1, expected=None)
+        ask_workers(cast("Any", Answers([{"w": said}])), limit_s=1, expected=None)
+
+
+def test_as_many_answers_as_the_broker_has_workers_are_all() -> None:
+    app = Answers([{"w": {"name": "w", "node": "c000", "pid": 1, "gpu": ONE, "busy": False}}])
+    assert [one["name"] for one in ask_workers(cast("Any", app), limit_s=60, expected=None)] == ["w"]
+    assert app.asked == 1
 
 
 def test_a_gpu_that_nvml_has_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
