@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fakes.engine import Command
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
     from tests.unit.cli.conftest import Typed
 
@@ -103,12 +104,12 @@ GARBAGE = {
 
 
 @pytest.fixture
-def hostile(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str) -> JobsInNodes:
+def hostile(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) -> JobsInNodes:
     """Two nodes, of which one answers what a test says."""
     typed.world.begin_with(2)
     monkeypatch.setattr("gpuprov.workflows.submit_jobs.judge_order", lambda *_: ())  # it starts a process each time
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
     jobs.share()
     return jobs
 
