@@ -16,6 +16,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuprov.core.execution import Completed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -55,6 +57,21 @@ class ForkedPrograms:
             out.seek(0)
             err.seek(0)
             return subprocess.CompletedProcess([*argv], code[0], out.read(), err.read())
+
+    def check_here(
+        self, argv: Sequence[str], *, timeout_s: float, environment: Mapping[str, str], stdin: str, **_: object
+    ) -> Completed:
+        """In place of `run` in host/order_check.py, whose argv is `PYTHON [-S] -m MODULE ...`."""
+        module = argv.index("-m") + 1
+        env = {**os.environ, **environment}
+        done = self.run(argv[module:], env=env, stdin=stdin.encode(), limit_s=timeout_s)
+        return Completed(
+            argv=tuple(argv),
+            exit_code=done.returncode,
+            stdout=done.stdout.decode(),
+            stderr=done.stderr.decode(),
+            seconds=0.0,
+        )
 
     def finish(self) -> None:
         """End it."""

@@ -145,7 +145,7 @@ class JobsInNodes:
 
 
 def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) -> JobsInNodes:
-    """Have the nodes of a world run the program, and take projects."""
+    """Have the nodes of a world run the program, and take projects; what is checked on the host is forked as well."""
     jobs = JobsInNodes(world, folder, programs)
     before, before_read = FakeDriver.write_tree, FakeDriver.read_tree
 
@@ -163,6 +163,7 @@ def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, progr
             return ""
         return before_read(driver, name, path, take)
 
+    monkeypatch.setattr("gpuprov.host.order_check.run", programs.check_here)
     monkeypatch.setattr(FakeDriver, "write_tree", write_tree)
     monkeypatch.setattr(FakeDriver, "read_tree", read_tree)
     return jobs
