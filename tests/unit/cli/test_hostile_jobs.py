@@ -101,6 +101,7 @@ GARBAGE = {
     "forged lines without end": error(evidence=f"{FORGED}\n" * 200, fix=HOSTILE * 1000),
     "half a character": error(what="\ud800", evidence="\udfff"),
 }
+COMPLAINTS = ("", FORGED, HOSTILE * 100_000)
 
 
 @pytest.fixture
@@ -133,15 +134,17 @@ def say(
 def test_what_is_no_answer_is_quoted_and_bounded(
     answer: str, hostile: JobsInNodes, typed: Typed, capsys: pytest.CaptureFixture[str], *, as_json: bool
 ) -> None:
-    for stderr in ("", FORGED, HOSTILE * 100_000):
+    """Each answer is given to each verb, each with each complaint, and each verb hears each complaint."""
+    turn = [*GARBAGE].index(answer)
+    for number, argv in enumerate(VERBS.values(), turn):
+        stderr = COMPLAINTS[number % len(COMPLAINTS)]
         hostile.say = lambda _command, stderr=stderr: ExecResult(exit_code=9, stdout=GARBAGE[answer], stderr=stderr)
-        for argv in VERBS.values():
-            code, out, err = say(typed, argv, capsys, as_json=as_json)
-            assert code in (2, 3, 4, 6)
-            assert len(out + err) < MOST
-            assert len(own_lines(err, "fix:")) == 1
-            assert "gpuprov shell c000" in own_lines(err, "fix:")[0]
-            assert "forged" not in "".join(own_lines(err, "error:"))
+        code, out, err = say(typed, argv, capsys, as_json=as_json)
+        assert code in (2, 3, 4, 6)
+        assert len(out + err) < MOST
+        assert len(own_lines(err, "fix:")) == 1
+        assert "gpuprov shell c000" in own_lines(err, "fix:")[0]
+        assert "forged" not in "".join(own_lines(err, "error:"))
 
 
 def test_output_without_end_is_the_drivers_error(
