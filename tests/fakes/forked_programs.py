@@ -1,4 +1,4 @@
-"""Runs `python3 -m gpuwork...` as a fork of a process that has imported it: many starts, and one import."""
+"""Runs `python3 -m MODULE ...` as a fork of a process that has imported it: many starts, and one import."""
 
 from __future__ import annotations
 
@@ -22,22 +22,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROOT = Path(__file__).parents[2]
-IMPORTED = ("gpuwork.grid.cli", "gpuwork.jobs.cli")
+WORK = ("gpuwork.grid.cli", "gpuwork.jobs.cli")
 START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.fakes.forked_programs import serve; serve()"
 
 
 class ForkedPrograms:
-    """Forks as long as this process lives, and `finish` was not called."""
+    """Forks as long as this process lives, and `finish` was not called.
 
-    def __init__(self, python: str, folder: Path) -> None:
+    Args:
+        python: The interpreter.
+        folder: For its socket.
+        imported: What it imports once.
+        env: What it begins with, besides PATH; a program has another environment.
+    """
+
+    def __init__(
+        self, python: str, folder: Path, *, imported: Sequence[str] = WORK, env: Mapping[str, str] | None = None
+    ) -> None:
         self.python = python
         self._address = str(folder / "programs")
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(self._address)
             listener.listen()
             self._process = subprocess.Popen(
-                [python, "-c", START, str(listener.fileno())], stdin=subprocess.PIPE, pass_fds=[listener.fileno()],
-                cwd=ROOT, env={"PATH": os.defpath},
+                [python, "-c", START, str(listener.fileno()), *imported], stdin=subprocess.PIPE,
+                pass_fds=[listener.fileno()], cwd=ROOT, env={"PATH": os.defpath, **(env or {})},
             )  # fmt: skip
 
     def run(
@@ -83,7 +92,7 @@ class ForkedPrograms:
 def serve() -> None:
     """Fork for each that connects, until stdin ends."""
     listener = socket.socket(fileno=int(sys.argv[1]))
-    for module in IMPORTED:
+    for module in sys.argv[2:]:
         importlib.import_module(module)
     while listener.fileno() in select.select([listener.fileno(), 0], [], [])[0]:
         connection, _ = listener.accept()
