@@ -68,7 +68,7 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
                 _signal_group(process.pid, signal.SIGTERM)
                 _wait_until_gone(process.pid, _GRACE_S)
                 break
-            look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
+            look_s = _next_look(look_s)
     finally:
         _signal_group(process.pid, signal.SIGKILL)
         _wait_until_gone(process.pid, _GRACE_S)  # a killed process may hold its GPU for a moment
@@ -86,8 +86,15 @@ def _has_ended(pid: int) -> bool:
 def _wait_until_gone(group: int, limit_s: float) -> None:
     """Wait until no process of a group lives; one that hangs in the kernel is not waited for."""
     until = time.monotonic() + limit_s
+    look_s = _FIRST_LOOK_S
     while _lives(group) and time.monotonic() < until:
-        time.sleep(_FIRST_LOOK_S)
+        time.sleep(look_s)
+        look_s = _next_look(look_s)
+
+
+def _next_look(look_s: float) -> float:
+    """How long to wait before the next look, which goes through all processes of the node."""
+    return min(look_s * 1.5, _LONGEST_LOOK_S)
 
 
 def _lives(group: int) -> bool:

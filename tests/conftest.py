@@ -51,8 +51,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.stash[WITHOUT_GPU] = leave_out(config, items, lambda item: item.get_closest_marker("gpu") is not None)
 
 
+def pytest_collection() -> None:
+    gc.disable()  # what is collected stays: looking through it again and again takes a fifth of the time
+
+
 def pytest_collection_finish() -> None:
     gc.freeze()  # some hundred thousand objects that stay: no collection during a test need look at them
+    gc.enable()
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item], unwanted: Callable[[pytest.Item], bool]) -> int:

@@ -16,6 +16,7 @@ import click
 from gpuprov.cli.root import root
 from gpuprov.cli.session import Session
 from gpuprov.cli.verbs import VERBS
+from tests.sources import nodes_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +135,7 @@ def _find_sites() -> Iterator[Site]:
         source = path.read_text(encoding="utf-8")
         if not _NAMED.search(source):
             continue
-        nodes = list(ast.walk(ast.parse(source)))
+        nodes = nodes_of(parsed(path))
         said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings
         inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
         for node in nodes:

@@ -6,16 +6,17 @@ Root in the node can say anything in its place.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Callable, Mapping
 
     Accepts = Callable[[object], bool]
 
 ERROR: Final = "gpuprov.error/v1"
+_HALF: Final = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +80,7 @@ def pick(told: object, kinds: Mapping[str, Accepts]) -> list[Any]:
 
 def is_string(value: object) -> bool:
     """A string without halves of characters, which could not be shown."""
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return isinstance(value, str) and _HALF.search(value) is None
 
 
 def text_of(most: int) -> Accepts:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ROLE, ROLE_BUILDER, ExecResult, ImageState, NodeState, Setting
@@ -159,11 +160,9 @@ class FakeEngine:
     def dump(self) -> dict[str, Any]:
         """A copy of all state, to compare before with after."""
         with self.lock:
-            return {
-                "nodes": {name: asdict(node) for name, node in sorted(self.nodes.items())},
-                "networks": {name: asdict(network) for name, network in sorted(self.networks.items())},
-                "images": {key: asdict(image) for key, image in sorted(self.images.items())},
-            }
+            state = {"nodes": self.nodes, "networks": self.networks, "images": self.images}
+            copy: dict[str, Any] = pickle.loads(pickle.dumps(state))  # far sooner than asdict
+            return copy
 
     def end_jobs(self) -> None:
         """Let the commands end whose callers were killed, and their nodes go."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pytest
 
     from tests.fakes.engine import Command
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.world import World
 
 ROOT = Path(__file__).parents[2]
@@ -43,8 +44,8 @@ class JobsInNodes:
         say: If set, answers in place of the program.
     """
 
-    def __init__(self, world: World, folder: Path, python: str) -> None:
-        self._python = python
+    def __init__(self, world: World, folder: Path, programs: ForkedPrograms) -> None:
+        self._programs = programs
         self.folder = folder / "shared"
         self.folder.mkdir()
         self.slurm = SlurmCommands(folder / "slurm")
@@ -76,12 +77,10 @@ class JobsInNodes:
 
     def _run(self, command: Command) -> ExecResult:
         env = {"PATH": f"{self.slurm.bin}:{os.environ['PATH']}", "HOME": str(self.folder)}
-        argv = [self._python, "-m", *map(self._as_here, command.argv)]
+        argv = [*map(self._as_here, command.argv)]
         stdin = self._as_here(command.stdin.decode()).encode()
         assert command.timeout_s
-        done = subprocess.run(
-            argv, input=stdin, cwd=ROOT, env=env, capture_output=True, timeout=command.timeout_s, check=False
-        )
+        done = self._programs.run(argv, env=env, stdin=stdin, limit_s=command.timeout_s)
         said = done.stdout.decode()
         for there, here in self._places.items():
             said = said.replace(here, there)
@@ -100,7 +99,7 @@ class JobsInNodes:
     def give_python(self) -> None:
         """Have jobs find `gpuwork` with the `python3` of their PATH, as those of nodes do."""
         program = self.slurm.programs / "python3"
-        program.write_text(f'#!/bin/sh\nexport PYTHONPATH={ROOT}\nexec {self._python} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexport PYTHONPATH={ROOT}\nexec {self._programs.python} "$@"\n')
         program.chmod(0o755)
 
     def read_tree(self, path: str) -> bytes:
@@ -145,9 +144,9 @@ class JobsInNodes:
             remove_copy(copy)
 
 
-def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, python: str) -> JobsInNodes:
-    """Have the nodes of a world run the program, and take projects."""
-    jobs = JobsInNodes(world, folder, python)
+def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) -> JobsInNodes:
+    """Have the nodes of a world run the program, and take projects; what is checked on the host is forked as well."""
+    jobs = JobsInNodes(world, folder, programs)
     before, before_read = FakeDriver.write_tree, FakeDriver.read_tree
 
     def write_tree(driver: FakeDriver, name: str, path: str, tar: Iterable[bytes]) -> None:
@@ -164,6 +163,7 @@ def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, pytho
             return ""
         return before_read(driver, name, path, take)
 
+    monkeypatch.setattr("gpuprov.host.order_check.run", programs.check_here)
     monkeypatch.setattr(FakeDriver, "write_tree", write_tree)
     monkeypatch.setattr(FakeDriver, "read_tree", read_tree)
     return jobs

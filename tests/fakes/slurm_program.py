@@ -27,7 +27,10 @@ def main(folder: str, program: str, arguments: list[str]) -> int:
         code, _, text = said.partition("\n")
         (sys.stderr if int(code) else sys.stdout).write(text)
         return int(code)
-    return {"sbatch": _sbatch, "squeue": _squeue, "scancel": _scancel}[program](folder, arguments)
+    if program == "squeue":  # slurm_commands.py has what it answers where it understands
+        sys.stderr.write(f"squeue: error: {arguments}\n")
+        return 1
+    return {"sbatch": _sbatch, "scancel": _scancel}[program](folder, arguments)
 
 
 def put(folder: str, task: str, text: str) -> None:
@@ -104,18 +107,6 @@ def _next_id(folder: str) -> int:
         file.truncate(0)
         file.write(str(number))
     return number
-
-
-def _squeue(folder: str, arguments: list[str]) -> int:
-    if arguments != ["-h", "-r", "-u", str(os.geteuid()), "-o", FORMAT]:
-        sys.stderr.write(f"squeue: error: {arguments}\n")
-        return 1
-    for task, (state, *_) in listed(folder).items():
-        array, _, index = task.partition("_")
-        node, reason = ("", "Resources") if state == "PENDING" else ("c001", "None")
-        sys.stdout.write(f"{array}|{index}|{state}|{node}|{reason}\n")
-    sys.stdout.write("7|N/A|RUNNING|c000|None\n")  # somebody's shell
-    return 0
 
 
 def _scancel(folder: str, arguments: list[str]) -> int:

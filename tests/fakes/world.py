@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import ExecResult
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.spec.models import Sharing
     from gpuprov.workflows.cluster_up import UpResult
     from tests.conftest import Recording
@@ -42,6 +43,20 @@ READS = {
 
 
 _BEGINNINGS: dict[tuple[object, ...], bytes] = {}  # by number of nodes and GPUs
+_GPUS: list[bytes] = []  # of a host without a driver, which each world has for its own
+_FINGERPRINTS: dict[str, str] = {}  # of the image of each role, for those GPUs
+
+
+def simulated_gpus(root: Path) -> HostGpus:
+    """Four; they are made once in a process, and so are the fingerprints of their images."""
+    if not _GPUS:
+        gpus = observe(root=root, mode="simulated", simulated_count=4)
+        _GPUS.append(pickle.dumps(gpus))
+        for role in ROLES:
+            recipe = node_recipe(ClusterSpec(), PLANES[role].recipe, gpus, init="systemd")
+            _FINGERPRINTS[role] = recipe.fingerprint
+    found: HostGpus = pickle.loads(_GPUS[0])
+    return found
 
 
 class BootingDriver(FakeDriver):
@@ -64,7 +79,7 @@ class World:
         self.slurm = SlurmInNodes(self.engine)
         self.workers = WorkersInNodes(self.engine)
         self.engine.answer = self._answer
-        self.gpus = observe(root=root, mode="simulated", simulated_count=4)
+        self.gpus = simulated_gpus(root)
         self.host = FakeHost(folder=root, observe=lambda _mode: self.gpus)
         self.reporter = reporter
         for role in ROLES:
@@ -72,9 +87,7 @@ class World:
                 id=role,
                 name=f"gpuprov-image-{role}",
                 labels={
-                    LABEL_FINGERPRINT: node_recipe(
-                        ClusterSpec(), PLANES[role].recipe, self.gpus, init="systemd"
-                    ).fingerprint,
+                    LABEL_FINGERPRINT: _FINGERPRINTS[role],
                     LABEL_MUNGE_OWNER: "101:102",
                     LABEL_ACCOUNT: str(ACCOUNT_UID),
                 },

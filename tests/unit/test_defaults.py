@@ -15,6 +15,7 @@ from gpuprov.core.units import GIB, MIB
 from gpuprov.spec.models import ImageSpec, NodesSpec
 from gpuprov.spec.suites import SUITES
 from gpuprov.workflows.prepare_host import HostOrder
+from tests.sources import nodes_of, parsed
 
 ROOT = Path(__file__).parents[2]
 MODULES = "ansible_collections/gpuprov/cluster/plugins/modules"
@@ -44,7 +45,7 @@ def test_the_module_image_builds_what_a_spec_that_says_nothing_has() -> None:
 def test_no_suite_and_no_role_is_named_twice() -> None:
     homes: dict[str, set[str]] = {name: set() for name in (*SUITES, NodesSpec().role)}
     for path in sorted((ROOT / "gpuprov").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(parsed(path)):
             if isinstance(node, ast.Constant) and node.value in homes:
                 homes[node.value].add(str(path.relative_to(ROOT / "gpuprov")))
     usual = {"spec/models.py"}  # what a spec that says nothing has
@@ -66,7 +67,7 @@ def test_the_role_that_prepares_a_host_means_the_same_bridge() -> None:
 def test_no_default_name_and_no_unit_stands_twice() -> None:
     found = []
     for path in sorted((ROOT / "gpuprov").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(parsed(path)):
             value = node.value if isinstance(node, ast.Constant) else None
             if (isinstance(value, str) and value in DEFAULTS) or is_unit(node):
                 found.append(str(path.relative_to(ROOT)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.planes.registry import ROLES
+from tests.sources import nodes_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +90,7 @@ def all_sources() -> dict[str, ast.Module]:
     """Our modules by path: parsed when a test asks, since every worker imports this file and few run its tests."""
     folders = ("gpuprov", "ansible_collections", *NEIGHBOURS)
     paths = chain.from_iterable(sorted((ROOT / folder).rglob("*.py")) for folder in folders)
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in paths}
+    return {str(path.relative_to(ROOT)): parsed(path) for path in paths}
 
 
 @cache
@@ -150,7 +151,7 @@ def test_the_public_names_of_a_module_are_seen(text: str, names: list[str]) -> N
 
 def compared_roles(tree: ast.Module) -> Iterator[str]:
     """Comparisons and patterns that name a role."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, (ast.Compare, ast.MatchValue)):
             parts = chain.from_iterable(
                 side.elts if isinstance(side, (ast.Tuple, ast.List, ast.Set)) else [side]
@@ -165,7 +166,7 @@ def absolute_looks(tree: ast.Module) -> Iterator[str]:
 
     What nodes are to hold, such as a file of theirs under /etc, is no look at this machine.
     """
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if re.fullmatch(r"/(proc|sys)(/\S*)?", node.value):
                 yield node.value
@@ -181,7 +182,7 @@ def absolute_looks(tree: ast.Module) -> Iterator[str]:
 
 def looks_below(tree: ast.Module) -> Iterator[str]:
     """Places that read such a folder below some root: `root / "proc/devices"`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             right = node.right.values[0] if isinstance(node.right, ast.JoinedStr) else node.right
             if isinstance(right, ast.Constant) and re.match(FOLDERS, str(right.value)):
@@ -201,13 +202,11 @@ MOST_LINES = 60
 
 
 def test_functions_are_short() -> None:
-    benchmarks = {
-        str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in (ROOT / "benchmarks").rglob("*.py")
-    }
+    benchmarks = {str(path.relative_to(ROOT)): parsed(path) for path in (ROOT / "benchmarks").rglob("*.py")}
     found = {
         f"{path}: {node.name}"
         for path, tree in {**all_sources(), **benchmarks}.items()
-        for node in ast.walk(tree)
+        for node in nodes_of(tree)
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= MOST_LINES
     }
     assert found == LONG.keys()
@@ -215,7 +214,7 @@ def test_functions_are_short() -> None:
 
 def acts(tree: ast.Module) -> Iterator[str]:
     """Calls that read or change something outside: files, an engine, a host, the operating system."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call):
             called = ast.unparse(node.func)
             whose, _, what = called.rpartition(".")
@@ -225,9 +224,9 @@ def acts(tree: ast.Module) -> Iterator[str]:
 
 def imports(tree: ast.Module) -> Iterator[str]:
     """The files of gpuprov that a module imports when it runs."""
-    tests = [node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    tests = [node for node in nodes_of(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     for_types = {id(node) for test in tests for node in ast.walk(test)}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.ImportFrom) and node.module and id(node) not in for_types:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
             paths = [f"{name.replace('.', '/')}.py" for name in (node.module, *names)]

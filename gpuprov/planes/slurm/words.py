@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 
 from gpuprov.core.process import describe_owner, is_gone
 from gpuprov.planes.base import Job
@@ -25,6 +26,8 @@ _COLUMNS = (
     ("Name", 40),
 )
 COLUMNS = ",".join(f"{name}:{width}" for name, width in _COLUMNS)
+_ENDS = tuple(accumulate(width for _, width in _COLUMNS))
+_PLACES = tuple((name, slice(end - width, end)) for (name, width), end in zip(_COLUMNS, _ENDS, strict=True))
 _INTERACTIVE = "0"
 _COMPLETING = "CG"
 # The controller's node may be hostile: what follows bounds what is shown and kept of its words.
@@ -89,7 +92,9 @@ def parse_words(text: str) -> dict[str, NodeWord]:
     """Nodes by name, from `sinfo -N -o FORMAT`; of what somebody wrote over several lines, the first one."""
     words: dict[str, NodeWord] = {}
     for found in map(_NODE.match, text.splitlines()):
-        if found and len(words) < _MOST_NODES:
+        if len(words) == _MOST_NODES:
+            break
+        if found:
             name, state, user, reason = found.groups(default="")
             words.setdefault(name, NodeWord(state=state, user=user, reason=reason))
     return words
@@ -104,11 +109,10 @@ def parse_jobs(text: str) -> tuple[QueuedJob, ...]:
     """Jobs from `squeue --Format COLUMNS`; the rest of a name that has line breaks is skipped."""
     entries = []
     for line in text.splitlines():
-        values, start = {}, 0
-        for name, width in _COLUMNS:
-            values[name] = line[start : start + width].strip()
-            start += width
-        if not line[:1].isdecimal() or not values["StateCompact"].isalpha():
+        if not line[:1].isdecimal():
+            continue
+        values = {name: line[place].strip() for name, place in _PLACES}
+        if not values["StateCompact"].isalpha():
             continue
         job = Job(
             id=values["JobArrayID"],

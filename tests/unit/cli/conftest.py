@@ -11,9 +11,10 @@ from gpuprov.cli import verbs
 from gpuprov.cli.main import main
 from gpuprov.core.errors import HostNotReady
 from gpuprov.host.survey import EngineDoor
+from tests.fakes.forked_programs import ForkedPrograms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from tests.fakes.world import World
@@ -66,3 +67,11 @@ def typed(world: World) -> Typed:
 
     world.host.engines = (EngineDoor(name="lxd", open=lambda: connect("lxd"), installed=lambda: True),)
     return Typed(world)
+
+
+@pytest.fixture(scope="session")
+def programs(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedPrograms]:
+    """What nodes run of `gpuwork`."""
+    made = ForkedPrograms(bare_python, tmp_path_factory.mktemp("programs"))
+    yield made
+    made.finish()

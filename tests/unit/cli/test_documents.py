@@ -25,6 +25,7 @@ from tests.twice import TWICE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.world import World
     from tests.twice import Argv
     from tests.unit.cli.conftest import Typed
@@ -154,7 +155,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
 
 @pytest.fixture
 def desk(
-    typed: Typed, cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str
+    typed: Typed, cluster: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms
 ) -> Iterator[Callable[[], JobsInNodes]]:
     """Has the cluster take jobs, with a Slurm that starts none."""
     assert cluster
@@ -162,7 +163,7 @@ def desk(
 
     def make() -> JobsInNodes:
         (tmp_path / "jobs").mkdir()
-        made.append(give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python))
+        made.append(give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs))
         made[0].share()
         made[0].slurm.hold()
         return made[0]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fakes.engine import Command
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
     from tests.unit.cli.conftest import Typed
 
@@ -81,12 +82,16 @@ class Grid:
 
 @pytest.fixture
 def grid(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str, capfd: pytest.CaptureFixture[str]
+    typed: Typed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    programs: ForkedPrograms,
+    capfd: pytest.CaptureFixture[str],
 ) -> Iterator[Grid]:
     """Two nodes, the lab's template, and a Slurm that runs what it is given."""
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
     jobs.share()
     jobs.give_python()
     typed.world.engine.faults.clear()

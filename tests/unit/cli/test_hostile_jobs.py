@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fakes.engine import Command
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
     from tests.unit.cli.conftest import Typed
 
@@ -100,14 +101,16 @@ GARBAGE = {
     "forged lines without end": error(evidence=f"{FORGED}\n" * 200, fix=HOSTILE * 1000),
     "half a character": error(what="\ud800", evidence="\udfff"),
 }
+COMPLAINTS = ("", FORGED, HOSTILE * 100_000)
 
 
 @pytest.fixture
-def hostile(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str) -> JobsInNodes:
+def hostile(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) -> JobsInNodes:
     """Two nodes, of which one answers what a test says."""
     typed.world.begin_with(2)
+    monkeypatch.setattr("gpuprov.workflows.submit_jobs.judge_order", lambda *_: ())  # it starts a process each time
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
     jobs.share()
     return jobs
 
@@ -131,15 +134,17 @@ def say(
 def test_what_is_no_answer_is_quoted_and_bounded(
     answer: str, hostile: JobsInNodes, typed: Typed, capsys: pytest.CaptureFixture[str], *, as_json: bool
 ) -> None:
-    for stderr in ("", FORGED, HOSTILE * 100_000):
+    """Each answer is given to each verb, each with each complaint, and each verb hears each complaint."""
+    turn = [*GARBAGE].index(answer)
+    for number, argv in enumerate(VERBS.values(), turn):
+        stderr = COMPLAINTS[number % len(COMPLAINTS)]
         hostile.say = lambda _command, stderr=stderr: ExecResult(exit_code=9, stdout=GARBAGE[answer], stderr=stderr)
-        for argv in VERBS.values():
-            code, out, err = say(typed, argv, capsys, as_json=as_json)
-            assert code in (2, 3, 4, 6)
-            assert len(out + err) < MOST
-            assert len(own_lines(err, "fix:")) == 1
-            assert "gpuprov shell c000" in own_lines(err, "fix:")[0]
-            assert "forged" not in "".join(own_lines(err, "error:"))
+        code, out, err = say(typed, argv, capsys, as_json=as_json)
+        assert code in (2, 3, 4, 6)
+        assert len(out + err) < MOST
+        assert len(own_lines(err, "fix:")) == 1
+        assert "gpuprov shell c000" in own_lines(err, "fix:")[0]
+        assert "forged" not in "".join(own_lines(err, "error:"))
 
 
 def test_output_without_end_is_the_drivers_error(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuprov.host.survey import EngineDoor
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.world import World
 
 GRID = str(Path(__file__).parents[2] / "data/grid")
@@ -95,8 +96,11 @@ def silent(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 @pytest.fixture
-def place(world: World, silent: EngineDoor, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+def place(
+    world: World, silent: EngineDoor, programs: ForkedPrograms, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> World:
     """LXD with a cluster of two nodes, beside it."""
+    monkeypatch.setattr("gpuprov.host.order_check.run", programs.check_here)
     world.begin_with(2)
     lxd = world.driver
     lxd.name = "lxd"

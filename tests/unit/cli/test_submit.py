@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fakes.engine import Command
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
     from tests.unit.cli.conftest import Typed
 
@@ -63,12 +64,16 @@ class Desk:
 
 @pytest.fixture
 def desk(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bare_python: str, capsys: pytest.CaptureFixture[str]
+    typed: Typed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    programs: ForkedPrograms,
+    capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Desk]:
     """Two nodes, a project in the current folder, and a Slurm that runs what it is given."""
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, bare_python)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
     jobs.share()
     typed.world.engine.faults.clear()
     (tmp_path / "project").mkdir()

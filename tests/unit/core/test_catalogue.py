@@ -18,6 +18,7 @@ from gpuprov.host import findings as host_findings
 from gpuprov.host import gpu_findings, role_needs
 from gpuprov.verify.chain import HOST_CHAIN
 from tests.fakes.chain import CHAIN
+from tests.sources import nodes_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,14 +92,14 @@ def test_every_finding_of_doctor_is_in_it_and_no_other() -> None:
 def test_fixes_are_in_it_and_not_in_the_code_of_checks() -> None:
     """A check names a situation, and that has a text; every text is of a situation that some check names."""
     folders = [Path(module.__file__).parent for module in (gpuprov.verify, doctor) if module.__file__]
-    trees = [ast.parse(path.read_text()) for folder in folders for path in folder.rglob("*.py")]
+    trees = [parsed(path) for folder in folders for path in folder.rglob("*.py")]
     named = {word for tree in trees for word in situations(tree)}
     assert {word for word in named if " " in word} == set(), "a fix is written in code"
     known = {situation for entry in CATALOGUE.values() for situation in entry.fixes}
     elsewhere = {f"{name}/{situation}" for name, entry in CATALOGUE.items() for situation in ("", *entry.fixes)}
     assert {word for word in named if "/" in word} <= elsewhere
     assert {word for word in named if "/" not in word} - {""} <= known
-    constants = {str(node.value) for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    constants = {str(node.value) for tree in trees for node in nodes_of(tree) if isinstance(node, ast.Constant)}
     used = {word.rpartition("/")[2] for word in constants} | {f"code-{number}" for number in (4, 9, 12, 15, 18, 999)}
     assert known <= used
 
@@ -106,7 +107,7 @@ def test_fixes_are_in_it_and_not_in_the_code_of_checks() -> None:
 def situations(tree: ast.Module) -> Iterator[str]:
     """The situations that calls of failed, unknown, warned and find_fix name as constants."""
     places = {"failed": 1, "unknown": 1, "warned": 1, "find_fix": 0}
-    for call in ast.walk(tree):
+    for call in nodes_of(tree):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in places:
             for given in call.args[places[call.func.id] : places[call.func.id] + 1]:
                 if not isinstance(given, ast.JoinedStr):

@@ -50,7 +50,7 @@ def folder() -> Iterator[Path]:
 
 
 def open_as(folder: Path, uid: int, group: int, *groups: int) -> str:
-    argv = [sys.executable, "-c", TRY, str(folder), str(uid), str(group), ",".join(map(str, groups))]
+    argv = [sys.executable, "-S", "-c", TRY, str(folder), str(uid), str(group), ",".join(map(str, groups))]
     done = subprocess.run(argv, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[3])
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import json
 import os
 import platform
@@ -22,13 +21,8 @@ if TYPE_CHECKING:
 
 
 # The SDK forgets the socket of a failed connection; it is collected here and not in somebody else's test.
+pytestmark = pytest.mark.usefixtures("own_garbage")
 leaky = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def _collect() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 def refusal() -> HostNotReady:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import json
 import os
 import socket
@@ -20,18 +19,12 @@ from gpuprov.drivers.registry import open_driver
 from tests.fakes.answers import answering, http
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 
 # pylxd forgets the socket of a failed connection; it is collected here and not in somebody else's test.
+pytestmark = pytest.mark.usefixtures("own_garbage")
 leaky = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def _collect() -> Iterator[None]:
-    yield
-    gc.collect()
 
 
 def refusal(engine: str = "lxd") -> HostNotReady:

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
+import dataclasses
 import subprocess
-import sys
-import sysconfig
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-STUB = Path(__file__).parents[2] / "native" / "nvml_stub.c"
-REPOSITORY = Path(__file__).parents[3]
-FOLDERS = f"{REPOSITORY}:{sysconfig.get_path('purelib')}"
-PYTHON = (sys.executable, "-S")  # it starts in half the time: other packages run code of theirs at every start
+from gpuprov.gpu.nvml import NvmlFailed, read_nvml_in_time
 
-READ = """
-import dataclasses, json, os
-from gpuprov.gpu.nvml import NvmlFailed
-from gpuprov.gpu.nvml import read_nvml_in_time
-try:
-    print(json.dumps(dataclasses.asdict(read_nvml_in_time(timeout_s=float(os.environ["LIMIT_S"])))))
-except NvmlFailed as exc:
-    print(json.dumps({"code": exc.code, "call": exc.call, "text": str(exc)}))
-"""
+STUB = Path(__file__).parents[2] / "native" / "nvml_stub.c"
 
 
 def build(folder: Path, *flags: str) -> Path:
@@ -41,18 +27,14 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def read(folder: Path, limit_s: float = 20.0, **faults: str) -> dict[str, Any]:
-    environment = {
-        **os.environ,
-        **faults,
-        "LIMIT_S": str(limit_s),
-        "LD_LIBRARY_PATH": str(folder),
-        "PYTHONPATH": FOLDERS,
-    }
-    done = subprocess.run(
-        [*PYTHON, "-c", READ], env=environment, capture_output=True, text=True, check=True, timeout=60
-    )
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+    """What the child finds that is started for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**faults, "LD_LIBRARY_PATH": str(folder)}.items():
+            patch.setenv(name, value)
+        try:
+            return dataclasses.asdict(read_nvml_in_time(timeout_s=limit_s))
+        except NvmlFailed as error:
+            return {"code": error.code, "call": error.call, "text": str(error)}
 
 
 def test_a_healthy_library(library: Path) -> None:
@@ -64,8 +46,8 @@ def test_a_healthy_library(library: Path) -> None:
     ]
     first = answer["gpus"][0]
     assert first["uuid"] == "GPU-57ab57ab-0000-4000-8000-000000000000"
-    assert (first["model"], first["memory_bytes"], first["compute_capability"]) == ("NVIDIA Stub GPU", 2**34, [9, 0])
-    assert (first["mig_enabled"], first["mig"]) == (False, [])
+    assert (first["model"], first["memory_bytes"], first["compute_capability"]) == ("NVIDIA Stub GPU", 2**34, (9, 0))
+    assert (first["mig_enabled"], first["mig"]) == (False, ())
 
 
 @pytest.mark.parametrize("code", [4, 9, 18, 999])
@@ -78,7 +60,7 @@ def test_init_that_fails(library: Path, code: int) -> None:
 def test_the_count_and_the_uuid_are_the_librarys(library: Path) -> None:
     answer = read(library, STUB_COUNT="3", STUB_UUID="GPU-another")
     assert [gpu["uuid"] for gpu in answer["gpus"]][0::2] == ["GPU-another", "GPU-57ab57ab-0000-4000-8000-000000000002"]
-    assert read(library, STUB_COUNT="0")["gpus"] == []
+    assert read(library, STUB_COUNT="0")["gpus"] == ()
 
 
 @pytest.mark.parametrize(

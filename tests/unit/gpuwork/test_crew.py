@@ -102,6 +102,7 @@ def test_a_worker_that_is_killed_is_started_again(
     assert "a worker ended with status -9; again in 1 s: GPU-0001" in (tmp_path / "said").read_text()
 
 
+@pytest.mark.usefixtures("in_bare_python")
 def test_the_pause_grows_while_a_worker_ends_at_once_and_only_then() -> None:
     member = crew.CrewMember("GPU-0001", [sys.executable, "-c", "raise SystemExit(3)"])
     now, begun, pauses = 100.0, 0.0, []

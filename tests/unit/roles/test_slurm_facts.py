@@ -17,6 +17,7 @@ from gpuprov.core.units import MIB
 from gpuprov.planes.slurm.checks import usable_states
 from gpuprov.planes.slurm.facts import ready_states, slurm_facts, slurm_path
 from gpuprov.planes.slurm.files import Machine
+from tests.sources import nodes_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +62,7 @@ def test_the_role_spells_no_fact(path: Path) -> None:
 def test_gpuprov_spells_no_list_of_states_and_no_factor() -> None:
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes_of(parsed(path)):
             if isinstance(node, (ast.Tuple, ast.List, ast.Set)) and len(states_in(node) & ready_states()) >= MANY:
                 found.append(f"{path.name}: {ast.unparse(node)}")
             if "slurm" in path.parts and isinstance(node, ast.Constant) and node.value == slurm_facts()["memory_share"]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import sysconfig
 from dataclasses import replace
 from pathlib import Path
@@ -18,35 +17,40 @@ from gpuprov.verify.chain import judge_host
 from gpuprov.verify.checks.driver import facts_of
 from gpuprov.verify.models import Expectation
 from tests.fakes.chain import judge_node
+from tests.fakes.forked_programs import ForkedPrograms
 from tests.unit.gpu.conftest import RecordedHost
 from tests.unit.host.hosts import see_real_host
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from gpuprov.verify.models import Check, Observation
 
     Build = Callable[[dict[str, Any]], tuple[Expectation, Observation]]
 
 STUB = Path(__file__).parents[2] / "native" / "nvml_stub.c"
-REPOSITORY = Path(__file__).parents[3]
-FOLDERS = f"{REPOSITORY}:{sysconfig.get_path('purelib')}"
-PYTHON = (sys.executable, "-S")  # it starts in half the time: other packages run code of theirs at every start
 GPUS = tuple(f"GPU-57ab57ab-0000-4000-8000-{number:012d}" for number in range(2))
+ASK = "tests.native.ask_nvml"
 
-ASK = """
-import json, time
-from gpuprov.verify.probe import Sampler, ask_nvml
-import pynvml
-begun = time.monotonic()
-facts = {"nvml": ask_nvml(None), "seconds": time.monotonic() - begun}
-sampler = Sampler(interval_s=0.01)
-if "gpus" in facts["nvml"]:
-    sampler.start()
-    time.sleep(0.05)
-facts["samples"] = sampler.finish()
-print(json.dumps(facts))
-"""
+
+class Library:
+    """libnvidia-ml.so.1 in a folder, and processes that load it when they are asked."""
+
+    def __init__(self, folder: Path, python: str) -> None:
+        self.folder = folder
+        env = {"LD_LIBRARY_PATH": str(folder), "PYTHONPATH": sysconfig.get_path("purelib")}
+        self._programs = ForkedPrograms(python, folder, imported=["gpuprov.verify.probe", "pynvml"], env=env)
+
+    def ask(self, **faults: str) -> dict[str, Any]:
+        """What the probe says in a process of its own."""
+        done = self._programs.run([ASK], env={**os.environ, **faults}, stdin=b"", limit_s=60)
+        assert done.returncode == 0, done.stderr.decode()
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+
+    def finish(self) -> None:
+        """No process stays."""
+        self._programs.finish()
 
 
 def compile_stub(folder: Path, *flags: str) -> Path:
@@ -57,20 +61,17 @@ def compile_stub(folder: Path, *flags: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_stub(tmp_path_factory.mktemp("nvml"))
+def library(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    made = Library(compile_stub(tmp_path_factory.mktemp("nvml")), bare_python)
+    yield made
+    made.finish()
 
 
 @pytest.fixture(scope="module")
-def older_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compile_stub(tmp_path_factory.mktemp("older"), "-DBEFORE_R535")
-
-
-def ask(folder: Path, **faults: str) -> dict[str, Any]:
-    environment = {**os.environ, **faults, "LD_LIBRARY_PATH": str(folder), "PYTHONPATH": FOLDERS}
-    done = subprocess.run([*PYTHON, "-c", ASK], env=environment, capture_output=True, text=True, check=True, timeout=60)
-    answer: dict[str, Any] = json.loads(done.stdout)
-    return answer
+def older_library(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    made = Library(compile_stub(tmp_path_factory.mktemp("older"), "-DBEFORE_R535"), bare_python)
+    yield made
+    made.finish()
 
 
 def judge(build_case: Build, facts: dict[str, Any]) -> dict[str, Check]:
@@ -89,8 +90,8 @@ def problems(checks: dict[str, Check]) -> dict[str, str]:
     return {check.id: check.status for check in found if check.status not in ("pass", "skip")}
 
 
-def test_a_healthy_library_has_no_problem(library: Path, build_case: Build) -> None:
-    facts = ask(library)
+def test_a_healthy_library_has_no_problem(library: Library, build_case: Build) -> None:
+    facts = library.ask()
     checks = judge(build_case, facts)
     assert problems(checks) == {}
     passed = {check_id for check_id, check in checks.items() if check.layer == "nvml" and check.status == "pass"}
@@ -100,17 +101,19 @@ def test_a_healthy_library_has_no_problem(library: Path, build_case: Build) -> N
 
 
 @pytest.mark.parametrize("code", [9, 18, 999])
-def test_init_that_fails_is_the_one_failure(library: Path, build_case: Build, code: int) -> None:
-    checks = judge(build_case, ask(library, STUB_INIT=str(code)))
+def test_init_that_fails_is_the_one_failure(library: Library, build_case: Build, code: int) -> None:
+    checks = judge(build_case, library.ask(STUB_INIT=str(code)))
     assert problems(checks) == {"nvml-answers": "fail"}
     assert f"(code {code})" in checks["nvml-answers"].evidence
     assert checks["nvml-recovery"].cause == checks["load-xid"].cause == "nvml-answers"
 
 
-def test_a_missing_library_is_a_failure(tmp_path: Path, build_case: Build) -> None:
+def test_a_missing_library_is_a_failure(tmp_path: Path, bare_python: str, build_case: Build) -> None:
     # An empty file of that name is what a broken driver package leaves; without it a GPU host would load its own.
     (tmp_path / "libnvidia-ml.so.1").write_text("")
-    checks = judge(build_case, ask(tmp_path))
+    broken = Library(tmp_path, bare_python)
+    checks = judge(build_case, broken.ask())
+    broken.finish()
     assert problems(checks) == {"nvml-answers": "fail"}
     assert "(code 12)" in checks["nvml-answers"].evidence
     assert checks["nvml-answers"].severity == "critical"
@@ -144,9 +147,9 @@ def test_a_missing_library_is_a_failure(tmp_path: Path, build_case: Build) -> No
     ],
 )
 def test_a_fault_is_found_and_nothing_else(
-    library: Path, build_case: Build, faults: dict[str, str], found: dict[str, str], says: str
+    library: Library, build_case: Build, faults: dict[str, str], found: dict[str, str], says: str
 ) -> None:
-    checks = judge(build_case, ask(library, **faults))
+    checks = judge(build_case, library.ask(**faults))
     assert problems(checks) == found
     assert says in checks[next(iter(found))].evidence
 
@@ -163,22 +166,24 @@ def judge_on_host(facts: dict[str, Any], check_id: str) -> Check:
     ("model", "down", "status"),
     [("NVIDIA H200", "18", "fail"), ("NVIDIA H200", "0", "pass"), ("NVIDIA H100 PCIe", "18", "skip")],
 )
-def test_a_gpu_that_has_lost_the_links_that_its_peers_have(library: Path, model: str, down: str, status: str) -> None:
-    facts = ask(library, STUB_MODEL=model, STUB_NVLINKS="18", STUB_NVLINKS_DOWN=down)
+def test_a_gpu_that_has_lost_the_links_that_its_peers_have(
+    library: Library, model: str, down: str, status: str
+) -> None:
+    facts = library.ask(STUB_MODEL=model, STUB_NVLINKS="18", STUB_NVLINKS_DOWN=down)
     check = judge_on_host(facts, "host-nvlink")
     assert check.status == status
     assert (f"{GPUS[0]} has all 18 NVLinks down" in check.evidence) == (status == "fail")
 
 
 @pytest.mark.parametrize(("pid", "status"), [("4711", "warn"), ("4712", "pass")])
-def test_a_process_that_holds_a_gpu_and_has_ended_is_told_on_the_host(library: Path, pid: str, status: str) -> None:
-    check = judge_on_host(ask(library, STUB_PROCESS=pid), "host-zombies")
+def test_a_process_that_holds_a_gpu_and_has_ended_is_told_on_the_host(library: Library, pid: str, status: str) -> None:
+    check = judge_on_host(library.ask(STUB_PROCESS=pid), "host-zombies")
     assert check.status == status
     assert (f"python3 (4711) holds {GPUS[0]}" in check.evidence) == (status == "warn")
 
 
-def test_links_that_are_up_and_a_fabric_that_was_joined_are_no_problem(library: Path, build_case: Build) -> None:
-    checks = judge(build_case, ask(library, STUB_NVLINKS="18", STUB_FABRIC="3"))
+def test_links_that_are_up_and_a_fabric_that_was_joined_are_no_problem(library: Library, build_case: Build) -> None:
+    checks = judge(build_case, library.ask(STUB_NVLINKS="18", STUB_FABRIC="3"))
     assert problems(checks) == {}
     assert (checks["nvml-nvlink"].status, checks["nvml-fabric"].status) == ("pass", "pass")
 
@@ -187,26 +192,26 @@ def test_links_that_are_up_and_a_fabric_that_was_joined_are_no_problem(library: 
 def test_throttling_is_found_whatever_the_library_calls_it(
     folder: str, build_case: Build, request: pytest.FixtureRequest
 ) -> None:
-    checks = judge(build_case, ask(request.getfixturevalue(folder), STUB_REASONS=str(0x48)))
+    checks = judge(build_case, request.getfixturevalue(folder).ask(STUB_REASONS=str(0x48)))
     assert problems(checks) == {"nvml-clocks-hardware": "fail", "load-clocks-hardware": "fail"}
     assert "hardware slowdown, hardware thermal slowdown" in checks["nvml-clocks-hardware"].evidence
 
 
 @pytest.mark.parametrize(("code", "status"), [(3, "skip"), (13, "skip"), (4, "unknown"), (2, "unknown")])
-def test_a_question_without_an_answer(library: Path, build_case: Build, code: int, status: str) -> None:
+def test_a_question_without_an_answer(library: Library, build_case: Build, code: int, status: str) -> None:
     faults = {"STUB_FAIL": "nvmlDeviceGetRemappedRows", "STUB_FAIL_CODE": str(code)}
-    checks = judge(build_case, ask(library, **faults, STUB_FAIL_GPU="1"))
+    checks = judge(build_case, library.ask(**faults, STUB_FAIL_GPU="1"))
     expected = "pass" if status == "skip" else status  # the other GPU has an answer
     assert checks["nvml-remap-pending"].status == expected
-    checks = judge(build_case, ask(library, **faults))
+    checks = judge(build_case, library.ask(**faults))
     assert checks["nvml-remap-pending"].status == status
     assert f"(code {code})" in checks["nvml-remap-pending"].evidence
 
 
 @pytest.mark.parametrize("code", [15, 16, 999])
-def test_a_question_that_shows_that_the_gpu_is_gone(library: Path, build_case: Build, code: int) -> None:
+def test_a_question_that_shows_that_the_gpu_is_gone(library: Library, build_case: Build, code: int) -> None:
     faults = {"STUB_FAIL": "nvmlDeviceGetPersistenceMode", "STUB_FAIL_CODE": str(code), "STUB_FAIL_GPU": "1"}
-    checks = judge(build_case, ask(library, **faults))
+    checks = judge(build_case, library.ask(**faults))
     assert problems(checks) == {"nvml-responds": "fail"}
     assert "GPU 1: persistence" in checks["nvml-responds"].evidence
     assert checks["nvml-persistence"].cause == "nvml-responds"
@@ -214,10 +219,10 @@ def test_a_question_that_shows_that_the_gpu_is_gone(library: Path, build_case: B
 
 @pytest.mark.parametrize("function", ["nvmlInitWithFlags", "nvmlDeviceGetRemappedRows"])
 def test_a_driver_that_hangs_is_unknown_on_the_host_and_the_rest_is_judged(
-    library: Path, monkeypatch: pytest.MonkeyPatch, function: str
+    library: Library, monkeypatch: pytest.MonkeyPatch, function: str
 ) -> None:
     monkeypatch.setattr(host_look, "NVML_TIMEOUT_S", 0.5)
-    monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library.folder))
     monkeypatch.setenv("STUB_HANG", function)
     seen = host_look.look_at_host(None, root=RecordedHost("one-gpu").root, links=lambda: ())
     report = judge_host(Expectation(node="host", status="running", access="raw"), seen)

@@ -47,7 +47,7 @@ def test_what_other_tests_begin_with_is_what_it_makes(world: World) -> None:
     assert sorted(world.reporter.lines) == sorted(lines)
     made = world.engine.dump()
     for node in (*copy["nodes"].values(), *made["nodes"].values()):
-        node["files"].pop("/etc/munge/munge.key")  # of chance
+        node.files.pop("/etc/munge/munge.key")  # of chance
     assert made == copy
 
 

@@ -114,12 +114,11 @@ def look(world: World) -> dict[str, Any]:
     dump = world.engine.dump()
     keys = set()
     for name, node in dump["nodes"].items():
-        if MUNGE_KEY in node["files"]:
-            keys.add(node["files"][MUNGE_KEY].pop("content"))
-        if node["labels"]["gpuprov.role"] == "slurm" and node["status"] == "running":
-            assert world.slurm.read[name] == node["files"][CONF]["content"], (
-                f"the daemons of {name} have read another file"
-            )
+        if MUNGE_KEY in node.files:
+            keys.add(node.files[MUNGE_KEY].content)
+            node.files[MUNGE_KEY] = replace(node.files[MUNGE_KEY], content=b"")
+        if node.labels["gpuprov.role"] == "slurm" and node.status == "running":
+            assert world.slurm.read[name] == node.files[CONF].content, f"the daemons of {name} have read another file"
     assert len(keys) <= 1
     dump["folders"] = (dict(world.host.folders.there), list(world.host.folders.aside))
     dump["drains"] = {name: drain for name, drain in world.slurm.drains.items() if name in dump["nodes"]}
