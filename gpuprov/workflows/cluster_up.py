@@ -225,7 +225,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     claims = Neighbours(host).claims(driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
-    plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
+    plan = plan_cluster(spec, state, place, version=__version__, expect=driver, prune=order.prune)
     refuse_without_room(driver, host, nodes=len(plan.create))
     starting = [*plan.start, *plan.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)

@@ -28,7 +28,7 @@ def plan_on(world: World, spec: ClusterSpec, gpus: HostGpus, state: ClusterState
     state = state or observe_cluster(world.driver, "lab")
     leases = read_leases((*state.nodes, *state.others), engine="fake")
     place = Place(host="here", gpus=gpus, leases=leases, claims=Claims(engine="fake"))
-    return plan_cluster(spec, state, [place], version="1", expect=world.driver)
+    return plan_cluster(spec, state, place, version="1", expect=world.driver)
 
 
 def names(plan: Plan) -> dict[str, list[str]]:
