@@ -58,7 +58,8 @@ def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest
             name=spec.network.private_bridge,
             labels=labels,
             subnet=spec.network.private_subnet,
-            beside=spec.network.bridge,
+            # over hosts it has a bridge of its own on every engine, for the overlay to be a port of
+            beside=spec.network.private_bridge if spec.hosts else spec.network.bridge,
         ),
     )
 

@@ -34,6 +34,7 @@ class Place:
         claims: What its other engines hold, and who waits.
         shared: What it mounts in every node of a role, by role.
         nodes: Which of the spec's nodes it is to have; None for all of them.
+        taken: Addresses of nodes on other hosts, each with its holder.
     """
 
     host: str
@@ -42,6 +43,7 @@ class Place:
     claims: Claims
     shared: Mapping[Role, tuple[Mount, ...]] = field(default_factory=dict)
     nodes: frozenset[str] | None = None
+    taken: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

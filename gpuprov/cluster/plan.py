@@ -206,7 +206,7 @@ def _design(names: list[str], spec: ClusterSpec, state: ClusterState, place: Pla
     common = request_of_spec(spec, place.gpus, node=spec.name)
     requests = [_kept_lease(name, spec, state.node(name)) or replace(common, node=name) for name in names]
     leases = allocate(place.gpus, place.leases, requests, claims=place.claims)
-    taken = state.taken_addresses()
+    taken = {**place.taken, **state.taken_addresses()}
     return tuple(
         design_node(
             _spec_of(state.node(request.node), spec),
