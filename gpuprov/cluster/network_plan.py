@@ -11,6 +11,7 @@ from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_VERSION
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
 from gpuprov.spec.models import ClusterSpec, NodesSpec, OverlaySpec
+from gpuprov.spec.overlay import overlay_bridge, vni_of
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -58,8 +59,7 @@ def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest
             name=spec.network.private_bridge,
             labels=labels,
             subnet=spec.network.private_subnet,
-            # over hosts it has a bridge of its own on every engine, for the overlay to be a port of
-            beside=spec.network.private_bridge if spec.hosts else spec.network.bridge,
+            beside=overlay_bridge(vni_of(spec)) if spec.hosts else spec.network.bridge,
         ),
     )
 

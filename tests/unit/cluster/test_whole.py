@@ -81,8 +81,8 @@ def test_a_host_checks_the_sources_of_mounts_that_another_cannot(tmp_path: Path)
     assert find_problems(spec_alone(spec), roles=ROLES, root=tmp_path) == []
 
 
-def test_the_private_network_has_a_bridge_of_its_own_on_every_engine() -> None:
-    assert [request.beside for request in network_requests(SPEC, version="1")] == [None, "gpbr1"]
+def test_docker_s_private_network_is_put_on_the_overlay_s_bridge() -> None:
+    assert [request.beside for request in network_requests(SPEC, version="1")] == [None, "gpvb00004d"]
     assert [request.beside for request in network_requests(spec_alone(SPEC), version="1")] == [None, "gpbr0"]
 
 
