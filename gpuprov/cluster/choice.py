@@ -12,7 +12,6 @@ from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import BRIDGES, node_name
 from gpuprov.host.findings import takes
 from gpuprov.spec.draft import PREFIX
-from gpuprov.spec.models import NetworkSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -97,7 +96,9 @@ def choose(draft: Draft, taken: Taken) -> ClusterSpec:
             evidence=f"this host has {len(taken.names)} interfaces and networks, with {len(taken.links)} subnets",
             fix="choose bridges and subnets: network in a spec (docs/spec.md)",
         )
-    network = NetworkSpec(bridge=bridges[0], private_bridge=bridges[1], subnet=subnets[0], private_subnet=subnets[1])
+    network = replace(
+        wanted, bridge=bridges[0], private_bridge=bridges[1], subnet=subnets[0], private_subnet=subnets[1]
+    )
     prefix = _choose_prefix(spec, taken) if PREFIX in left else spec.nodes.prefix
     return replace(spec, network=network, nodes=replace(spec.nodes, prefix=prefix))
 

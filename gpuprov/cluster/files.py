@@ -27,6 +27,10 @@ class Member:
     Attributes:
         devices: Paths of its GPUs, in order of minor.
         gpus: Their UUIDs.
+        address: On the NAT network; empty where others do not reach it by that.
+        host: On which it is, where the cluster spans hosts; empty else.
+        cpus: Of its host; 0 for those of this one.
+        memory_bytes: Of its host; 0 for that of this one.
     """
 
     name: str
@@ -36,6 +40,9 @@ class Member:
     devices: tuple[str, ...] = ()
     gpus: tuple[str, ...] = ()
     simulated: bool = False
+    host: str = ""
+    cpus: int = 0
+    memory_bytes: int = 0
 
 
 def planned_member(design: NodeDesign) -> Member:
@@ -65,7 +72,7 @@ def present_member(node: NodeState) -> Member:
 
 
 def render_hosts(cluster: str, members: Sequence[Member]) -> File:
-    """`/etc/hosts` with every node's two addresses."""
+    """`/etc/hosts` with every node's addresses."""
     text = render(find_asset("templates"), "node/hosts.j2", cluster=cluster, nodes=members)
     return File(path="/etc/hosts", content=text.encode())
 

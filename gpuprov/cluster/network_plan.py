@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.cluster.drift import changed_settings
@@ -10,7 +10,8 @@ from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_BEGUN, LABEL_CLUSTER, LABEL_VERSION
 from gpuprov.drivers.networks import Attachment, NetworkRequest
 from gpuprov.spec.addressing import gateway, mac
-from gpuprov.spec.models import ClusterSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, NodesSpec, OverlaySpec
+from gpuprov.spec.overlay import overlay_bridge, vni_of
 from gpuprov.spec.serialize import dump_spec
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Settings
     from gpuprov.drivers.networks import NetworkState
+    from gpuprov.spec.models import NetworkSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +59,7 @@ def network_requests(spec: ClusterSpec, *, version: str) -> tuple[NetworkRequest
             name=spec.network.private_bridge,
             labels=labels,
             subnet=spec.network.private_subnet,
-            beside=spec.network.bridge,
+            beside=overlay_bridge(vni_of(spec)) if spec.hosts else spec.network.bridge,
         ),
     )
 
@@ -70,13 +72,14 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> Ne
     """
     wanted = network_requests(spec, version=version)
     present = {network.name: network for network in state.own_networks}
-    as_settled = state.settled is not None and state.settled.network == spec.network  # changed outside gpuprov
+    settled = state.settled
+    as_settled = settled is not None and _without_overlay(settled.network) == _without_overlay(spec.network)
     complete = []
     for request in wanted:
         found = present.get(request.name)
         if found is None or found.address == request.address:
             continue
-        if not as_settled:
+        if not as_settled:  # else it was changed outside gpuprov
             raise UsageError(
                 f"the address of the network {request.name} differs from the spec",
                 evidence=f"it has {found.address}, the spec has {request.address}",
@@ -86,6 +89,11 @@ def plan_networks(spec: ClusterSpec, state: ClusterState, *, version: str) -> Ne
             complete.append(request)
     create = tuple(request for request in wanted if request.name not in present)
     return NetworkPlan(create=create, complete=tuple(complete))
+
+
+def _without_overlay(network: NetworkSpec) -> NetworkSpec:
+    """The bridges and subnets alone: what carries them to other hosts is no part of the networks of one."""
+    return replace(network, overlay=OverlaySpec())
 
 
 def open_networks(networks: Iterable[NetworkState], clusters: Collection[str]) -> tuple[str, ...]:

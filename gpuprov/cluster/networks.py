@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.interrupts import to_its_end
 from gpuprov.core.side_by_side import beside
-from gpuprov.drivers.base import LABEL_SPEC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from threading import Event
 
     from gpuprov.cluster.network_plan import NetworkPlan
@@ -58,11 +57,12 @@ def isolate_networks(driver: Driver, names: Sequence[str], *, reporter: Reporter
     return tuple(f"isolated network {name}" for name, lack in lacks.items() if not lack)
 
 
-def record_spec(driver: Driver, spec: ClusterSpec, text: str, state: ClusterState) -> None:
+def record_labels(driver: Driver, spec: ClusterSpec, labels: Mapping[str, str], state: ClusterState) -> None:
     """Write what was asked for onto the cluster's network, if it is not there yet, and take away what others have."""
     network = next((found for found in state.own_networks if found.name == spec.network.bridge), None)
-    if network is None or network.labels.get(LABEL_SPEC) != text:
-        driver.set_network_labels(spec.network.bridge, {LABEL_SPEC: text})
+    if network is None or any(network.labels.get(label) != text for label, text in labels.items()):
+        driver.set_network_labels(spec.network.bridge, labels)
     for found in state.own_networks:
-        if found.name != spec.network.bridge and found.labels.get(LABEL_SPEC):
-            driver.set_network_labels(found.name, {LABEL_SPEC: ""})
+        others = {label: "" for label in labels if found.labels.get(label)}
+        if found.name != spec.network.bridge and others:
+            driver.set_network_labels(found.name, others)

@@ -43,7 +43,8 @@ def design_ordered(order: NodeOrder, spec: ClusterSpec, state: ClusterState, pla
     """
     request = request_of_node(order.gpu_order, state.spec or ClusterSpec(), place.gpus, node=order.name)
     gpus = allocate(place.gpus, place.leases, [request], claims=place.claims)[order.name]
-    attachments = attach(spec, order.name, choose_addresses(order, spec, state.taken_addresses()))
+    taken = {**place.taken, **state.taken_addresses()}
+    attachments = attach(spec, order.name, choose_addresses(order, spec, taken))
     return design_node(spec, order.name, attachments=attachments, gpus=gpus, sharing=request.sharing, place=place)
 
 

@@ -13,7 +13,6 @@ from gpuprov.cluster.held_gpus import leased_uuids, sharing_of
 from gpuprov.cluster.network_plan import NetworkPlan, attach, open_networks, plan_networks, plan_repairs
 from gpuprov.cluster.node_order import read_order
 from gpuprov.cluster.ordered_spec import with_order
-from gpuprov.cluster.placement import place
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.outcome import with_forced
 from gpuprov.drivers.base import (
@@ -30,14 +29,13 @@ from gpuprov.gpu.spec_order import request_of_spec
 from gpuprov.spec.addressing import node_name, number_of_name, private_address, public_address
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import NodeRequest, NodeState, Settings
     from gpuprov.drivers.capabilities import Capability
     from gpuprov.drivers.networks import NetworkRequest
-    from gpuprov.gpu.models import Gpu
     from gpuprov.spec.models import ClusterSpec
 
 
@@ -114,7 +112,7 @@ class Expect(Protocol):
 def plan_cluster(
     spec: ClusterSpec,
     state: ClusterState,
-    places: Sequence[Place],
+    place: Place,
     *,
     version: str,
     expect: Expect,
@@ -128,7 +126,7 @@ def plan_cluster(
     Args:
         spec: What is asked for.
         state: What is there.
-        places: Where nodes can be.
+        place: Where the nodes are to be.
         version: Of gpuprov.
         expect: The engine.
         prune: Remove every node that the spec does not have.
@@ -139,6 +137,7 @@ def plan_cluster(
     """
     networks = plan_networks(spec, state, version=version)
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
+    wanted = wanted if place.nodes is None else [name for name in wanted if name in place.nodes]
     numbered = {node.name for node in state.nodes if number_of_name(node.name, prefix=spec.nodes.prefix) is not None}
     broken = {node.name for node in state.nodes if not node.complete}
     ordered = {node.name for node in state.nodes if node.labels.get(LABEL_ORDER)}
@@ -148,7 +147,7 @@ def plan_cluster(
     names = [*wanted, *beside]
     _refuse_taken_names(names, state)
     staying = replace(state, nodes=tuple(node for node in state.nodes if node.name not in remove))
-    designs = _design(names, spec, staying, places)
+    designs = _design(names, spec, staying, place)
     repairs = plan_repairs(spec, state, networks, version=version, expect=expect.network_settings)
     sorted_out = _sort(designs, state, remove=tuple(remove), expect=expect)
     isolate = open_networks(state.networks, {spec.name})
@@ -202,19 +201,12 @@ def _refuse_taken_names(names: list[str], state: ClusterState) -> None:
         )
 
 
-def _design(
-    names: list[str], spec: ClusterSpec, state: ClusterState, places: Sequence[Place]
-) -> tuple[NodeDesign, ...]:
-    """Lease GPUs on the host of each node, and design the nodes around them."""
-    common = request_of_spec(spec, places[0].gpus, node=spec.name)
+def _design(names: list[str], spec: ClusterSpec, state: ClusterState, place: Place) -> tuple[NodeDesign, ...]:
+    """Lease GPUs, and design the nodes around them."""
+    common = request_of_spec(spec, place.gpus, node=spec.name)
     requests = [_kept_lease(name, spec, state.node(name)) or replace(common, node=name) for name in names]
-    placed = place(requests, places)
-    leases: dict[str, tuple[Gpu, ...]] = {}
-    for one in places:
-        mine = [request for request in requests if placed[request.node] == one.host]
-        leases |= allocate(one.gpus, one.leases, mine, claims=one.claims)
-    homes = {one.host: one for one in places}
-    taken = state.taken_addresses()
+    leases = allocate(place.gpus, place.leases, requests, claims=place.claims)
+    taken = {**place.taken, **state.taken_addresses()}
     return tuple(
         design_node(
             _spec_of(state.node(request.node), spec),
@@ -222,7 +214,7 @@ def _design(
             attachments=attach(spec, request.node, _addresses(request.node, spec, state, taken)),
             gpus=leases[request.node],
             sharing=request.sharing,
-            place=homes[placed[request.node]],
+            place=place,
         )
         for request in requests
     )

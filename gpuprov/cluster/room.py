@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.placement import NODE_ROOM_BYTES, Room
 from gpuprov.core.errors import HostNotReady
-from gpuprov.core.units import MIB
+from gpuprov.core.units import GIB, MIB
 from gpuprov.host.kernel_limits import LIMITS
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-
-_NODE_ROOM_BYTES = 64 * MIB  # a copy-on-write clone with its logs and spool
 
 
 def refuse_without_room(driver: Driver, host: Host, *, nodes: int) -> None:
@@ -31,13 +30,45 @@ def refuse_without_room(driver: Driver, host: Host, *, nodes: int) -> None:
     if nodes:
         refuse_few(driver, host.limits(), nodes)
         free = driver.facts().free_bytes
-        needed = nodes * _NODE_ROOM_BYTES
+        needed = nodes * NODE_ROOM_BYTES
         if free is not None and free < needed:
             raise HostNotReady(
                 f"not enough space in the engine's storage for {nodes} node{'s' if nodes != 1 else ''}",
                 evidence=f"{free // MIB} MiB free, {needed // MIB} MiB needed",
                 fix="free some space: gpuprov image list, gpuprov image rm NAME; or request fewer nodes",
             )
+
+
+def find_room(driver: Driver, limits: Mapping[str, int | None], *, promised_gib: int) -> Room:
+    """What the host has left for more nodes.
+
+    Args:
+        driver: Tells its storage and memory, and which nodes run.
+        limits: The kernel's, by check.
+        promised_gib: Memory that nodes there were promised.
+    """
+    facts = driver.facts()
+    return Room(
+        nodes=_carried(driver, limits),
+        memory_bytes=max(0, facts.memory_bytes - promised_gib * GIB),
+        disk_bytes=facts.free_bytes,
+    )
+
+
+def _carried(driver: Driver, limits: Mapping[str, int | None]) -> int | None:
+    """How many more nodes the kernel's limits carry; None where none of them is low."""
+    low = [
+        present // limit.per_node
+        for check, limit in LIMITS.items()
+        if (present := limits.get(check)) is not None and limit.per_node and present < limit.least
+    ]
+    if "systemd" not in driver.capabilities or not low:  # what takes most of both
+        return None
+    return max(0, min(low) - _count_running(driver))
+
+
+def _count_running(driver: Driver) -> int:
+    return sum(node.status == "running" and not node.privileged for node in driver.list_nodes())
 
 
 def refuse_few(driver: Driver, limits: Mapping[str, int | None], nodes: int) -> None:
@@ -59,7 +90,7 @@ def refuse_few(driver: Driver, limits: Mapping[str, int | None], nodes: int) -> 
         if present is None or not limit.per_node or present >= limit.least:
             continue
         if running is None:
-            running = sum(node.status == "running" and not node.privileged for node in driver.list_nodes())
+            running = _count_running(driver)
         needed = (running + nodes) * limit.per_node
         if present < needed:
             raise HostNotReady(

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.documents.envelope import document
+from gpuprov.spec.serialize import plain_spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +38,7 @@ def found_images_document(images: Iterable[ImageState], *, engine: str, host: st
 
 def spec_document(cluster: str, spec: ClusterSpec | None, *, host: str) -> dict[str, Any]:
     """What was last asked for; null for a cluster that was never brought up."""
-    return document("cluster-spec", host=host, cluster=cluster, spec=asdict(spec) if spec else None)
+    return document("cluster-spec", host=host, cluster=cluster, spec=plain_spec(spec) if spec else None)
 
 
 def _shown(node: NodeState) -> dict[str, object]:

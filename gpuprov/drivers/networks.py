@@ -53,8 +53,8 @@ class NetworkRequest:
     Attributes:
         subnet: Where the nodes' addresses are (`10.0.5.0/24`), for engines that must know it of a network without
             address.
-        beside: The bridge with an address that the same nodes are on, for engines that need something to put a
-            network without address upon.
+        beside: A bridge for engines that need something to put a network without address upon: that with an address
+            which the same nodes are on, or one that connects hosts.
     """
 
     name: str

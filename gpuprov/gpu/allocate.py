@@ -149,6 +149,46 @@ def allocate(
     return {request.node: chosen[request.node] for request in requests}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Supply:
+    """What a host could give to nodes that request the same.
+
+    Attributes:
+        nodes: For how many of them its GPUs suffice now.
+        free: GPUs that such a node may take, less one for each holder that these have already.
+        gpus: Of the kind that is requested, held or not.
+    """
+
+    nodes: int
+    free: int = 0
+    gpus: int = 0
+
+
+def count_supply(
+    host: HostGpus, leases: Sequence[Lease], request: LeaseRequest, *, claims: Claims, most: int
+) -> Supply:
+    """For how many new nodes the GPUs of a host suffice, as `allocate` would give them, `most` at most.
+
+    Args:
+        host: Its GPUs.
+        leases: Those of all nodes of the engine.
+        request: What each of the nodes requests; its name does not count.
+        claims: As for `allocate`.
+        most: How many are of interest.
+
+    Raises:
+        HostNotReady: Another engine is silent, so that nobody knows which GPUs are free.
+    """
+    if not request.size:
+        return Supply(nodes=most)
+    _refuse_blindness(claims.silent)
+    board = _Board(host, [_current(lease, host) for lease in (*leases, *claims.leases)])
+    for waiting in claims.waiting:
+        board.keep_for(waiting)
+    gpus, free = board.look(request)
+    return Supply(nodes=board.serve(request, most), free=free, gpus=gpus)
+
+
 def _current(lease: Lease, host: HostGpus) -> Lease:
     return replace(lease, gpus=tuple(host.current(uuid) for uuid in lease.gpus))
 
@@ -205,6 +245,24 @@ class _Board:
             raise self._refusal(request, available=len(chosen))
         self._leases.append(Lease(node=request.node, gpus=tuple(unit.uuid for unit in chosen), sharing=request.sharing))
         return tuple(chosen)
+
+    def look(self, request: LeaseRequest) -> tuple[int, int]:
+        """How many GPUs it may choose from, and how many it may take, less one for each holder of these."""
+        eligible = self._eligible(request)
+        open_ones = [unit for unit in eligible if self._may_take(unit, request.sharing)]
+        return len(eligible), sum(1 - len(self._holders(unit)) for unit in open_ones)
+
+    def serve(self, request: LeaseRequest, most: int) -> int:
+        """How many times the request can be granted; who shares GPUs takes them from nobody."""
+        for number in range(most):
+            chosen = self._choose(request, before=())
+            if len(chosen) < request.size:
+                return number
+            if request.sharing == "shared":
+                return most
+            held = tuple(unit.uuid for unit in chosen)
+            self._leases.append(Lease(node=f"{request.node} {number}", gpus=held, sharing=request.sharing))
+        return most
 
     def _choose(self, request: LeaseRequest, *, before: Sequence[str]) -> list[Gpu]:
         """As many as can be had, in the host's order."""

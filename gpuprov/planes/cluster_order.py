@@ -98,7 +98,7 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
 
     Raises:
         SpecError: The file is no spec.
-        UsageError: Another bridge or subnet is ordered for a cluster that has its own.
+        UsageError: Another bridge or subnet is ordered for a cluster that has its own, or it names hosts.
     """
     name = resolve_name(order)
     state = observe_cluster(driver, name)
@@ -125,6 +125,7 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
         gpus = replace(gpus, mode=order.gpu_mode)
     share = spec.share if order.share is None else order.share
     changed = replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus, network=network, share=share)
+    _refuse_hosts(changed)
     said = {f"network.{key}" for key in asked} | ({SHARE} if order.share is not None else set())
     return Draft(spec=changed, left=draft.left - said), state
 
@@ -132,6 +133,15 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
 def read_share(said: str | None) -> bool | str | None:
     """The folder to share, as the spec writes it: true, false or a path."""
     return {"true": True, "false": False}.get(said.lower(), said) if said is not None else None
+
+
+def _refuse_hosts(spec: ClusterSpec) -> None:
+    if spec.hosts:
+        raise UsageError(
+            f"cluster {spec.name} cannot be brought up: this version only uses the host on which it runs",
+            evidence=f"hosts names {', '.join(host.name for host in spec.hosts[:5])}",
+            fix="remove hosts from the spec to use this host",
+        )
 
 
 def _refuse_other_networks(state: ClusterState, asked: Mapping[str, str]) -> None:

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec
 
 PREFIX: Final = "nodes.prefix"
-NETWORK_VALUES: Final = frozenset(f"network.{key}" for key in NetworkSpec.__dataclass_fields__)
+NETWORK_VALUES: Final = frozenset(
+    f"network.{key}"
+    for key in NetworkSpec.__dataclass_fields__
+    if key != "overlay"  # it says what it leaves open
+)
 SHARE: Final = "share"
 CHOOSABLE: Final = NETWORK_VALUES | {PREFIX, SHARE}
 

@@ -11,6 +11,9 @@ Role = str  # which there are, planes/registry.py says
 Sharing = Literal["shared", "exclusive"]
 GpuMode = Literal["auto", "real", "simulated"]
 Engine = Literal["lxd", "incus", "docker"]
+Strategy = Literal["spread", "pack", "fixed"]
+OverlayType = Literal["vxlan", "none"]
+Encryption = Literal["none", "wireguard"]
 ENGINES: Final[tuple[Engine, ...]] = get_args(Engine)
 DEFAULT_ENGINE: Final[Engine] = "lxd"  # for what is new
 DEFAULT_SHARE: Final = False
@@ -60,6 +63,24 @@ class GpuSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class OverlaySpec:
+    """What carries the private network from host to host; without `hosts` there is none.
+
+    Attributes:
+        type: `none` where the private bridges of the hosts are connected by the user's own means.
+        vni: Of the VXLAN; None for one that follows from the cluster's name.
+        port: UDP port on which hosts receive it.
+        mtu: Of eth1; None for what the network between the hosts leaves.
+    """
+
+    type: OverlayType = "vxlan"
+    vni: int | None = None
+    port: int = 4789
+    mtu: int | None = None
+    encryption: Encryption = "none"
+
+
+@dataclass(frozen=True, kw_only=True)
 class NetworkSpec:
     """The two networks: veth on a bridge with NAT, and private macvlan on a bridge without an address."""
 
@@ -67,6 +88,7 @@ class NetworkSpec:
     subnet: str = "10.0.3.0/24"
     private_bridge: str = DEFAULT_PRIVATE_BRIDGE
     private_subnet: str = "10.0.5.0/24"
+    overlay: OverlaySpec = field(default_factory=OverlaySpec)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,11 +130,55 @@ class WorkerSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HostSpec:
+    """A machine that has a part of the cluster's nodes, and how it is reached by ssh.
+
+    Attributes:
+        name: Its name in this cluster.
+        address: Host name, IP address or alias in ~/.ssh/config; None where `name` is that.
+        user: None for what ssh takes by itself; `port`, `identity_file` and `proxy_jump` likewise.
+        internal_ip: Its address on the network between the hosts; None for the one at which ssh reaches it.
+        engine: None for the cluster's.
+        nodes: How many nodes it has, with the strategy `fixed`.
+    """
+
+    name: str
+    address: str | None = None
+    user: str | None = None
+    port: int | None = None
+    identity_file: str | None = None
+    proxy_jump: str | None = None
+    internal_ip: str | None = None
+    engine: Engine | None = None
+    nodes: int | None = None
+
+    @property
+    def ssh_target(self) -> str:
+        """What ssh is told to connect to."""
+        return self.address or self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementSpec:
+    """How new nodes are placed on the hosts: `spread` by free GPUs, `pack` on few hosts, `fixed` as the hosts say."""
+
+    strategy: Strategy = "spread"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreachableSpec:
+    """When a host that does not answer counts as away."""
+
+    after_s: int = 30
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
     """A whole cluster, as `gpuprov/v1` YAML describes it (docs/spec.md).
 
     Attributes:
         share: The folder of the host that all nodes share; True for a place of the cluster's own, False for none.
+        hosts: The machines over which it spans; empty for this machine alone.
     """
 
     name: str = DEFAULT_CLUSTER
@@ -124,3 +190,10 @@ class ClusterSpec:
     slurm: SlurmSpec = field(default_factory=SlurmSpec)
     worker: WorkerSpec = field(default_factory=WorkerSpec)
     share: bool | str = DEFAULT_SHARE
+    hosts: tuple[HostSpec, ...] = ()
+    placement: PlacementSpec = field(default_factory=PlacementSpec)
+    unreachable: UnreachableSpec = field(default_factory=UnreachableSpec)
+
+    def host(self, name: str) -> HostSpec | None:
+        """The host of that name."""
+        return next((host for host in self.hosts if host.name == name), None)

@@ -15,16 +15,27 @@ from gpuprov.spec.schema import Decoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from gpuprov.spec.models import ClusterSpec
 
 _SHOWN = 5
 _LINE = 200  # characters
+_OF_HOSTS = ("hosts", "placement", "unreachable")  # and network.overlay: they say nothing where there are no hosts
+
+
+def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
+    """A spec as JSON has it, with every key; those about hosts only where it names hosts."""
+    plain = dataclasses.asdict(spec)
+    if not spec.hosts:
+        plain = {key: value for key, value in plain.items() if key not in _OF_HOSTS}
+        del plain["network"]["overlay"]
+    return plain
 
 
 def dump_spec(spec: ClusterSpec) -> str:
     """Write a spec with every key in it, so that a later change of defaults does not change what was asked for."""
-    return json.dumps({"version": API_VERSION, **dataclasses.asdict(spec)}, sort_keys=True, separators=(",", ":"))
+    return json.dumps({"version": API_VERSION, **plain_spec(spec)}, sort_keys=True, separators=(",", ":"))
 
 
 def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:

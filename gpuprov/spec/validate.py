@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
 from ipaddress import IPv4Network
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -14,6 +12,8 @@ from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import CLUSTER, CLUSTER_RULE, name_cluster
 from gpuprov.spec import own_roles, python_packages
 from gpuprov.spec.addressing import NODES_MAX, capacity
+from gpuprov.spec.host_rules import HOST_RULES
+from gpuprov.spec.rule import SpecRule, any_of, at_least, pattern
 from gpuprov.spec.shared_folder import PLACE, SHARED, find_folder_problem
 from gpuprov.spec.suites import SUITES
 from gpuprov.spec.variables import FORM, find_variable_problems
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from gpuprov.spec.models import ClusterSpec, MountSpec
+    from gpuprov.spec.rule import Found
 
 _PREFIX = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _BRIDGE = re.compile(r"(?!(?:all|default)$)[A-Za-z][A-Za-z0-9_.-]{1,14}")  # the kernel has no link of these two names
@@ -38,21 +39,6 @@ _BROKER_MAX = 2000
 _LENGTHS = range(16, 30)
 _SYSTEM = ("/proc", "/sys", "/dev")
 _SUBNET = "a private subnet of /16 to /29, such as 10.0.3.0/24"
-
-Found = Iterator[tuple[str, str, str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpecRule:
-    """One rule; it is asked only where none of the values it reads is already broken.
-
-    Attributes:
-        reads: Paths of the values, `nodes.count`.
-        find: Yields path, message and what is allowed.
-    """
-
-    reads: tuple[str, ...]
-    find: Callable[[ClusterSpec, Path], Found]
 
 
 def check_spec(
@@ -85,7 +71,7 @@ def find_problems(
 ) -> list[Problem]:
     """Ask every rule that does not read a `broken` path (or part of one)."""
     problems = []
-    for rule in (*RULES, _one_of("nodes.role", roles, lambda spec: spec.nodes.role)):
+    for rule in (*RULES, any_of("nodes.role", roles, lambda spec: spec.nodes.role)):
         if not any(_touches(path, read) for path in broken for read in rule.reads):
             problems += [Problem(path=p, message=m, allowed=a) for p, m, a in rule.find(spec, root)]
     return problems
@@ -95,31 +81,6 @@ def _touches(broken: str, read: str) -> bool:
     return (
         broken == read or read.startswith((f"{broken}.", f"{broken}[")) or broken.startswith((f"{read}.", f"{read}["))
     )
-
-
-def _pattern(path: str, pattern: re.Pattern[str], allowed: str, get: Callable[[ClusterSpec], str]) -> SpecRule:
-    def find(spec: ClusterSpec, _root: Path) -> Found:
-        if not pattern.fullmatch(get(spec)):
-            yield path, f"{get(spec)[:80]!r} is not valid", allowed
-
-    return SpecRule(reads=(path,), find=find)
-
-
-def _one_of(path: str, allowed: Collection[str], get: Callable[[ClusterSpec], str]) -> SpecRule:
-    def find(spec: ClusterSpec, _root: Path) -> Found:
-        if get(spec) not in allowed:
-            yield path, f"is {get(spec)[:60]!r}", ", ".join(allowed)
-
-    return SpecRule(reads=(path,), find=find)
-
-
-def _at_least(path: str, least: int, get: Callable[[ClusterSpec], int | None]) -> SpecRule:
-    def find(spec: ClusterSpec, _root: Path) -> Found:
-        value = get(spec)
-        if value is not None and value < least:
-            yield path, f"is {value}", f"{least} or more"
-
-    return SpecRule(reads=(path,), find=find)
 
 
 def _count(spec: ClusterSpec, _root: Path) -> Found:
@@ -252,7 +213,7 @@ def _mounts(spec: ClusterSpec, root: Path) -> Found:
     targets: set[PurePosixPath] = set()
     for index, mount in enumerate(spec.nodes.mounts):
         path = f"nodes.mounts[{index}]"
-        yield from _mount_source(path, mount, root)
+        yield from _mount_source(path, mount, None if spec.hosts else root)  # each host looks for itself
         yield from _mount_target(path, mount)
         target = _one_root(mount.target)
         if target in targets:
@@ -260,12 +221,12 @@ def _mounts(spec: ClusterSpec, root: Path) -> Found:
         targets.add(target)
 
 
-def _mount_source(path: str, mount: MountSpec, root: Path) -> Found:
+def _mount_source(path: str, mount: MountSpec, root: Path | None) -> Found:
     if not mount.source.startswith("/"):
         yield f"{path}.source", f"{mount.source[:80]!r} is not an absolute path", "an absolute path of the host"
     elif ".." in PurePosixPath(mount.source).parts:  # a reviewer of a spec must see what is handed out
         yield f"{path}.source", f"{mount.source[:80]!r} contains `..`", "an absolute path of the host, without `..`"
-    elif not mount.source.isprintable() or not (root / mount.source.lstrip("/")).exists():
+    elif not mount.source.isprintable() or (root and not (root / mount.source.lstrip("/")).exists()):
         yield f"{path}.source", f"{mount.source[:80]!r} does not exist on the host", "a folder or file that exists"
 
 
@@ -301,22 +262,20 @@ def _one_root(path: str) -> PurePosixPath:
 
 
 RULES: tuple[SpecRule, ...] = (
-    _pattern("name", CLUSTER, CLUSTER_RULE, lambda spec: spec.name),
+    pattern("name", CLUSTER, CLUSTER_RULE, lambda spec: spec.name),
     SpecRule(reads=("nodes.count",), find=_count),
     _fits_subnet("subnet", lambda spec: spec.network.subnet),
     _fits_subnet("private_subnet", lambda spec: spec.network.private_subnet),
-    _pattern(
-        "nodes.prefix", _PREFIX, "1 to 40 of a-z, 0-9 and -; starts with a letter", lambda spec: spec.nodes.prefix
-    ),
-    _at_least("nodes.cpus", 1, lambda spec: spec.nodes.cpus),
-    _at_least("nodes.memory_gib", 1, lambda spec: spec.nodes.memory_gib),
+    pattern("nodes.prefix", _PREFIX, "1 to 40 of a-z, 0-9 and -; starts with a letter", lambda spec: spec.nodes.prefix),
+    at_least("nodes.cpus", 1, lambda spec: spec.nodes.cpus),
+    at_least("nodes.memory_gib", 1, lambda spec: spec.nodes.memory_gib),
     SpecRule(reads=("nodes.mounts",), find=_mounts),
     SpecRule(reads=("nodes.environment",), find=_environment),
-    _at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),
+    at_least("gpus.per_node", 0, lambda spec: spec.gpus.per_node),
     SpecRule(reads=("gpus.model",), find=_model),
-    _at_least("gpus.memory_gib", 1, lambda spec: spec.gpus.memory_gib),
-    _pattern("network.bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.bridge),
-    _pattern("network.private_bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.private_bridge),
+    at_least("gpus.memory_gib", 1, lambda spec: spec.gpus.memory_gib),
+    pattern("network.bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.bridge),
+    pattern("network.private_bridge", _BRIDGE, _BRIDGE_RULE, lambda spec: spec.network.private_bridge),
     SpecRule(reads=("network.bridge", "network.private_bridge"), find=_two_bridges),
     _subnet("subnet", lambda spec: spec.network.subnet),
     _subnet("private_subnet", lambda spec: spec.network.private_subnet),
@@ -330,5 +289,6 @@ RULES: tuple[SpecRule, ...] = (
     SpecRule(reads=("worker.broker",), find=_broker),
     SpecRule(reads=("name", "share"), find=_share),
     SpecRule(reads=("share", "nodes.mounts"), find=_share_and_mounts),
-    _pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),
+    pattern("slurm.partition", _PARTITION, "1 to 40 of A-Z, a-z, 0-9, _ and -", lambda spec: spec.slurm.partition),
+    *HOST_RULES,
 )

@@ -12,7 +12,7 @@ from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours, read_leases
-from gpuprov.cluster.networks import isolate_networks, networks_created, record_spec
+from gpuprov.cluster.networks import isolate_networks, networks_created, record_labels
 from gpuprov.cluster.nodes import (
     NodeRun,
     boot_nodes,
@@ -32,6 +32,7 @@ from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
+from gpuprov.drivers.base import LABEL_SPEC
 from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.hold import Leave, find_abandoned
@@ -225,7 +226,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     claims = Neighbours(host).claims(driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
-    plan = plan_cluster(spec, state, [place], version=__version__, expect=driver, prune=order.prune)
+    plan = plan_cluster(spec, state, place, version=__version__, expect=driver, prune=order.prune)
     refuse_without_room(driver, host, nodes=len(plan.create))
     starting = [*plan.start, *plan.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
@@ -265,7 +266,7 @@ def _carry_out(
             old, new = ([design.name for design in designs] for designs in ((*plan.keep, *plan.repair), plan.create))
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
-    record_spec(driver, spec, dump_spec(spec), aim.state)
+    record_labels(driver, spec, {LABEL_SPEC: dump_spec(spec)}, aim.state)
     return (*aim.share.lines(), *plan.lines(forced), *renewal.changed), renewal.words
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpuprov.assets import find_asset
 from gpuprov.core.fingerprint import fingerprint
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What each node may use of the host, as Slurm counts it."""
+    """What each node may use of its host, as Slurm counts it."""
 
     cpus: int
     memory_bytes: int
@@ -37,10 +37,14 @@ def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], 
 
     The digest is written after the daemons have read the files (plane.apply), so that a run killed in between is seen
     and repaired.
+
+    Args:
+        spec: The cluster.
+        controller: Name of the node on which slurmctld runs.
+        members: The nodes.
+        machine: This host, for members that do not say what theirs has.
     """
-    memory_bytes = (spec.nodes.memory_gib or 0) * GIB or machine.memory_bytes
-    each = Machine(cpus=spec.nodes.cpus or machine.cpus, memory_bytes=memory_bytes)
-    nodes = [{**asdict(member), "cpus": each.cpus, "memory_mib": each.memory_mib} for member in members]
+    nodes = [_describe(spec, member, machine) for member in members]
     values = {
         "cluster": spec.name,
         "controller": next(node for node in nodes if node["name"] == controller),
@@ -54,3 +58,9 @@ def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], 
     )
     digest = fingerprint([file.content.decode() for file in files])
     return (*files, File(path=slurm_path("applied_mark"), content=f"{digest}\n".encode()))
+
+
+def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
+    memory_bytes = (spec.nodes.memory_gib or 0) * GIB or member.memory_bytes or here.memory_bytes
+    may_use = Machine(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
+    return {**asdict(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}

@@ -12,7 +12,7 @@ from gpuprov.cluster.network_plan import network_requests
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.host.links import Link
 from gpuprov.spec.draft import CHOOSABLE, NETWORK_VALUES, Draft
-from gpuprov.spec.models import ClusterSpec, NetworkSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, NetworkSpec, NodesSpec, OverlaySpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,6 +66,13 @@ def test_pairs_are_free(found: Taken, network: NetworkSpec) -> None:
     spec = chosen(found)
     assert spec.network == network
     assert spec == replace(TWO, network=network)
+
+
+def test_what_is_said_of_the_overlay_stays() -> None:
+    spec = replace(TWO, network=replace(TWO.network, overlay=OverlaySpec(vni=77)))
+    assert choose(Draft(spec=spec, left=CHOOSABLE), taken(["gpbr0", "gpbr1"], LAB_LINKS)).network == replace(
+        NETWORKS[2], overlay=OverlaySpec(vni=77)
+    )
 
 
 @pytest.mark.parametrize(

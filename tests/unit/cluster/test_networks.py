@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from gpuprov.cluster.network_plan import NetworkPlan, attach, plan_networks
-from gpuprov.cluster.networks import networks_created, record_spec
+from gpuprov.cluster.networks import networks_created, record_labels
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.rollback import AGAIN, Rollback
@@ -163,9 +163,9 @@ def test_a_spec_is_recorded_when_it_differs(world: World) -> None:
     world.begin_with(1)
     state = observe_cluster(world.driver, "lab")
     world.engine.faults.clear()
-    record_spec(world.driver, world.spec(1), world.engine.networks["gpbr0"].labels[LABEL_SPEC], state)
+    record_labels(world.driver, world.spec(1), {LABEL_SPEC: world.engine.networks["gpbr0"].labels[LABEL_SPEC]}, state)
     assert world.steps() == []
-    record_spec(world.driver, world.spec(1), "other", state)
+    record_labels(world.driver, world.spec(1), {LABEL_SPEC: "other"}, state)
     assert world.engine.networks["gpbr0"].labels[LABEL_SPEC] == "other"
 
 

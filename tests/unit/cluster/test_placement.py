@@ -1,185 +1,328 @@
-"""Which host a node goes to: every rule of `place` with data, and what holds for any plan."""
+"""Which host a node goes to: every rule of `place_nodes` with data, and what holds for any plan."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.cluster.placement import Place, place
-from gpuprov.core.errors import UsageError
-from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest, allocate
+from gpuprov.cluster.offer import make_offer
+from gpuprov.cluster.placement import NODE_ROOM_BYTES, NoRoom, Offer, Place, Room, place_nodes
+from gpuprov.cluster.state import ClusterState
+from gpuprov.core.errors import EngineError, HostNotReady, UsageError
+from gpuprov.core.units import GIB
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, NodeState
+from gpuprov.gpu.allocate import Claims, Lease, LeaseRequest, allocate, count_supply
 from gpuprov.gpu.observe import observe
+from gpuprov.gpu.spec_order import request_of_spec
+from gpuprov.spec.addressing import node_name
+from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from gpuprov.gpu.models import Gpu, HostGpus
-    from gpuprov.spec.models import Sharing
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.spec.models import Sharing, Strategy
 
-PLANS = 2000
+PLANS = 10_000
 SHARINGS: tuple[Sharing, ...] = ("shared", "exclusive")
+STRATEGIES: tuple[Strategy, ...] = ("spread", "pack", "fixed")
 
 
 @cache
-def gpus_of(name: str) -> HostGpus:
+def gpus_of(host: str) -> HostGpus:
     """Four simulated GPUs whose UUIDs no other host has."""
-    return observe(root=NOWHERE, mode="simulated", simulated_count=4, seed=f"{ord(name):08x}")
-
-
-def host_of(name: str, count: int, *leases: Lease, elsewhere: Sequence[Lease] = ()) -> Place:
-    """A host with simulated GPUs of its own, and what its nodes hold."""
-    gpus = replace(gpus_of(name), gpus=gpus_of(name).gpus[:count])
-    return Place(host=name, gpus=gpus, leases=leases, claims=Claims(engine="lxd", leases=tuple(elsewhere)))
+    return observe(root=NOWHERE, mode="simulated", simulated_count=4, seed=f"{ord(host):08x}")
 
 
 def uuid(host: str, index: int) -> str:
     return gpus_of(host).units[index].uuid
 
 
-def held(node: str, *gpus: str, sharing: Sharing = "shared") -> Lease:
+def held(node: str, *gpus: str, sharing: Sharing = "exclusive") -> Lease:
     return Lease(node=node, gpus=gpus, sharing=sharing)
 
 
-def requests(count: int, *, sharing: Sharing = "shared", size: int = 1) -> list[LeaseRequest]:
-    return [LeaseRequest(node=f"c{n:03d}", sharing=sharing, count=size) for n in range(count)]
+def place_of(host: str, count: int, *leases: Lease, claims: Claims | None = None) -> Place:
+    gpus = replace(gpus_of(host), gpus=gpus_of(host).gpus[:count])
+    return Place(host=host, gpus=gpus, leases=leases, claims=claims or Claims(engine="lxd"))
 
 
-def test_one_host_gets_all_however_many() -> None:
-    assert place(requests(9, sharing="exclusive"), [host_of("a", 2)]) == {f"c{n:03d}": "a" for n in range(9)}
-    assert place(requests(1), [host_of("a", 0)]) == {"c000": "a"}
-    assert place([], [host_of("a", 2)]) == {}
+def state_of(nodes: Sequence[str]) -> ClusterState:
+    labels = {LABEL_CLUSTER: "lab", LABEL_FINGERPRINT: "x"}
+    there = tuple(NodeState(name=name, status="running", labels=labels) for name in nodes)
+    return ClusterState(name="lab", recorded=None, nodes=there, others=(), networks=())
 
 
-@pytest.mark.parametrize("sharing", ["shared", "exclusive"])
-def test_the_host_with_the_most_left_is_next_and_of_equal_ones_the_first(sharing: Sharing) -> None:
-    places = [host_of("a", 1), host_of("b", 4), host_of("c", 2)]
-    assert "".join(place(requests(8, sharing=sharing), places).values()) == "bbbcabca"
-    assert "".join(place(requests(8, sharing=sharing), places[::-1]).values()) == "bbcbcbac"
+def spec_of(  # noqa: PLR0913 - what a test of placement varies
+    hosts: str, *, strategy: Strategy = "spread", per_node: int = 1, sharing: Sharing = "exclusive",
+    memory_gib: int | None = None, counts: Sequence[int] = (), model: str | None = None,
+) -> ClusterSpec:  # fmt: skip
+    quotas: Sequence[int | None] = counts or [None] * len(hosts)
+    return ClusterSpec(
+        hosts=tuple(HostSpec(name=host, nodes=count) for host, count in zip(hosts, quotas, strict=True)),
+        placement=PlacementSpec(strategy=strategy),
+        gpus=GpuSpec(per_node=per_node, sharing=sharing, model=model),
+        nodes=NodesSpec(memory_gib=memory_gib),
+    )
 
 
-def test_a_request_counts_with_all_its_gpus() -> None:
-    places = [host_of("a", 1), host_of("b", 4), host_of("c", 2)]
-    assert "".join(place(requests(3, size=2), places).values()) == "bbc"
-    assert "".join(place(requests(3, size=0), places).values()) == "bbb"
+def names(count: int) -> list[str]:
+    return [node_name("c", number) for number in range(count)]
 
 
-def test_who_holds_gpus_stays_where_it_is() -> None:
-    places = [host_of("a", 1, held("c001", uuid("a", 0))), host_of("b", 4)]
-    assert place(requests(3), places) == {"c000": "b", "c001": "a", "c002": "b"}
-    assert place(requests(3, sharing="exclusive", size=2), places)["c001"] == "a"
+def offers(spec: ClusterSpec, places: Sequence[Place], *, room: Room | None = None, most: int = 99) -> list[Offer]:
+    found = []
+    for place in places:
+        nodes = [lease.node for lease in place.leases if lease.node.startswith("c")]
+        found.append(make_offer(spec, state_of(nodes), place, room or Room(), most=most))
+    return found
 
 
-def test_growing_moves_nothing() -> None:
-    sizes = {"a": 1, "b": 4, "c": 2}
+def written(placed: Mapping[str, str]) -> str:
+    return "".join(placed.values())
+
+
+@pytest.mark.parametrize(("strategy", "placed"), [("spread", "abbbcc"), ("pack", "aabbbb"), ("fixed", "abbbcc")])
+def test_each_strategy_gives_each_host_consecutive_numbers(strategy: Strategy, placed: str) -> None:
+    spec = spec_of("abc", strategy=strategy, counts=(1, 3, 2) if strategy == "fixed" else ())
+    found = place_nodes(spec, names(6), offers(spec, [place_of("a", 2), place_of("b", 4), place_of("c", 3)]))
+    assert list(found) == names(6)
+    assert written(found) == placed
+
+
+def test_spread_goes_by_the_gpus_that_are_free() -> None:
+    busy = place_of("a", 4, *(held(f"x{n}", uuid("a", n)) for n in range(3)))
+    spec = spec_of("ab")
+    assert written(place_nodes(spec, names(3), offers(spec, [busy, place_of("b", 3)]))) == "abb"
+    shared = spec_of("ab", sharing="shared")
+    loaded = place_of("a", 2, *(held(f"x{n}", uuid("a", 0), uuid("a", 1), sharing="shared") for n in range(2)))
+    assert written(place_nodes(shared, names(4), offers(shared, [loaded, place_of("b", 2)]))) == "bbbb"
+    assert written(place_nodes(shared, names(6), offers(shared, [loaded, place_of("b", 2)]))) == "abbbbb"
+
+
+def test_nodes_without_gpus_are_spread_by_their_number() -> None:
+    spec = spec_of("abc", per_node=0)
+    places = [place_of("a", 4, held("c000")), place_of("b", 1), place_of("c", 0)]
+    assert written(place_nodes(spec, names(6), offers(spec, places))) == "aabbcc"
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "hosts"), [((1, 4, 2), 4, "b"), ((1, 4, 2), 5, "ab"), ((4, 1, 2), 2, "c"), ((3, 3, 3), 7, "abc")]
+)
+def test_pack_takes_as_few_hosts_as_can_be_and_the_last_ones_where_they_just_fit(
+    free: Sequence[int], count: int, hosts: str
+) -> None:
+    spec = spec_of("abc", strategy="pack")
+    places = [place_of(host, number) for host, number in zip("abc", free, strict=True)]
+    assert sorted(set(place_nodes(spec, names(count), offers(spec, places)).values())) == list(hosts)
+
+
+def test_pack_fills_hosts_that_have_nodes_first() -> None:
+    spec = spec_of("ab", strategy="pack")
+    places = [place_of("a", 4), place_of("b", 2, held("c000", uuid("b", 0)))]
+    assert written(place_nodes(spec, names(2), offers(spec, places))) == "bb"
+    assert written(place_nodes(spec, names(3), offers(spec, places))) == "bab"
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_growing_moves_nothing_whatever_the_strategy_was(strategy: Strategy) -> None:
     before: dict[str, str] = {}
-    for count in range(1, 12):
+    for count in range(1, 10):
+        spec = spec_of("abc", strategy=strategy, counts=(2, 4, 3))
         places = [
-            host_of(name, size, *(held(node, uuid(name, 0)) for node, home in before.items() if home == name))
-            for name, size in sizes.items()
+            place_of(host, size, *(held(node, uuid(host, n)) for n, node in enumerate(_on(before, host))))
+            for host, size in {"a": 2, "b": 4, "c": 3}.items()
         ]
-        after = place(requests(count), places)
+        after = place_nodes(spec, names(count), offers(spec, places))
         assert {node: after[node] for node in before} == before
         before = after
 
 
-def test_exclusive_needs_gpus_without_holders_and_shared_those_without_an_exclusive_one() -> None:
-    shared = host_of("a", 3, *(held("x", uuid("a", n)) for n in range(3)))
-    exclusive = host_of("b", 3, *(held(f"y{n}", uuid("b", n), sharing="exclusive") for n in range(2)))
-    assert place(requests(1), [exclusive, shared]) == {"c000": "a"}
-    assert place(requests(1, sharing="exclusive"), [shared, exclusive]) == {"c000": "b"}
+def _on(placed: Mapping[str, str], host: str) -> list[str]:
+    return [node for node, home in placed.items() if home == host]
 
 
-def test_what_another_engine_holds_is_held() -> None:
-    busy = host_of("a", 4, elsewhere=[held("job-1", *(uuid("a", n) for n in range(4)), sharing="exclusive")])
-    assert place(requests(1), [busy, host_of("b", 1)]) == {"c000": "b"}
+def test_nodes_of_a_host_that_is_away_stay_there_and_count() -> None:
+    spec = spec_of("ab", strategy="fixed", counts=(2, 2))
+    away = {"c000": "a", "c001": "a"}
+    assert written(place_nodes(spec, names(4), offers(spec, [place_of("b", 4)]), away=away)) == "aabb"
+    with pytest.raises(NoRoom, match="room for 0"):
+        place_nodes(spec, names(1), [], away={})
+    answering = offers(spec, [place_of("a", 4), place_of("b", 4)])
+    assert place_nodes(spec, names(4), answering, away={"c003": "a"})["c003"] == "b", "a host that answers knows better"
 
 
-def test_what_another_engine_holds_by_a_gpu_s_earlier_uuid_is_held() -> None:
-    earlier = f"GPU-51515151{uuid('a', 0)[12:]}"
-    assert earlier != uuid("a", 0)
-    other = held("d000", earlier, sharing="exclusive")
-    places = [host_of("a", 1, elsewhere=[other]), host_of("b", 1)]
-    assert place(requests(1, sharing="exclusive"), places) == {"c000": "b"}
+def test_a_node_on_two_hosts_is_refused() -> None:
+    spec = spec_of("ab")
+    places = [place_of(host, 2, held("c000", uuid(host, 0))) for host in "ab"]
+    with pytest.raises(UsageError, match="exists on two hosts") as caught:
+        place_nodes(spec, names(2), offers(spec, places))
+    assert "on a and on b" in caught.value.evidence
 
 
-@pytest.mark.parametrize("index", range(4))
-def test_named_gpus_are_where_they_are(index: int) -> None:
-    named = LeaseRequest(node="c000", sharing="shared", wanted=(uuid("b", index),))
-    among = LeaseRequest(node="c000", sharing="shared", among=(uuid("b", index),))
-    for request in (named, among):
-        assert place([request], [host_of("a", 4), host_of("b", 4)]) == {"c000": "b"}
+def test_what_each_host_lacks_is_told() -> None:
+    spec = spec_of("abcde", per_node=2, memory_gib=8)
+    places = [place_of("a", 4, *(held(f"x{n}", uuid("a", n)) for n in range(3))), place_of("b", 1)]
+    silent = Claims(silent={"docker": HostNotReady("docker does not answer", evidence="no socket", fix="start it")})
+    found = offers(spec, [*places, place_of("c", 4, claims=silent)])
+    found += offers(spec, [place_of("d", 4)], room=Room(memory_bytes=8 * GIB))
+    found += offers(spec, [place_of("e", 4)], room=Room(nodes=0, disk_bytes=NODE_ROOM_BYTES - 1))
+    with pytest.raises(NoRoom) as caught:
+        place_nodes(spec, names(3), found)
+    error = caught.value
+    assert "3 more nodes with 2 GPUs (exclusive) each: its hosts have room for 1" in error.what
+    a, b, c, d, e = error.evidence.split("; ")
+    assert a == "a: room for 0, 1 of 4 GPUs free"
+    assert b == "b: it has 1 GPU, 2 are requested for each node"
+    assert c.startswith("c: cannot tell which GPUs are free")
+    assert d == "d: room for 1, 4 of 4 GPUs free, 8 GiB of memory left, 8 GiB for each node"
+    assert "63 MiB of storage free, 64 MiB for each node" in e
+    assert "kernel limits carry 0 more" in e
+    assert "-n 1" in error.fix
+    assert "host add" in error.fix
 
 
-def random_plan(dice: random.Random) -> tuple[list[LeaseRequest], list[Place]]:
-    """Hosts of any size, some GPUs held by nodes that may be requested again, and requests of any kind."""
-    places: list[Place] = []
-    for name in "abcd"[: dice.randint(1, 4)]:
+def test_a_model_that_one_host_has_is_found_there() -> None:
+    gpus = gpus_of("a")
+    old = replace(gpus, gpus=tuple(replace(gpu, model="Tesla K80") for gpu in gpus.gpus))
+    places = [replace(place_of("a", 4), gpus=old), place_of("b", 2)]
+    spec = spec_of("ab", model=gpus.gpus[0].model[-4:])
+    assert written(place_nodes(spec, names(2), offers(spec, places))) == "bb"
+    with pytest.raises(NoRoom, match="room for 2") as caught:
+        place_nodes(spec, names(3), offers(spec, places))
+    assert "a model name that contains" in caught.value.evidence
+
+
+def test_a_host_of_fixed_that_has_no_room_is_named_and_no_other() -> None:
+    spec = spec_of("ab", strategy="fixed", counts=(2, 2))
+    with pytest.raises(NoRoom) as caught:
+        place_nodes(spec, names(4), offers(spec, [place_of("a", 4), place_of("b", 1)]))
+    assert caught.value.evidence.startswith("b: room for 1")
+    assert "hosts[].nodes" in caught.value.fix
+
+
+def test_many_hosts_make_no_endless_error() -> None:
+    spec = spec_of("a")
+    with pytest.raises(NoRoom) as caught:
+        place_nodes(spec, names(1), [Offer(host=f"h{number}", size=1) for number in range(1000)])
+    assert caught.value.evidence.endswith("and 990 more hosts")
+
+
+def test_who_waits_for_gpus_is_not_passed() -> None:
+    waiting = LeaseRequest(node="a job", sharing="exclusive", count=3)
+    gpus = gpus_of("a")
+    new = LeaseRequest(node="c", sharing="exclusive", count=1)
+    assert count_supply(gpus, (), new, claims=Claims(waiting=(waiting,)), most=9).nodes == 1
+    assert count_supply(gpus, (), new, claims=Claims(), most=3).nodes == 3
+
+
+def random_places(dice: random.Random, hosts: str) -> list[Place]:
+    """Hosts of any size, some GPUs of which are held, by nodes of the cluster too."""
+    places = []
+    numbers = iter(dice.sample(range(20), 20))
+    for host in hosts:
         count = dice.randint(0, 4)
-        leases: list[Lease] = []
+        leases = []
         for index in range(count):
             if dice.random() < 0.4:
-                node = f"c{dice.randint(0, 9):03d}" if dice.random() < 0.5 else f"x-{name}{index}"
-                taken = {lease.node for one in places for lease in one.leases} | {lease.node for lease in leases}
-                sharing = dice.choice(SHARINGS)
-                leases += [held(node, uuid(name, index), sharing=sharing)] if node not in taken else []
-        places.append(host_of(name, count, *leases))
-    units = [unit.uuid for one in places for unit in one.gpus.units]
-    asked = []
-    for number in range(dice.randint(0, 10)):
-        wanted = tuple(dice.sample(units, 1)) if units and dice.random() < 0.2 else ()
-        among = tuple(dice.sample(units, dice.randint(1, len(units)))) if units and dice.random() < 0.2 else None
-        request = LeaseRequest(
-            node=f"c{number:03d}", sharing=dice.choice(SHARINGS), count=dice.randint(0, 2), wanted=wanted, among=among
-        )
-        asked.append(request)
-    return asked, places
+                node = node_name("c", next(numbers)) if dice.random() < 0.5 else f"x-{host}{index}"
+                leases.append(held(node, uuid(host, index), sharing=dice.choice(SHARINGS)))
+        places.append(place_of(host, count, *leases))
+    return places
 
 
-def grant(asked: Sequence[LeaseRequest], places: Sequence[Place], placed: dict[str, str]) -> dict[str, tuple[Gpu, ...]]:
-    """What the hosts give, each to the nodes placed on it; a host that refuses gives nothing."""
-    given: dict[str, tuple[Gpu, ...]] = {}
-    for one in places:
-        mine = [request for request in asked if placed[request.node] == one.host]
-        with suppress(UsageError):
-            given |= allocate(one.gpus, one.leases, mine, claims=one.claims)
-    return given
+def grants(spec: ClusterSpec, place: Place, mine: Sequence[str]) -> list[Lease]:
+    """The leases on a host once it has given its new nodes what they request: it must not refuse."""
+    request = request_of_spec(spec, place.gpus, node=spec.name)
+    given = allocate(place.gpus, place.leases, [replace(request, node=node) for node in mine], claims=place.claims)
+    new = [held(node, *(unit.uuid for unit in units), sharing=request.sharing) for node, units in given.items()]
+    return [*place.leases, *new]
 
 
-def test_any_plan_gives_each_node_one_host_and_no_exclusive_gpu_twice() -> None:
+def test_any_plan_is_granted_by_each_host_and_gives_no_exclusive_gpu_twice_nor_is_over_a_room() -> None:
     dice = random.Random(11)
-    granted = 0
+    granted = refused = 0
     for _ in range(PLANS):
-        asked, places = random_plan(dice)
-        placed = place(asked, places)
-        assert list(placed) == [request.node for request in asked]
-        assert set(placed.values()) <= {one.host for one in places}
-        homes = {lease.node: one.host for one in places for lease in one.leases}
-        assert all(placed[node] == home for node, home in homes.items() if node in placed)
-        given = grant(asked, places, placed)
-        granted += len(given)
-        stay = [lease for one in places for lease in one.leases if lease.node not in given]
-        holders = Counter(unit.uuid for units in given.values() for unit in units)
-        holders.update(uuid for lease in stay for uuid in lease.gpus)
-        alone = {
-            unit.uuid for request in asked if request.sharing == "exclusive" for unit in given.get(request.node, ())
+        hosts = "abcd"[: dice.randint(1, 4)]
+        places = random_places(dice, hosts)
+        count, strategy = dice.randint(0, 12), dice.choice(STRATEGIES)
+        quotas = [dice.randint(0, 6) for _ in hosts] if strategy == "fixed" else []
+        spec = spec_of(
+            hosts, strategy=strategy, per_node=dice.randint(0, 3), sharing=dice.choice(SHARINGS),
+            memory_gib=dice.choice((None, 4)), counts=quotas,
+        )  # fmt: skip
+        room = Room(
+            nodes=dice.choice((None, dice.randint(0, 4))),
+            memory_bytes=dice.choice((None, dice.randint(0, 20) * GIB)),
+            disk_bytes=dice.choice((None, dice.randint(0, 6) * NODE_ROOM_BYTES)),
+        )
+        offered = offers(spec, places, room=room, most=count)
+        homes = {node: offer.host for offer in offered for node in offer.nodes}
+        try:
+            placed = place_nodes(spec, names(count), offered)
+        except NoRoom:
+            refused += 1
+            continue
+        assert list(placed) == names(count)
+        assert {node: placed[node] for node in homes if node in placed} == {
+            n: h for n, h in homes.items() if n in placed
         }
-        alone |= {uuid for lease in stay if lease.sharing == "exclusive" for uuid in lease.gpus}
-        assert {uuid: holders[uuid] for uuid in alone if holders[uuid] != 1} == {}
-    assert granted > PLANS
+        for place in places:
+            new = [node for node, host in placed.items() if host == place.host and node not in homes]
+            granted += len(new)
+            assert len(new) <= (room.nodes if room.nodes is not None else len(new))
+            assert len(new) * NODE_ROOM_BYTES <= (room.disk_bytes if room.disk_bytes is not None else 1 << 60)
+            memory = (spec.nodes.memory_gib or 0) * GIB
+            assert len(new) * memory <= (room.memory_bytes if room.memory_bytes is not None else 1 << 60)
+            leases = grants(spec, place, new)
+            holders = Counter(gpu for lease in leases for gpu in lease.gpus)
+            alone = {gpu for lease in leases if lease.sharing == "exclusive" for gpu in lease.gpus}
+            assert {gpu for gpu in alone if holders[gpu] > 1} == set()
+    assert granted > PLANS // 2
+    assert refused > PLANS // 10
 
 
-def test_nodes_of_one_gpu_are_refused_only_where_all_hosts_together_have_too_few() -> None:
+def test_exclusive_nodes_are_refused_only_where_all_hosts_together_have_too_few() -> None:
     dice = random.Random(12)
-    for _ in range(PLANS):
-        places = [host_of(name, dice.randint(0, 4)) for name in "abcd"[: dice.randint(1, 4)]]
-        asked = requests(dice.randint(0, 12), sharing="exclusive")
-        given = grant(asked, places, place(asked, places))
-        enough = len(asked) <= sum(len(one.gpus.units) for one in places)
-        assert (len(given) == len(asked)) == enough
+    for _ in range(1000):
+        hosts, size = "abcd"[: dice.randint(1, 4)], dice.randint(1, 3)
+        sizes = [dice.randint(0, 4) for _ in hosts]
+        spec = spec_of(hosts, per_node=size, strategy=dice.choice(("spread", "pack")))
+        found = offers(spec, [place_of(host, count) for host, count in zip(hosts, sizes, strict=True)])
+        fitting = sum(count // size for count in sizes)
+        assert len(place_nodes(spec, names(fitting), found)) == fitting
+        with pytest.raises(NoRoom):
+            place_nodes(spec, names(fitting + 1), found)
+
+
+def test_pack_never_takes_more_hosts_than_needed() -> None:
+    dice = random.Random(13)
+    for _ in range(1000):
+        capacities = [dice.randint(0, 5) for _ in range(dice.randint(1, 6))]
+        total = dice.randint(0, sum(capacities))
+        hosts = "abcdef"[: len(capacities)]
+        found = [
+            Offer(host=host, size=1, more=number, free=number) for host, number in zip(hosts, capacities, strict=True)
+        ]
+        placed = place_nodes(spec_of(hosts, strategy="pack"), names(total), found)
+        needed = next(n for n in range(7) if sum(sorted(capacities, reverse=True)[:n]) >= total)
+        assert len(set(placed.values())) == needed
+
+
+def test_an_offer_is_read_back_and_nothing_else_is_taken_for_one() -> None:
+    from gpuprov.cluster.offer import dump_offer, read_offer
+
+    offer = Offer(host="a", nodes=("c000",), size=1, more=3, free=-2, gpus=4, room=Room(nodes=7), lack="none\n")
+    assert read_offer(dump_offer(offer), host="a") == offer
+    other = dump_offer(replace(offer, host="b"))
+    for text in ("", "{", "[]", "{}", '{"host":"a","more":"3"}', '{"host":"a","x":1}', other, "[" * 100_000):
+        with pytest.raises(EngineError, match="the host a has given an answer") as caught:
+            read_offer(text, host="a")
+        assert caught.value.evidence.isprintable()
+        assert len(caught.value.evidence) <= 200

@@ -28,7 +28,7 @@ def plan_on(world: World, spec: ClusterSpec, gpus: HostGpus, state: ClusterState
     state = state or observe_cluster(world.driver, "lab")
     leases = read_leases((*state.nodes, *state.others), engine="fake")
     place = Place(host="here", gpus=gpus, leases=leases, claims=Claims(engine="fake"))
-    return plan_cluster(spec, state, [place], version="1", expect=world.driver)
+    return plan_cluster(spec, state, place, version="1", expect=world.driver)
 
 
 def names(plan: Plan) -> dict[str, list[str]]:
@@ -127,3 +127,17 @@ def test_a_changed_role_of_the_spec_leaves_nodes_as_they_are(world: World) -> No
         "c001": "slurm",
         "c002": "plain",
     }
+
+
+def test_a_host_makes_its_part_alone_and_keeps_numbers_and_addresses(world: World) -> None:
+    state = observe_cluster(world.driver, "lab")
+    mine = Place(host="here", gpus=world.gpus, leases=(), claims=Claims(), nodes=frozenset({"c002", "c003"}))
+    planned = plan_cluster(world.spec(6), state, mine, version="1", expect=world.driver)
+    assert [(one.name, one.address, one.private_address) for one in planned.create] == [
+        ("c002", "10.0.3.4", "10.0.5.3"),
+        ("c003", "10.0.3.5", "10.0.5.4"),
+    ]
+    taken = replace(mine, taken={"10.0.5.4": "node login on hinton"})
+    with pytest.raises(UsageError, match=r"10\.0\.5\.4 of c003 is in use") as caught:
+        plan_cluster(world.spec(6), state, taken, version="1", expect=world.driver)
+    assert "login on hinton" in caught.value.evidence

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuprov.core.errors import UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.planes.cluster_order import ClusterOrder, resolve_engine
+from gpuprov.planes.cluster_order import ClusterOrder, resolve_engine, resolve_spec
 from tests.fakes.doors import door_of, door_without
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
@@ -43,3 +44,10 @@ def test_a_spec_that_does_not_say_its_engine_is_for_the_host_s_default_one(
     file = tmp_path / "lab.yaml"
     file.write_text(f"version: gpuprov/v1\n{said}")
     assert resolve_engine(host, None, ClusterOrder(file=file), reporter=Silent()).name == chosen
+
+
+def test_a_spec_with_hosts_is_refused_instead_of_made_here(tmp_path: Path) -> None:
+    file = tmp_path / "lab.yaml"
+    file.write_text("version: gpuprov/v1\nhosts: [{name: hoff}]\n")
+    with pytest.raises(UsageError, match="only uses the host on which it runs"):
+        resolve_spec(FakeDriver(FakeEngine()), ClusterOrder(file=file))

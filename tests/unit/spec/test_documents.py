@@ -12,7 +12,7 @@ import yaml
 
 from gpuprov.planes.registry import ROLES
 from gpuprov.spec.load import load_draft
-from gpuprov.spec.models import ClusterSpec, MountSpec
+from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, MountSpec, NodesSpec, OverlaySpec, PlacementSpec
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "examples" / "lab.yaml"
@@ -42,21 +42,28 @@ def documented() -> dict[str, tuple[str, str]]:
 
 
 def test_every_key_is_documented_with_its_default() -> None:
-    keys = {"version": "required", **expected(ClusterSpec), **expected(MountSpec, "nodes.mounts[].")}
+    items = {**expected(MountSpec, "nodes.mounts[]."), **expected(HostSpec, "hosts[].")}
+    keys = {"version": "required", **expected(ClusterSpec), **items}
     assert {key: default for key, (default, _) in documented().items()} == keys
 
 
 def test_every_choice_is_documented() -> None:
     choices = 0
-    for section in ("", "nodes", "gpus"):
-        cls: Any = get_type_hints(ClusterSpec)[section] if section else ClusterSpec
+    sections: dict[str, Any] = {
+        "": ClusterSpec,
+        "nodes": NodesSpec,
+        "gpus": GpuSpec,
+        "network.overlay": OverlaySpec,
+        "placement": PlacementSpec,
+    }
+    for section, cls in sections.items():
         for name, hint in get_type_hints(cls).items():
             values = [value for value in get_args(hint) if isinstance(value, str)]
             if values:
                 choices += 1
                 allowed = documented()[f"{section}.{name}".lstrip(".")][1]
                 assert allowed == ", ".join(f"`{value}`" for value in values)
-    assert choices == 3
+    assert choices == 6
     assert documented()["nodes.role"][1] == ", ".join(f"`{role}`" for role in ROLES)
 
 
@@ -64,9 +71,23 @@ def test_the_example_has_every_key_at_its_default() -> None:
     assert load_draft(EXAMPLE, roles=ROLES).spec == ClusterSpec()
     written = yaml.safe_load(EXAMPLE.read_text())
     assert written.pop("version") == "gpuprov/v1"
-    keys = {f"{section}.{key}" if isinstance(part, dict) else section
-            for section, part in written.items() for key in (part if isinstance(part, dict) else [""])}  # fmt: skip
-    assert keys == set(expected(ClusterSpec))
+    assert set(paths(written)) == set(expected(ClusterSpec))
+
+
+def paths(written: dict[str, Any], above: str = "") -> list[str]:
+    return [
+        path
+        for key, value in written.items()
+        for path in (paths(value, f"{above}{key}.") if isinstance(value, dict) else [f"{above}{key}"])
+    ]
+
+
+def test_the_example_for_hosts_in_a_comment_is_right(tmp_path: Path) -> None:
+    text = EXAMPLE.read_text().replace("hosts: []", "hosts:").replace("#   - {name", "   - {name")
+    path = tmp_path / "lab.yaml"
+    path.write_text(text)
+    hosts = load_draft(path, root=tmp_path, roles=ROLES).spec.hosts
+    assert hosts == (HostSpec(name="hoff", address="192.0.2.11", user="root"),)
 
 
 def test_the_example_for_mounts_in_a_comment_is_right(tmp_path: Path) -> None:

@@ -1,0 +1,64 @@
+"""What each host has to do for a cluster that spans hosts: pure functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.spec.models import OverlaySpec, PlacementSpec, UnreachableSpec
+from gpuprov.spec.variables import overlay_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.spec.models import ClusterSpec
+
+# What connects processes on several nodes takes the first interface else: eth0, by which no other host is reached.
+BETWEEN_NODES: Final = ("NCCL_SOCKET_IFNAME=eth1", "GLOO_SOCKET_IFNAME=eth1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """A host's part of a cluster.
+
+    Attributes:
+        spec: The whole cluster's, as it is recorded on every host.
+        host: The host's name in it.
+        nodes: Names of the spec's nodes that it is to have, in their order.
+    """
+
+    spec: ClusterSpec
+    host: str
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def local_spec(self) -> ClusterSpec:
+        """The spec as this host carries it out: its engine, and nodes that speak to others by the private network."""
+        return spec_on(self.spec, self.host)
+
+
+def slice_cluster(spec: ClusterSpec, placed: Mapping[str, str]) -> tuple[Slice, ...]:
+    """One slice for each host of the spec, in its order.
+
+    Args:
+        spec: The whole cluster's.
+        placed: The host of each node, as `place_nodes` gives it.
+    """
+    return tuple(
+        Slice(spec=spec, host=host.name, nodes=tuple(node for node, home in placed.items() if home == host.name))
+        for host in spec.hosts
+    )
+
+
+def spec_on(spec: ClusterSpec, host: str) -> ClusterSpec:
+    """The spec as one of its hosts carries it out."""
+    there = spec.host(host)
+    environment = overlay_variables(BETWEEN_NODES, spec.nodes.environment)
+    engine = there.engine if there and there.engine else spec.engine
+    return replace(spec, engine=engine, nodes=replace(spec.nodes, environment=environment))
+
+
+def spec_alone(spec: ClusterSpec) -> ClusterSpec:
+    """The spec without what it says of hosts: what one host can check of it, such as the sources of mounts."""
+    network = replace(spec.network, overlay=OverlaySpec())
+    return replace(spec, hosts=(), placement=PlacementSpec(), unreachable=UnreachableSpec(), network=network)

@@ -1,0 +1,124 @@
+"""One host's end of an overlay: seen, made, repaired and removed with `ip` and `bridge`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.core.execution import CommandFailed, run
+from gpuprov.host.overlay_plan import (
+    find_underlay_mtu,
+    parse_overlay_links,
+    parse_peers,
+    plan_overlay,
+    plan_overlay_removal,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.host.overlay_plan import OverlayLink, OverlayRequest, Step
+
+_BUDGET_S: Final = 10.0
+
+
+def ensure_overlay(request: OverlayRequest) -> tuple[str, ...]:
+    """Bring this host's end of an overlay to the request; returns a line for each change, none where it is so.
+
+    Raises:
+        GpuprovError: The number or a name is taken, the bridge is missing, or the host refuses.
+    """
+    steps = preview_overlay(request)
+    _interface_of(request.local)
+    _carry_out(steps)
+    left = preview_overlay(request) if steps else ()
+    if left:
+        raise HostNotReady(
+            f"the overlay of cluster {request.cluster} is not as requested after it was set",
+            evidence=f"still to do: {'; '.join(_lines(left))}",
+            fix=f"ip -d link show dev {request.device}; bridge fdb show dev {request.device}",
+        )
+    return _lines(steps)
+
+
+def preview_overlay(request: OverlayRequest) -> tuple[Step, ...]:
+    """What `ensure_overlay` would do; raises what it would refuse, and changes nothing."""
+    links = look_at_links()
+    return plan_overlay(request, links, find_peers(request.device) if request.device in links else ())
+
+
+def remove_overlay(cluster: str) -> tuple[str, ...]:
+    """Remove the links of a cluster's overlay from this host; returns a line for each, none where there is none."""
+    steps = plan_overlay_removal(cluster, look_at_links())
+    _carry_out(steps)
+    return _lines(steps)
+
+
+def look_at_links() -> dict[str, OverlayLink]:
+    """All links of this host."""
+    return parse_overlay_links(run(["ip", "-j", "-d", "link", "show"], timeout_s=_BUDGET_S).stdout)
+
+
+def find_peers(device: str) -> tuple[str, ...]:
+    """To whom a device sends what is for all."""
+    return parse_peers(run(["bridge", "-j", "fdb", "show", "dev", device], timeout_s=_BUDGET_S).stdout)
+
+
+def underlay_mtu(local: str, peers: Sequence[str]) -> int:
+    """The least MTU on the way to the other hosts, as far as this one knows; of its own link where there is none.
+
+    Raises:
+        HostNotReady: A peer cannot be reached, or the host does not have the address.
+    """
+    interface, links = _interface_of(local), look_at_links()
+    if not peers:
+        return links[interface].mtu
+    routes = [_route_to(peer, local) for peer in peers]
+    found = find_underlay_mtu(routes, links)
+    if found is None:
+        raise HostNotReady(
+            "cannot tell the MTU of the network between the hosts",
+            evidence=f"`ip route get` names no link for {', '.join(peers)}",
+            fix="set network.overlay.mtu in the spec",
+        )
+    return found
+
+
+def _route_to(peer: str, local: str) -> str:
+    try:
+        return run(["ip", "-j", "route", "get", peer, "from", local], timeout_s=_BUDGET_S).stdout
+    except CommandFailed as error:
+        raise HostNotReady(
+            f"this host has no route to the host {peer}",
+            evidence=error.evidence,
+            fix=f"ip route get {peer}; or set hosts[].internal_ip in the spec to addresses that hosts can reach",
+        ) from error
+
+
+def _interface_of(address: str) -> str:
+    shown = json.loads(run(["ip", "-j", "-4", "address"], timeout_s=_BUDGET_S).stdout or "[]")
+    held = {info["local"]: link["ifname"] for link in shown for info in link["addr_info"]}
+    if address not in held:
+        raise HostNotReady(
+            f"{address} is not an address of this host",
+            evidence=f"it has {', '.join(held) or 'none'}",
+            fix="set hosts[].internal_ip in the spec to the address by which the other hosts reach this one",
+        )
+    return held[address]
+
+
+def _carry_out(steps: Sequence[Step]) -> None:
+    for step in steps:
+        done = run(step.argv, timeout_s=_BUDGET_S, check=False)
+        if done.exit_code and not step.optional:
+            raise HostNotReady(
+                f"cannot {step.words}",
+                evidence=done.stderr.strip() or "no reason given",
+                fix=f"sudo {shlex.join(step.argv)}",
+            )
+
+
+def _lines(steps: Sequence[Step]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(step.words for step in steps))

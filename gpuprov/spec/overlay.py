@@ -1,0 +1,47 @@
+"""The overlay that carries a cluster's private network from host to host: its number and its links' names."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from gpuprov.spec.models import ClusterSpec
+
+VXLAN_BYTES: Final = 50  # Ethernet, IPv4, UDP and VXLAN headers around each frame
+WIREGUARD_BYTES: Final = 80  # what WireGuard adds at most
+_VNIS: Final = 2**24 - 1  # 0 is none
+
+
+def vni_of(spec: ClusterSpec) -> int:
+    """The spec's, else one that follows from the cluster's name."""
+    if spec.network.overlay.vni is not None:
+        return spec.network.overlay.vni
+    return 1 + int.from_bytes(hashlib.sha256(f"gpuprov\0{spec.name}".encode()).digest()[:8], "big") % _VNIS
+
+
+def overlay_device(vni: int) -> str:
+    """Name of the VXLAN device."""
+    return f"gpvx{vni:06x}"
+
+
+def overlay_bridge(vni: int) -> str:
+    """Name of the bridge that it is a port of where the engine has none for the private network."""
+    return f"gpvb{vni:06x}"
+
+
+def overlay_bytes(spec: ClusterSpec) -> int:
+    """How much smaller eth1's MTU is than that of the network between the hosts."""
+    return VXLAN_BYTES + (WIREGUARD_BYTES if spec.network.overlay.encryption == "wireguard" else 0)
+
+
+def unencrypted_warning(spec: ClusterSpec) -> str:
+    """What to say of an overlay that anybody between the hosts can read; empty where there is nothing to say."""
+    overlay = spec.network.overlay
+    if len(spec.hosts) <= 1 or overlay.type == "none" or overlay.encryption != "none":
+        return ""
+    return (
+        f"the private network of cluster {spec.name} is not encrypted between hosts: whoever is on the network between "
+        "them can read and forge what nodes send to each other; use a trusted network (hosts[].internal_ip), or "
+        "network.overlay.encryption: wireguard"
+    )
