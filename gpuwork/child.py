@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import select
 import signal
 import subprocess
 import time
@@ -60,16 +61,16 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
         )
     stopped = False
     until = time.monotonic() + limit_s
+    handle = os.pidfd_open(process.pid)
     try:
-        look_s = _FIRST_LOOK_S
-        while not _has_ended(process.pid):
-            if stop.wait(look_s) or time.monotonic() >= until:
-                stopped = not _has_ended(process.pid)
+        while not _has_ended(handle, _LONGEST_LOOK_S):
+            if stop.is_set() or time.monotonic() >= until:
+                stopped = not _has_ended(handle, 0)
                 _signal_group(process.pid, signal.SIGTERM)
                 _wait_until_gone(process.pid, _GRACE_S)
                 break
-            look_s = _next_look(look_s)
     finally:
+        os.close(handle)
         _signal_group(process.pid, signal.SIGKILL)
         _wait_until_gone(process.pid, _GRACE_S)  # a killed process may hold its GPU for a moment
         process.wait()
@@ -78,9 +79,9 @@ def run_group(  # noqa: PLR0913  (what a process is, and when it ends)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
-def _has_ended(pid: int) -> bool:
-    """Whether a child has ended; it is left to be waited for, so that nothing else can have its group's number."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+def _has_ended(handle: int, limit_s: float) -> bool:
+    """Whether a child ends in time; it is left to be waited for, so that nothing else can have its group's number."""
+    return bool(select.select([handle], [], [], limit_s)[0])
 
 
 def _wait_until_gone(group: int, limit_s: float) -> None:
@@ -89,12 +90,7 @@ def _wait_until_gone(group: int, limit_s: float) -> None:
     look_s = _FIRST_LOOK_S
     while _lives(group) and time.monotonic() < until:
         time.sleep(look_s)
-        look_s = _next_look(look_s)
-
-
-def _next_look(look_s: float) -> float:
-    """How long to wait before the next look, which goes through all processes of the node."""
-    return min(look_s * 1.5, _LONGEST_LOOK_S)
+        look_s = min(look_s * 1.5, _LONGEST_LOOK_S)  # a look goes through all processes of the node
 
 
 def _lives(group: int) -> bool:

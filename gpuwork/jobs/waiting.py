@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from gpuwork.jobs.job import Job
 
 CANCEL_S: Final = 30.0
-_FIRST_LOOK_S: Final = 0.1
+_SHORTEST_LOOK_S: Final = 0.1
 _LONGEST_LOOK_S: Final = 2.0
+_LATE: Final = 0.1  # of the time waited so far: so much later than it happens an end may be seen
 _SHOWN: Final = 5
 
 
@@ -31,13 +32,14 @@ def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -
         TimedOut: Some had not ended when the time was over.
         BatchError: The batch system does not answer.
     """
-    until, look_s = time.monotonic() + limit_s, _FIRST_LOOK_S
+    began = time.monotonic()
     while True:
         jobs = pick_jobs(store, ids, batch)
         left = [job for job in jobs if job.state not in ENDED]
         if not left:
             return jobs
-        room_s = until - time.monotonic()
+        waited_s = time.monotonic() - began
+        room_s = limit_s - waited_s
         if room_s <= 0:
             more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
             listed = ", ".join(f"{job.id} {job.state}" for job in left[:_SHOWN])
@@ -46,8 +48,7 @@ def wait_for(store: Path, ids: Sequence[str], batch: Batch, *, limit_s: float) -
                 evidence=f"{listed}{more}",
                 fix=f"python3 -m gpuwork.jobs show {left[0].id}",
             )
-        time.sleep(min(look_s, room_s))
-        look_s = min(look_s * 1.5, _LONGEST_LOOK_S)
+        time.sleep(min(room_s, _LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, _LATE * waited_s)))
 
 
 def cancel(store: Path, ids: Sequence[str], batch: Batch) -> list[Job]:
