@@ -1,4 +1,4 @@
-"""Workers whose broker is one of the user's (`worker.broker`): a real Redis on the host, which the nodes reach by NAT."""
+"""Workers whose broker is one of the user's (`worker.broker`): a real Redis, on the host and reached by NAT."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Redis:
 
     def start(self) -> None:
         (libraries,) = (self.folder / "root/usr/lib").glob("*-linux-gnu")
-        options = {"port": str(PORT), "bind": "0.0.0.0", "requirepass": PASSWORD, "dir": str(self.folder)}  # noqa: S104
+        options = {"port": str(PORT), "bind": "0.0.0.0", "requirepass": PASSWORD, "dir": str(self.folder)}
         options |= {"appendonly": "yes", "appendfsync": "always", "save": ""}
         argv = [word for name, value in options.items() for word in (f"--{name}", value)]
         with (self.folder / "log").open("ab") as log:
@@ -73,7 +73,7 @@ def cluster(gpuprov: Gpuprov, place: Place, redis: Redis, tmp_path_factory: pyte
     finished = gpuprov("cluster", "up", "-f", str(spec))
     assert PASSWORD not in finished.all
     yield place.cluster
-    gpuprov("cluster", "down", place.cluster, "--force", "--purge")
+    gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes")
 
 
 def test_work_and_its_checks_go_by_the_user_s_broker(gpuprov: Gpuprov, place: Place, cluster: str) -> None:
@@ -81,7 +81,7 @@ def test_work_and_its_checks_go_by_the_user_s_broker(gpuprov: Gpuprov, place: Pl
     gpuprov("jobs", "wait", "--cluster", cluster, job)
     assert gpuprov("jobs", "logs", "--cluster", cluster, job).stdout.split()[-1] in {place.node(0), place.node(1)}
     report = gpuprov.json("verify", "--cluster", cluster)
-    checks = {check["id"]: check["verdict"] for node in report["nodes"] for check in node["checks"]}
+    checks = {check["id"]: check["status"] for node in report["nodes"] for check in node["checks"]}
     assert [checks[name] for name in ("broker-answers", "worker-alive", "worker-gpu")] == ["pass"] * 3
     refused = gpuprov("queue", "page", "--cluster", cluster, expect=2)
     assert "its broker is one of yours" in refused.stderr
