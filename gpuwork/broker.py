@@ -178,7 +178,7 @@ def _talking() -> Iterator[None]:
         raise BrokerError(
             "the broker of the workers does not answer",
             evidence=hide_password(f"{type(error).__name__}: {error}")[:_REASON],
-            fix="systemctl status rabbitmq-server",
+            fix="look at the broker; where it is gpuprov's, in its node: systemctl status rabbitmq-server",
         ) from None  # the original may show the URL
 
 
