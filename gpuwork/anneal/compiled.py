@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import __future__
 import ast
 import math
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MOST_LENGTH: Final = 65_536
 _HOST: Final = "empty_state"
+_UNREAD: Final = __future__.annotations.compiler_flag  # a model may have types, whose names are not known here
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +69,7 @@ def make_functions(model: ModelFile, *, path: str) -> Functions:
     for node in chosen:
         if isinstance(node, ast.FunctionDef) and node.name in FUNCTIONS:
             node.decorator_list = []
-    exec(compile(ast.Module(body=chosen, type_ignores=[]), path, "exec", dont_inherit=True), space)  # noqa: S102
+    exec(compile(ast.Module(body=chosen, type_ignores=[]), path, "exec", _UNREAD, dont_inherit=True), space)  # noqa: S102
     length = _measure(space[_HOST]())
     for name in FUNCTIONS:
         if name != _HOST:

@@ -87,7 +87,7 @@ def parse_hocon(text: str, *, file: str) -> Read:
         fault = Fault(file=file, message="is HOCON, which needs pyhocon", allowed="pip install pyhocon, or YAML")
         return {}, [fault]
     try:
-        tree = pyhocon.ConfigFactory.parse_string(text, resolve=False).as_plain_ordered_dict()
+        tree = pyhocon.ConfigFactory.parse_string(text).as_plain_ordered_dict()
     except Exception as error:  # noqa: BLE001  (its own, pyparsing's and Python's)
         words = str(error).splitlines() or [type(error).__name__]
         return {}, [Fault(file=file, line=getattr(error, "lineno", None), message=f"is not HOCON: {words[0][:200]}")]

@@ -7,6 +7,7 @@ beyond the last chain do nothing, and none waits for another.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -46,7 +47,7 @@ def make_kernels(functions: Functions, settings: Settings) -> Kernels:
     raised: dict[int, str] = {}
     chain_source = _chain_source(functions, settings, real)
     run_chain = _guarded(chain_source, raised) if SIMULATED else device_function(chain_source)
-    evaluate, length = functions.evaluate, functions.length
+    evaluate, length = _nan_where_it_raises(functions.evaluate) if SIMULATED else functions.evaluate, functions.length
 
     def anneal(  # noqa: PLR0913, PLR0917  (arrays and words of a launch)
         streams: DeviceArray,
@@ -198,3 +199,16 @@ def _guarded(function: Callable[..., None], raised: dict[int, str]) -> Callable[
             arguments[_STATUS][chain] = RAISED
 
     return run_chain
+
+
+def _nan_where_it_raises(evaluate: Callable[..., float]) -> Callable[..., float]:
+    """In the simulator: the energy of a state that has none."""
+
+    def energy(state: DeviceArray) -> float:
+        try:
+            with np.errstate(all="ignore"):
+                return evaluate(state)
+        except Exception:  # noqa: BLE001  (it is the user's code)
+            return math.nan
+
+    return energy

@@ -97,12 +97,17 @@ def _find_numbers(tree: ast.Module) -> dict[str, tuple[object, int]]:
     """Assignments of literals to the names of settings, on the module's top level."""
     found: dict[str, tuple[object, int]] = {}
     for node in tree.body:
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        for target in targets:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)):
+            continue
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             if isinstance(target, ast.Name) and target.id in NUMBERS:
-                value = getattr(node, "value", None)
-                plain = value.value if isinstance(value, ast.Constant) else ast.unparse(value) if value else None
-                found[target.id] = (plain, node.lineno)
+                found[target.id] = (_plain(node.value), node.lineno)
     return found
+
+
+def _plain(value: ast.expr | None) -> object:
+    """A literal; whatever else it is, as it is written, which is no setting."""
+    try:
+        return ast.literal_eval(value) if value is not None else None
+    except ValueError:
+        return ast.unparse(value) if value is not None else None

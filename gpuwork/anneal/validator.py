@@ -119,6 +119,8 @@ def _globals_of(function: ast.FunctionDef) -> set[str]:
     """The names that a function looks up outside of itself; not those of its decorators and annotations."""
     bare = copy.deepcopy(function)
     bare.decorator_list, bare.returns = [], None
+    for argument in (*bare.args.posonlyargs, *bare.args.args, *bare.args.kwonlyargs):
+        argument.annotation = None
     found: set[str] = set()
     left = list(_table([bare]).get_children())
     while left:
