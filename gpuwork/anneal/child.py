@@ -139,7 +139,8 @@ def _write(run: Run, part: Path, found: Chains, seconds: float) -> None:
     troubles = importlib.import_module("gpuwork.anneal.troubles").find_troubles(found, run.settings)
     where = find_where()
     facts: dict[str, Any] = backend.device_facts()
-    result.write_result(part / RESULT, result.result_of(found))
+    whole = result.result_of(found)
+    result.write_result(part / RESULT, whole)
     record = PartRecord(
         first=found.first,
         chains=len(found.values),
@@ -149,6 +150,8 @@ def _write(run: Run, part: Path, found: Chains, seconds: float) -> None:
         simulated=facts["simulated"] or where.simulated,
         block=found.block,
         rate=found.rate,
+        steps=int(found.steps.max()),
+        best=None if whole.best is None else float(found.values[whole.best]),
         seconds=seconds,
         errors=sum(trouble.kind == "error" for trouble in troubles),
         warnings=sum(trouble.kind == "warning" for trouble in troubles),

@@ -1,8 +1,8 @@
 """A model's functions, ready for kernels. This executes what the user wrote: only where chains run, never before."""
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import math
 from dataclasses import dataclass

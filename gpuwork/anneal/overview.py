@@ -75,9 +75,9 @@ def _describe_part(run: Run, number: int, record: PartRecord | None) -> dict[str
     if progress is not None:
         told |= {"phase": progress.phase, "step": progress.step, "best": progress.best}
     if record is not None:
-        names = ("first", "chains", "node", "device", "simulated", "block", "rate", "seconds")
+        names = ("first", "chains", "node", "device", "simulated", "block", "rate", "seconds", "best")
         told |= {name: getattr(record, name) for name in names}
-        return told | {"state": "done", "phase": None, "gpus": list(record.gpus)}
+        return told | {"state": "done", "phase": None, "step": record.steps, "gpus": list(record.gpus)}
     if failure is not None:
         lines = [line for line in failure.message.strip().splitlines() if line.strip()]
         return told | {"state": "failed", "reason": f"{failure.exception}: {lines[-1] if lines else ''}"[:_REASON]}

@@ -54,6 +54,8 @@ _RECORD: Final = {
     "simulated": is_flag,
     "block": whole(1, 1024),
     "rate": _is_number,
+    "steps": whole(0, _MANY),
+    "best": optional(_is_number),
     "seconds": _is_number,
     "errors": whole(0, _MANY),
     "warnings": whole(0, _MANY),
@@ -80,6 +82,8 @@ class PartRecord:
         simulated: Whether that is simulated.
         block: Threads of a block.
         rate: Steps of a chain in a second, of all its chains together.
+        steps: How many its longest chain did.
+        best: The best value of its chains; None if none has one.
         seconds: How long its chains ran.
         errors: How many chains have an error.
         warnings: How many have a warning.
@@ -94,6 +98,8 @@ class PartRecord:
     simulated: bool
     block: int
     rate: float
+    steps: int
+    best: float | None
     seconds: float
     errors: int
     warnings: int

@@ -192,10 +192,13 @@ def test_a_chain_whose_model_breaks_is_told_and_the_others_stay() -> None:
 
 def test_nan_and_minus_infinity_are_no_energies() -> None:
     for bad in ("math.nan", "-math.inf"):
-        model = changed("    return state[0] * state[0] + state[1]", f"""\
+        model = changed(
+            "    return state[0] * state[0] + state[1]",
+            f"""\
     if state[0] < -1.0:
         return {bad}
-    return state[0] * state[0] + state[1]""")
+    return state[0] * state[0] + state[1]""",
+        )
         found = anneal(model, thread_count=8, max_steps=400, initial_temp=1e6)
         bad_places = [place for place in range(8) if found.chains.status[place] == BAD_ENERGY]
         assert bad_places

@@ -109,7 +109,15 @@ def test_a_chain_without_a_value_is_told_with_its_number(project: Path, capsys: 
 
 def test_an_interrupted_run_says_where_it_is(project: Path) -> None:
     (project / "run.yaml").write_text("max_steps: 100000000\ninitial_temp: 1\nthread_count: 2\n")
-    argv = [sys.executable, "-m", "gpuwork.anneal", "run", str(project / "line.py"), "--conf", str(project / "run.yaml")]
+    argv = [
+        sys.executable,
+        "-m",
+        "gpuwork.anneal",
+        "run",
+        str(project / "line.py"),
+        "--conf",
+        str(project / "run.yaml"),
+    ]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([*argv, "--out", "out"], cwd=project, env=env, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None

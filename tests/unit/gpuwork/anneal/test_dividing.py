@@ -91,7 +91,9 @@ def test_a_part_that_never_comes_keeps_none_waiting(here: Path) -> None:
     assert agree(run, 0, 500.0) == (0, 50)
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"schema": "gpuprov.anneal-division/v1", "version": 1, "shares": [9, 9]}'])
+@pytest.mark.parametrize(
+    "content", ["", "{}", '{"schema": "gpuprov.anneal-division/v1", "version": 1, "shares": [9, 9]}']
+)
 def test_a_division_that_was_changed_is_refused(content: str, here: Path) -> None:
     run = new_run(here, parts=2)
     (run.folder / DIVISION).write_text(content)
@@ -123,7 +125,10 @@ def test_a_run_in_parts_is_the_run_in_one_bit_for_bit(here: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_a_part_that_was_killed_is_run_again_with_the_same_chains(here: Path) -> None:
-    slow = changed("return old_temp * 0.99", "waste = 0.0\n    for i in range(3000):\n        waste += i\n    return old_temp * 0.99")
+    slow = changed(
+        "return old_temp * 0.99",
+        "waste = 0.0\n    for i in range(3000):\n        waste += i\n    return old_temp * 0.99",
+    )
     run = new_run(here, slow, parts=2, thread_count=4, max_steps=60)
     stop = threading.Event()
     with ThreadPoolExecutor(2) as pool:
@@ -142,9 +147,10 @@ def test_a_part_that_was_killed_is_run_again_with_the_same_chains(here: Path) ->
     assert "1 of 2 parts of line have no result" in caught.value.evidence
     run_part(run, 1, stop=threading.Event())
     merge_within(run, part=1)
-    assert read_npz(run.folder / "all.npz")["values"].tobytes() == anneal(
-        slow, thread_count=4, max_steps=60
-    ).chains.values.tobytes()
+    assert (
+        read_npz(run.folder / "all.npz")["values"].tobytes()
+        == anneal(slow, thread_count=4, max_steps=60).chains.values.tobytes()
+    )
 
 
 @pytest.mark.usefixtures("simulated")
@@ -196,7 +202,7 @@ def test_why_a_part_failed_is_told_as_the_predecessor_did(here: Path) -> None:
     assert told.keys() == {"type", "exception", "message"}
     assert (told["type"], told["exception"]) == ("error", "ZeroDivisionError")
     assert "Traceback" in told["message"]
-    assert "model.py\", line 5" in caught.value.evidence
+    assert 'model.py", line 5' in caught.value.evidence
 
 
 @pytest.mark.usefixtures("simulated")

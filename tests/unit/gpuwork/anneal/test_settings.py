@@ -62,9 +62,10 @@ def test_hocon_is_the_same() -> None:
     values, faults = parse_hocon(HOCON, file="run.conf")
     assert faults == []
     assert values["random_seed"] == (-919, 6)
-    assert check_settings(values, file="run.conf")[0] == check_settings(
-        parse_yaml(YAML.replace("1e3", "1000"), file="run.yaml")[0], file="run.yaml"
-    )[0]
+    assert (
+        check_settings(values, file="run.conf")[0]
+        == check_settings(parse_yaml(YAML.replace("1e3", "1000"), file="run.yaml")[0], file="run.yaml")[0]
+    )
 
 
 @needs_pyhocon

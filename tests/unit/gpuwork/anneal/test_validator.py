@@ -131,7 +131,9 @@ def test_types_are_no_fault_and_a_jit_of_the_function_itself_is_none() -> None:
 def test_nothing_is_executed(tmp_path: Path) -> None:
     there = tmp_path / "executed"
     trap = f"open({str(there)!r}, 'w')\n"
-    faults_of(trap + LINE.replace("WIDTH = 4.0", trap).replace("def empty_state():", f"def empty_state(x={trap.strip()}):"))
+    faults_of(
+        trap + LINE.replace("WIDTH = 4.0", trap).replace("def empty_state():", f"def empty_state(x={trap.strip()}):")
+    )
     assert not there.exists()
 
 
