@@ -15,14 +15,14 @@ from gpuwork.anneal.status import BAD_ENERGY, BAD_TEMPERATURE, COLD, MAX_STEPS, 
 from gpuwork.anneal.streams import make_streams, next_state
 from gpuwork.anneal.troubles import find_troubles
 from gpuwork.errors import Refused
-from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, prepare_run
+from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed
 
 ACKLEY = (Path(__file__).parents[4] / "examples/anneal/ackley.py").read_text()
 
 
 def energies(model: str, states: Any, real: Any) -> list[Any]:
     space: dict[str, Any] = {}
-    exec(model, space)  # noqa: S102
+    exec(model, space)
     return [real(space["evaluate"](state)) for state in states]
 
 
