@@ -23,7 +23,7 @@ def generate_next(state, new_state, randoms, step):
 
 
 def cool(initial_temp, old_temp, step):
-    return initial_temp * 0.999 ** step
+    return initial_temp * 0.999**step
 
 
 def evaluate(state):

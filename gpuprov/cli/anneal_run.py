@@ -57,10 +57,10 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
 def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annealed:
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.run_anneal import run_anneal
+    from gpuprov.workflows.run_anneal import anneal_in_cluster
 
     connect = cache(partial(open_engine_of_cluster, session, given["engine"], given["cluster"]))
-    return run_anneal(
+    return anneal_in_cluster(
         connect, given["cluster"], read_files(given), nodes=given["nodes"], out=out, reporter=session.reporter,
         clock=SystemClock(),
     )  # fmt: skip
@@ -68,10 +68,10 @@ def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annea
 
 def _run_here(session: Session, given: dict[str, Any], out: Path) -> Annealed:
     from gpuprov.cluster.host_gpus import find_gpus
-    from gpuprov.workflows.run_anneal import run_anneal_here
+    from gpuprov.workflows.run_anneal import anneal_here
 
     host = find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
-    return run_anneal_here(read_files(given), out=out, simulated=host.simulated, quiet=session.as_json)
+    return anneal_here(read_files(given), out=out, simulated=host.simulated, quiet=session.as_json)
 
 
 def _out(text: str | None) -> Path:

@@ -49,7 +49,7 @@ _LOCAL: Final = (
 )
 
 
-def run_anneal(  # noqa: PLR0913  (what is asked for, and who is told)
+def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     connect: Callable[[], Driver],
     cluster: str,
     order: AnnealOrder,
@@ -110,7 +110,7 @@ def run_anneal(  # noqa: PLR0913  (what is asked for, and who is told)
     return Annealed(job=job, folder=out, exit_code=1 if any(run.errors for run in runs) else 0, runs=runs)
 
 
-def run_anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) -> Annealed:
+def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) -> Annealed:
     """Anneal models on the GPUs of this machine, in this process's terminal.
 
     Args:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     # By name: the kinds of numpy's types that an array may have, and its dimensions
-    Wanted = Mapping[str, tuple[str, int]]
+    ArrayKinds = Mapping[str, tuple[str, int]]
 
 MOST_BYTES: Final = 16 * 1024**3
 
@@ -34,7 +34,7 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         part.unlink(missing_ok=True)
 
 
-def read_arrays(path: Path, wanted: Wanted) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path, wanted: ArrayKinds) -> dict[str, NDArray[Any]]:
     """The arrays of a file, which has these and no others.
 
     Raises:

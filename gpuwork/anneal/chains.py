@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from gpuwork.anneal.compiled import Functions
-    from gpuwork.anneal.settings import Settings
+    from gpuwork.anneal.settings import AnnealSettings
 
 SAMPLES: Final = 100
 TRACED: Final = 64
@@ -75,7 +75,7 @@ class ChainRun:
         Refused: A state is too large for a thread.
     """
 
-    def __init__(self, functions: Functions, settings: Settings) -> None:
+    def __init__(self, functions: Functions, settings: AnnealSettings) -> None:
         self._settings = settings
         self._functions = functions
         self._real = {"float32": np.float32, "float64": np.float64}[settings.precision]
@@ -242,7 +242,7 @@ def _least(values: NDArray[Any]) -> float:
     return float(finite.min()) if finite.size else math.nan
 
 
-def _refuse_large(length: int, settings: Settings, item_bytes: int) -> None:
+def _refuse_large(length: int, settings: AnnealSettings, item_bytes: int) -> None:
     needed = (2 * length + settings.dimensions) * item_bytes
     if needed > local_limit():
         raise Refused(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.arguments import parse_arguments
-from gpuwork.anneal.prepare import PAGE, Wanted, check_pairs, find_part, prepare, read_runs
+from gpuwork.anneal.prepare import PAGE, AnnealWish, check_pairs, find_part, open_runs, prepare
 from gpuwork.errors import Refused, StoreError, WorkError, refusal
 from gpuwork.signals import on_signals
 
@@ -51,10 +51,10 @@ def main(arguments: list[str]) -> int:
         return EXIT_INTERRUPTED
 
 
-def _wanted(asked: argparse.Namespace, *, with_settings: bool = True) -> Wanted:
+def _wanted(asked: argparse.Namespace, *, with_settings: bool = True) -> AnnealWish:
     typed = {"thread_count": asked.chains, "target": asked.target}
     overrides = {name: value for name, value in typed.items() if value is not None}
-    return Wanted(
+    return AnnealWish(
         models=asked.models, configurations=asked.conf, overrides=overrides,
         with_settings=with_settings or bool(overrides),
     )  # fmt: skip
@@ -101,7 +101,7 @@ def _new_folder() -> Path:
 
 def _report(run: Run) -> int:
     """Say what a run found; 1 if a chain has an error."""
-    told = _import("gpuwork.anneal.overview").describe(run)
+    told = _import("gpuwork.anneal.overview").describe_run(run)
     for trouble in told["troubles"][:_FEW]:
         _tell(f"{trouble['kind']}: {run.name}: chain {trouble['chain']}, step {trouble['step']}: {trouble['message']}")
     left = told["errors"] + told["warnings"] - min(_FEW, len(told["troubles"]))
@@ -124,7 +124,7 @@ def _prepare(asked: argparse.Namespace) -> int:
 
 def _part(asked: argparse.Namespace) -> int:
     part, merging = _import("gpuwork.anneal.part"), _import("gpuwork.anneal.merging")
-    run, number = find_part(read_runs(asked.folder), asked.number)
+    run, number = find_part(open_runs(asked.folder), asked.number)
     stop = threading.Event()
     with on_signals(stop.set):
         try:
@@ -141,7 +141,7 @@ def _part(asked: argparse.Namespace) -> int:
 
 
 def _merge(asked: argparse.Namespace) -> int:
-    runs = read_runs(asked.folder)
+    runs = open_runs(asked.folder)
     for run in runs:
         _import("gpuwork.anneal.merging").merge_within(run, text=asked.text)
     _print_runs(runs, with_series=False)
@@ -149,17 +149,17 @@ def _merge(asked: argparse.Namespace) -> int:
 
 
 def _show(asked: argparse.Namespace) -> int:
-    _print_runs(read_runs(asked.folder), with_series=asked.series)
+    _print_runs(open_runs(asked.folder), with_series=asked.series)
     return EXIT_DONE
 
 
 def _print_runs(runs: Iterable[Run], *, with_series: bool) -> None:
-    describe = _import("gpuwork.anneal.overview").describe
-    _print(SHOWN, runs=[describe(run, with_series=with_series) for run in runs])
+    describe_run = _import("gpuwork.anneal.overview").describe_run
+    _print(SHOWN, runs=[describe_run(run, with_series=with_series) for run in runs])
 
 
 def _serve() -> int:
-    code: int = _import("gpuwork.anneal.predecessor.worker").serve()
+    code: int = _import("gpuwork.anneal.predecessor.worker").serve_master()
     return code
 
 

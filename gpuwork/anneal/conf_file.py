@@ -39,10 +39,10 @@ def read_configuration(path: Path, *, file: str | None = None) -> Read:
         text = content.decode()
     except UnicodeDecodeError:
         return {}, [Fault(file=name, message="is not UTF-8 text")]
-    return (parse_yaml if path.suffix in YAML else parse_hocon)(text, file=name)
+    return (parse_yaml_settings if path.suffix in YAML else parse_hocon_settings)(text, file=name)
 
 
-def parse_yaml(text: str, *, file: str) -> Read:
+def parse_yaml_settings(text: str, *, file: str) -> Read:
     """The same of YAML: one value for each name."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -75,7 +75,7 @@ def _plain(node: Node) -> object:
     return str(node.value) if node.style is not None else read_scalar(str(node.value))
 
 
-def parse_hocon(text: str, *, file: str) -> Read:
+def parse_hocon_settings(text: str, *, file: str) -> Read:
     """The same of HOCON. Nothing is included: that would read other files, or the network."""
     included = _INCLUDE.search(text)
     if included:

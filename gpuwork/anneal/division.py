@@ -69,10 +69,10 @@ def agree(run: Run, part: int, rate: float, *, patience_s: float = PATIENCE_S) -
             write_once(run.folder / DIVISION, json.dumps({"schema": SCHEMA, "version": 1, "shares": shares}) + "\n")
             break
         time.sleep(_LOOK_S)
-    return read_share(run, part)
+    return find_share(run, part)
 
 
-def read_share(run: Run, part: int) -> tuple[int, int]:
+def find_share(run: Run, part: int) -> tuple[int, int]:
     """The same, once it is written down; a run of one part is not divided.
 
     Raises:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gpuwork.anneal.backend import DeviceArray, Kernel
     from gpuwork.anneal.compiled import Functions
-    from gpuwork.anneal.settings import Settings
+    from gpuwork.anneal.settings import AnnealSettings
 
 _STATUS: Final = 6  # among the arguments of a chain
 
@@ -41,7 +41,7 @@ class Kernels:
     raised: dict[int, str]
 
 
-def make_kernels(functions: Functions, settings: Settings) -> Kernels:
+def make_kernels(functions: Functions, settings: AnnealSettings) -> Kernels:
     """The kernels of a model; they are compiled when they are launched."""
     real = {"float32": np.float32, "float64": np.float64}[settings.precision]
     raised: dict[int, str] = {}
@@ -82,7 +82,7 @@ def make_kernels(functions: Functions, settings: Settings) -> Kernels:
     return Kernels(anneal=cuda.jit(anneal), evaluate=cuda.jit(energies_of), raised=raised)
 
 
-def _chain_source(functions: Functions, settings: Settings, real: Any) -> Callable[..., None]:  # noqa: ANN401, C901, PLR0915
+def _chain_source(functions: Functions, settings: AnnealSettings, real: Any) -> Callable[..., None]:  # noqa: ANN401, C901, PLR0915
     """The steps of a chain.
 
     Its first launch has `first_step` 0 and begins it. Steps count from 1. Each draws `dimensions` numbers for

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.anneal.settings import Settings, as_written, check_settings
+from gpuwork.anneal.settings import AnnealSettings, as_written, check_settings
 from gpuwork.errors import StoreError
 from gpuwork.freeze import check_copy, freeze, hash_files
 from gpuwork.shared_folder import read_limited, write_file
@@ -49,7 +49,7 @@ class Run:
     name: str
     code: str
     parts: int
-    settings: Settings
+    settings: AnnealSettings
 
     @property
     def model(self) -> Path:
@@ -61,7 +61,7 @@ class Run:
         return self.folder / PARTS / str(number)
 
 
-def write_run(folder: Path, *, name: str, model: str, settings: Settings, parts: int) -> Run:
+def write_run(folder: Path, *, name: str, model: str, settings: AnnealSettings, parts: int) -> Run:
     """Freeze a model and write what is asked of it; the folder is new.
 
     Args:

@@ -24,7 +24,7 @@ MOST_SERIES: Final = 64
 _REASON: Final = 500
 
 
-def describe(run: Run, *, with_series: bool = False) -> dict[str, Any]:
+def describe_run(run: Run, *, with_series: bool = False) -> dict[str, Any]:
     """A run.
 
     Args:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from threading import Event
 
     from gpuwork.anneal.order import Run
-    from gpuwork.anneal.settings import Settings
+    from gpuwork.anneal.settings import AnnealSettings
 
 PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
 _LOOK_S: Final = 0.1
@@ -116,7 +116,7 @@ def _fix(exception: str, part: Path) -> str:
 class _Watch:
     """Looks at how far a part is, and ends it when a phase takes too long."""
 
-    def __init__(self, part: Path, settings: Settings, ended: Event, stop: Event) -> None:
+    def __init__(self, part: Path, settings: AnnealSettings, ended: Event, stop: Event) -> None:
         self._part = part
         self._limits = {"compile": settings.compile_limit_s, "run": settings.run_limit_s, "write": _WRITE_S}
         self._ended, self._stop = ended, stop

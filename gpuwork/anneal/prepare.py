@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.anneal.conf_file import read_configuration
 from gpuwork.anneal.model_file import read_model
 from gpuwork.anneal.order import MOST_PARTS, NAME, Run, read_run, write_run
-from gpuwork.anneal.settings import Settings, check_settings
+from gpuwork.anneal.settings import AnnealSettings, check_settings
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import Fault, StoreError, refusal
 from gpuwork.shared_folder import read_limited, write_file
@@ -29,7 +29,7 @@ _FIELDS: Final = {"schema": exactly(SCHEMA), "version": exactly(1), "runs": list
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class AnnealWish:
     """What is typed.
 
     Attributes:
@@ -46,15 +46,15 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
+class AnnealPair:
     """A model and how it is annealed."""
 
     name: str
     model: ModelFile
-    settings: Settings
+    settings: AnnealSettings
 
 
-def check_pairs(wanted: Wanted) -> tuple[list[Pair], list[Fault]]:
+def check_pairs(wanted: AnnealWish) -> tuple[list[AnnealPair], list[Fault]]:
     """The runs that are asked for, and everything that is wrong with what they need; nothing is executed."""
     faults: list[Fault] = []
     models: list[ModelFile | None] = []
@@ -91,7 +91,7 @@ def check_pairs(wanted: Wanted) -> tuple[list[Pair], list[Fault]]:
                 Fault(file=str(path), message=f"cannot be the name of a run: {name}", allowed="letters, digits, . _ -")
             )
         elif model is not None and settings is not None:
-            pairs.append(Pair(name=name, model=model, settings=settings))
+            pairs.append(AnnealPair(name=name, model=model, settings=settings))
     return (pairs if not faults else []), faults
 
 
@@ -101,7 +101,7 @@ def _is_name(name: str) -> bool:
 
 def _settle(
     model: ModelFile | None, values: Mapping[str, tuple[object, int | None]], file: str, overrides: Mapping[str, object]
-) -> tuple[Settings | None, list[Fault]]:
+) -> tuple[AnnealSettings | None, list[Fault]]:
     """Settings of a pair: what is typed goes before the configuration, and that before the model."""
     of_model = dict(model.numbers) if model is not None else {"dimensions": (0, None)}
     merged = {**of_model, **values, **{name: (value, None) for name, value in overrides.items()}}
@@ -117,7 +117,7 @@ def _settle(
     ]
 
 
-def prepare(wanted: Wanted, folder: Path, *, parts: int) -> list[Run]:
+def prepare(wanted: AnnealWish, folder: Path, *, parts: int) -> list[Run]:
     """Write the runs into a new folder.
 
     Args:
@@ -156,7 +156,7 @@ def prepare(wanted: Wanted, folder: Path, *, parts: int) -> list[Run]:
     return runs
 
 
-def read_runs(folder: Path) -> list[Run]:
+def open_runs(folder: Path) -> list[Run]:
     """The runs of a folder, in their order.
 
     Raises:

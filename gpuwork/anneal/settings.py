@@ -49,7 +49,7 @@ NAMES: Final = tuple(_RULES)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class AnnealSettings:
     """What is asked of a model.
 
     Attributes:
@@ -95,7 +95,7 @@ class Settings:
         return self.replicas is not None
 
 
-def check_settings(written: Written, *, file: str) -> tuple[Settings | None, list[Fault]]:
+def check_settings(written: Written, *, file: str) -> tuple[AnnealSettings | None, list[Fault]]:
     """The settings, and everything that is wrong with them.
 
     Args:
@@ -122,12 +122,12 @@ def check_settings(written: Written, *, file: str) -> tuple[Settings | None, lis
                 allowed="how many random numbers each step gets, here or in the model",
             )
         )  # fmt: skip
-    settings = Settings(**{"dimensions": 0, **good})
+    settings = AnnealSettings(**{"dimensions": 0, **good})
     faults += _together(settings, written, file)
     return (None if faults else settings), faults
 
 
-def _together(settings: Settings, written: Written, file: str) -> Iterator[Fault]:
+def _together(settings: AnnealSettings, written: Written, file: str) -> Iterator[Fault]:
     """What is wrong although each value is right."""
 
     def fault(name: str, message: str, allowed: str) -> Fault:
@@ -152,6 +152,6 @@ def _together(settings: Settings, written: Written, file: str) -> Iterator[Fault
         yield fault("min_temp", f"is {settings.min_temp:g}", "with replicas: above 0, the temperature of the coldest")
 
 
-def as_written(settings: Settings) -> dict[str, Any]:
+def as_written(settings: AnnealSettings) -> dict[str, Any]:
     """The settings as JSON; every name is there."""
     return asdict(settings)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 MOST_TOLD: Final = 100  # of a part; the others are counted
-Kind = Literal["error", "warning"]
+TroubleKind = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,5 +22,5 @@ class Trouble:
 
     chain: int
     step: int
-    kind: Kind
+    kind: TroubleKind
     message: str

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from gpuwork.anneal.chains import Chains
-    from gpuwork.anneal.settings import Settings
+    from gpuwork.anneal.settings import AnnealSettings
 
 _WORDS: Final = 300
 _FEWEST_STEPS: Final = 2  # a chain that made fewer had no chance to cool
 
 
-def find_troubles(chains: Chains, settings: Settings) -> list[Trouble]:
+def find_troubles(chains: Chains, settings: AnnealSettings) -> list[Trouble]:
     """All of them, in the order of the chains."""
     found = [*_broken(chains), *_wrong(chains), *_never_cooled(chains, settings)]
     return sorted(found, key=lambda trouble: trouble.chain)
@@ -52,7 +52,7 @@ def _wrong(chains: Chains) -> Iterator[Trouble]:
         yield Trouble(chain=chain, step=step, kind="error", message=message)
 
 
-def _never_cooled(chains: Chains, settings: Settings) -> Iterator[Trouble]:
+def _never_cooled(chains: Chains, settings: AnnealSettings) -> Iterator[Trouble]:
     if settings.is_tempering:
         return
     initial = chains.temperatures.dtype.type(settings.initial_temp)

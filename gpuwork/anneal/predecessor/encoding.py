@@ -15,7 +15,7 @@ MOST_BYTES: Final = 1024**3
 _KINDS: Final = "biufcSU"
 
 
-def pack(data: object) -> bytes:
+def pack_message(data: object) -> bytes:
     """As bytes; arrays and numbers of numpy among it."""
     packed: bytes = msgpack.packb(data, default=_pack_numpy, use_bin_type=True)
     return packed
@@ -27,7 +27,7 @@ def _pack_numpy(value: object) -> object:
     return msgpack_numpy.encode(value)
 
 
-def unpack(data: bytes) -> Any:  # noqa: ANN401  (whatever was packed)
+def unpack_message(data: bytes) -> Any:  # noqa: ANN401  (whatever was packed)
     """What was packed; raises ValueError for what is no such message."""
     if len(data) > MOST_BYTES:
         raise ValueError(f"has more than {MOST_BYTES:,} bytes")
@@ -54,11 +54,11 @@ class MessagePack(dramatiq.Encoder):  # type: ignore[misc]  # no types are read 
 
     def encode(self, data: object) -> bytes:
         """As bytes."""
-        return pack(data)
+        return pack_message(data)
 
     def decode(self, data: bytes) -> Any:  # noqa: ANN401  (whatever was packed)
         """What was packed."""
         try:
-            return unpack(data)
+            return unpack_message(data)
         except ValueError as error:
             raise dramatiq.DecodeError(f"a message {error}", data, error) from error

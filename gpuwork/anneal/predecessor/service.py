@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuwork.anneal.model_file import ModelFile
-    from gpuwork.anneal.settings import Settings
+    from gpuwork.anneal.settings import AnnealSettings
 
 PONG: Final = "pong"
 _FILE: Final = "model.py"
@@ -93,7 +93,7 @@ class Service:
         with self._running:
             return self._anneal(model, checked)
 
-    def _anneal(self, model: ModelFile, settings: Settings) -> dict[str, Any]:
+    def _anneal(self, model: ModelFile, settings: AnnealSettings) -> dict[str, Any]:
         place = Path(tempfile.mkdtemp(prefix="gpuwork-anneal-"))
         try:
             run = write_run(place / "run", name="model", model=model.text, settings=settings, parts=1)

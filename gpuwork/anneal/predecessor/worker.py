@@ -77,7 +77,7 @@ def declare_actors(broker: Any, service: Service, queue: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def serve() -> int:
+def serve_master() -> int:
     """Serve until a signal ends it."""
     settings = read_environment()
     try:

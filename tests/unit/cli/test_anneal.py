@@ -137,7 +137,7 @@ def test_a_part_whose_node_dies_is_run_again(annealing: Annealing) -> None:
         slurm = annealing.jobs.slurm
         while not [*annealing.jobs.folder.glob("anneal/*/line/division.json")]:
             done.wait(0.05)
-        slurm.fail_node(sorted(task for task, state in slurm.listed().items() if state == "RUNNING")[0])
+        slurm.fail_node(min(task for task, state in slurm.listed().items() if state == "RUNNING"))
 
     done = threading.Event()
     killer = threading.Thread(target=kill)

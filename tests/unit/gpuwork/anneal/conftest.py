@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuwork.anneal.chains import ChainRun, Chains
-    from gpuwork.anneal.settings import Settings
+    from gpuwork.anneal.settings import AnnealSettings
 
 _before = os.environ.get("NUMBA_ENABLE_CUDASIM")
 os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
@@ -67,10 +67,10 @@ class Annealed:
 
     chains: Chains
     run: ChainRun
-    settings: Settings
+    settings: AnnealSettings
 
 
-def prepare_run(text: str, **settings: object) -> tuple[ChainRun, Settings]:
+def prepare_run(text: str, **settings: object) -> tuple[ChainRun, AnnealSettings]:
     """A model ready to run in this process."""
     chains = importlib.import_module("gpuwork.anneal.chains")
     compiled = importlib.import_module("gpuwork.anneal.compiled")

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from gpuwork.anneal.division import DIVISION, agree, divide, read_share
+from gpuwork.anneal.division import DIVISION, agree, divide, find_share
 from gpuwork.anneal.exchange import exchange, ladder
 from gpuwork.anneal.merging import merge_within
 from gpuwork.anneal.order import ORDER, read_run, write_run
 from gpuwork.anneal.part import Interrupted, PartFailed, run_part
 from gpuwork.anneal.part_record import FAILURE, RECORD, RESULT
 from gpuwork.anneal.result import Result, merge, read_result, write_result
-from gpuwork.anneal.settings import Settings
+from gpuwork.anneal.settings import AnnealSettings
 from gpuwork.anneal.status import MAX_STEPS
 from gpuwork.anneal.tree import TREE
 from gpuwork.errors import Elsewhere, StoreError, TimedOut
@@ -56,9 +56,9 @@ def test_replicas_of_a_ladder_stay_together() -> None:
     assert found[0] < found[1] < found[2]
 
 
-def settings(**given: object) -> Settings:
+def settings(**given: object) -> AnnealSettings:
     told: dict[str, object] = {"dimensions": 1, "thread_count": 8, "max_steps": 40, "initial_temp": 1.0, **given}
-    return Settings(**told)  # type: ignore[arg-type]
+    return AnnealSettings(**told)  # type: ignore[arg-type]
 
 
 def new_run(here: Path, text: str = LINE, *, parts: int = 3, **given: object) -> Run:
@@ -98,7 +98,7 @@ def test_a_division_that_was_changed_is_refused(content: str, here: Path) -> Non
     run = new_run(here, parts=2)
     (run.folder / DIVISION).write_text(content)
     with pytest.raises(StoreError):
-        read_share(run, 0)
+        find_share(run, 0)
 
 
 @pytest.mark.slow

@@ -141,21 +141,21 @@ def test_arrays_are_packed_as_msgpack_numpy_does() -> None:
     import msgpack
     import msgpack_numpy
 
-    from gpuwork.anneal.predecessor.encoding import pack, unpack
+    from gpuwork.anneal.predecessor.encoding import pack_message, unpack_message
 
     for array in (np.arange(6, dtype=np.float32).reshape(2, 3), np.array([], np.float64), np.arange(3)):
-        ours = msgpack.unpackb(pack({"a": array}), object_hook=msgpack_numpy.decode, strict_map_key=False)["a"]
-        theirs = unpack(msgpack.packb({"a": array}, default=msgpack_numpy.encode))["a"]
+        ours = msgpack.unpackb(pack_message({"a": array}), object_hook=msgpack_numpy.decode, strict_map_key=False)["a"]
+        theirs = unpack_message(msgpack.packb({"a": array}, default=msgpack_numpy.encode))["a"]
         assert ours.tobytes() == theirs.tobytes() == array.tobytes()
         assert ours.shape == theirs.shape == array.shape
-    assert unpack(pack({"a": np.float32(1.5), "b": [1, "x", None]})) == {"a": 1.5, "b": [1, "x", None]}
+    assert unpack_message(pack_message({"a": np.float32(1.5), "b": [1, "x", None]})) == {"a": 1.5, "b": [1, "x", None]}
 
 
 @needs_dramatiq
 def test_what_would_be_executed_on_unpacking_is_refused(tmp_path: Path) -> None:
     import msgpack
 
-    from gpuwork.anneal.predecessor.encoding import unpack
+    from gpuwork.anneal.predecessor.encoding import unpack_message
 
     class Trap:
         def __reduce__(self) -> Any:
@@ -164,8 +164,8 @@ def test_what_would_be_executed_on_unpacking_is_refused(tmp_path: Path) -> None:
     array = {b"nd": True, b"type": b"O", b"kind": b"O", b"shape": (1,), b"data": pickle.dumps(Trap())}
     for told in (array, {**array, b"kind": b""}, {b"nd": True}, {b"nd": False, b"type": "<f8", b"data": b""}):
         with pytest.raises(ValueError, match="is no message"):
-            unpack(msgpack.packb(told))
+            unpack_message(msgpack.packb(told))
     for content in (b"", b"\xc1", b"\x81"):
         with pytest.raises(ValueError, match="is no message"):
-            unpack(content)
+            unpack_message(content)
     assert not (tmp_path / "executed").exists()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from gpuwork.anneal.conf_file import parse_hocon, parse_yaml, read_configuration
-from gpuwork.anneal.prepare import Wanted, check_pairs
-from gpuwork.anneal.settings import NAMES, Settings, as_written, check_settings
+from gpuwork.anneal.conf_file import parse_hocon_settings, parse_yaml_settings, read_configuration
+from gpuwork.anneal.prepare import AnnealWish, check_pairs
+from gpuwork.anneal.settings import NAMES, AnnealSettings, as_written, check_settings
 from tests.unit.gpuwork.anneal.conftest import LINE
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ needs_pyhocon = pytest.mark.skipif(importlib.util.find_spec("pyhocon") is None, 
 
 
 def test_the_defaults_are_those_of_the_predecessor() -> None:
-    settings = Settings(dimensions=2)
+    settings = AnnealSettings(dimensions=2)
     assert as_written(settings) == {
         "dimensions": 2, "distribution": "uniform", "precision": "float32", "max_steps": 100_000, "initial_temp": 1000,
         "min_temp": 0.0, "thread_count": 128, "threads_per_block": None, "blocks_per_grid": None, "random_seed": 42,
@@ -47,24 +47,24 @@ def test_the_defaults_are_those_of_the_predecessor() -> None:
 
 
 def test_yaml_has_its_lines() -> None:
-    values, faults = parse_yaml(YAML.replace("1e3", "1000"), file="run.yaml")
+    values, faults = parse_yaml_settings(YAML.replace("1e3", "1000"), file="run.yaml")
     assert faults == []
     assert values["random_seed"] == (-919, 5)
     settings, faults = check_settings(values, file="run.yaml")
     assert faults == []
-    assert settings == Settings(
+    assert settings == AnnealSettings(
         dimensions=3, distribution="normal", max_steps=1000, initial_temp=10.0, random_seed=-919
     )
 
 
 @needs_pyhocon
 def test_hocon_is_the_same() -> None:
-    values, faults = parse_hocon(HOCON, file="run.conf")
+    values, faults = parse_hocon_settings(HOCON, file="run.conf")
     assert faults == []
     assert values["random_seed"] == (-919, 6)
     assert (
         check_settings(values, file="run.conf")[0]
-        == check_settings(parse_yaml(YAML.replace("1e3", "1000"), file="run.yaml")[0], file="run.yaml")[0]
+        == check_settings(parse_yaml_settings(YAML.replace("1e3", "1000"), file="run.yaml")[0], file="run.yaml")[0]
     )
 
 
@@ -80,14 +80,14 @@ def test_hocon_is_the_same() -> None:
     ],
 )
 def test_hocon_that_is_wrong(text: str, said: str) -> None:
-    values, faults = parse_hocon(text, file="run.conf")
+    values, faults = parse_hocon_settings(text, file="run.conf")
     found = [str(fault) for fault in [*faults, *check_settings(values, file="run.conf")[1]]]
     assert any(said in fault for fault in found), found
 
 
 def test_hocon_without_its_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyhocon", None)
-    assert "is HOCON, which needs pyhocon" in str(parse_hocon("a = 1", file="run.conf")[1][0])
+    assert "is HOCON, which needs pyhocon" in str(parse_hocon_settings("a = 1", file="run.conf")[1][0])
 
 
 @pytest.mark.parametrize(
@@ -122,20 +122,20 @@ def test_hocon_without_its_package_is_told(monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_yaml_that_is_wrong(text: str, said: str) -> None:
-    values, faults = parse_yaml(f"dimensions: 2\n{text}\n", file="run.yaml")
+    values, faults = parse_yaml_settings(f"dimensions: 2\n{text}\n", file="run.yaml")
     found = [str(fault) for fault in [*faults, *check_settings(values, file="run.yaml")[1]]]
     assert any(said in fault for fault in found), found
 
 
 def test_all_faults_are_told_at_once() -> None:
-    values, _ = parse_yaml("max_steps: 0\nprecision: x\nother: 1\n", file="run.yaml")
+    values, _ = parse_yaml_settings("max_steps: 0\nprecision: x\nother: 1\n", file="run.yaml")
     found = [fault.where for fault in check_settings(values, file="run.yaml")[1]]
     assert found == ["max_steps", "precision", "other", "dimensions"]
 
 
 def test_a_list_is_no_configuration_and_nothing_is_one() -> None:
-    assert "is not a mapping" in str(parse_yaml("- 1", file="f")[1][0])
-    assert parse_yaml("", file="f") == ({}, [])
+    assert "is not a mapping" in str(parse_yaml_settings("- 1", file="f")[1][0])
+    assert parse_yaml_settings("", file="f") == ({}, [])
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None
 
 
 def pairs(models: str, configurations: str = "", **overrides: object) -> tuple[list[str], list[str]]:
-    wanted = Wanted(
+    wanted = AnnealWish(
         models=[*map(Path, models.split())], configurations=[*map(Path, configurations.split())], overrides=overrides
     )
     found, faults = check_pairs(wanted)
@@ -174,7 +174,7 @@ def test_models_and_configurations_make_pairs(files: Any) -> None:
 def test_what_is_typed_goes_before_the_configuration_and_that_before_the_model(files: Any) -> None:
     files(a_py=LINE, x_yaml="thread_count: 3\ndimensions: 5")
     (pair,), _ = check_pairs(
-        Wanted(models=[Path("a.py")], configurations=[Path("x.yaml")], overrides={"thread_count": 7})
+        AnnealWish(models=[Path("a.py")], configurations=[Path("x.yaml")], overrides={"thread_count": 7})
     )
     assert (pair.settings.thread_count, pair.settings.dimensions) == (7, 5)
 
@@ -192,7 +192,7 @@ def test_faults_of_models_and_configurations_are_told_together(files: Any) -> No
 def test_dimensions_are_needed_to_run_and_not_to_check_a_model(files: Any) -> None:
     files(a_py=LINE.replace("dimensions = 1", ""))
     assert "dimensions: is missing" in pairs("a.py")[1][0]
-    assert check_pairs(Wanted(models=[Path("a.py")], with_settings=False)) == ([], [])
+    assert check_pairs(AnnealWish(models=[Path("a.py")], with_settings=False)) == ([], [])
 
 
 @pytest.mark.parametrize("name", ["run.json", "run", "run.yaml.txt"])

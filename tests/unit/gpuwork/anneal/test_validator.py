@@ -11,6 +11,7 @@ from gpuwork.anneal.model_file import MOST_BYTES, parse_model, read_model
 from gpuwork.anneal.validator import find_model_faults
 from tests.unit.gpuwork.anneal.conftest import LINE, changed
 
+DEFINE = "(allowed: define it between two lines `# -- Globals`)"
 EXAMPLES = sorted((Path(__file__).parents[4] / "examples/anneal").glob("*.py"))
 BAD = """\
 import math
@@ -60,15 +61,13 @@ def test_every_fault_is_told_at_once_with_its_line() -> None:
         "model.py:7: initialize: takes (state) (allowed: initialize(state, randoms))",
         "model.py:10: generate_next: is empty",
         "model.py:14: cool: uses import",
-        "model.py:15: cool: uses SCALE, which stands outside of the two lines `# -- Globals` "
-        "(allowed: define it between two lines `# -- Globals`)",
+        f"model.py:15: cool: uses SCALE, which stands outside of the two lines `# -- Globals` {DEFINE}",
         "model.py:17: evaluate: has no return (allowed: return VALUE)",
         "model.py:20: evaluate: uses except",
         "model.py:23: evaluate: uses finally",
         "model.py:25: acceptance_func: has no return (allowed: return VALUE)",
         "model.py:26: acceptance_func: uses yield",
-        "model.py:26: acceptance_func: uses missing, which is defined nowhere "
-        "(allowed: define it between two lines `# -- Globals`)",
+        f"model.py:26: acceptance_func: uses missing, which is defined nowhere {DEFINE}",
     ]
 
 
