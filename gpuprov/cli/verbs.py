@@ -40,6 +40,9 @@ VERBS: dict[str, Verb] = {
     "grid results": Verb("gpuprov.cli.grid_results", "Print all runs as CSV, or draw their series."),
     "grid pull": Verb("gpuprov.cli.grid_pull", "Copy runs that have ended into the project."),
     "grid cancel": Verb("gpuprov.cli.grid_cancel", "End the runs of a grid."),
+    "anneal": Verb(None, "Anneal models of your own on the GPUs of a cluster."),
+    "anneal check": Verb("gpuprov.cli.anneal_check", "Find all faults of models without executing them."),
+    "anneal run": Verb("gpuprov.cli.anneal_run", "Run chains on a cluster or this machine, and get the best states."),
     "gpus": Verb("gpuprov.cli.gpus", "Show this host's GPUs and their holders."),
     "list": Verb("gpuprov.cli.list", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.show", "Show all details of a node."),
@@ -79,7 +82,7 @@ VERBS: dict[str, Verb] = {
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
-    "Jobs": ("submit", "jobs", "queue", "grid"),
+    "Jobs": ("submit", "jobs", "queue", "grid", "anneal"),
     "GPUs": ("run", "gpus"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SIMULATED: Final = "SIMULATED"
 WIDTH, HEIGHT = 320, 150
 MOST_ROWS: Final = 1000
-_LAYOUT: Final = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT}
+LAYOUT: Final = {"width": WIDTH, "height": HEIGHT, "left": LEFT, "right": RIGHT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +49,7 @@ def render_page(project: str, table: GridTable, series: GridSeries, *, made_at: 
         rows=table.rows[:MOST_ROWS],
         series=[(name, charts) for name, charts in drawn if charts],
         left_out=series.left_out,
-        layout=_LAYOUT,
+        layout=LAYOUT,
     )
 
 

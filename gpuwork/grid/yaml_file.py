@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import yaml
@@ -10,6 +9,7 @@ import yaml
 from gpuwork.errors import Fault
 from gpuwork.grid.draft import Draw, DrawKind, GridDraft, Headings, Sampling, WrittenValue
 from gpuwork.grid.values import ALLOWED, Foreign, as_value, name_fault, value_fault
+from gpuwork.yaml_scalar import is_null, read_scalar
 
 if TYPE_CHECKING:
     from yaml.nodes import Node
@@ -19,11 +19,7 @@ KINDS: Final = get_args(DrawKind)
 _MOST_SAMPLES: Final = 10_000
 _DEEPEST: Final = 12
 _HEADINGS: Final = Headings(requests="grid", defaults="fixed", debug="debug")
-# As YAML 1.2 has it: `1e-3` is a number, `no` and `2026-01-01` are text.
-_WORDS: Final[dict[str, bool | None]] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _TAGS: Final = frozenset({"null", "bool", "int", "float", "str", "timestamp", "merge", "value"})
-_INTEGER: Final = re.compile(r"[-+]?[0-9]{1,80}")
-_NUMBER: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]{1,4})?")
 
 
 def read_yaml(text: str, *, file: str) -> tuple[GridDraft | None, list[Fault]]:
@@ -93,7 +89,7 @@ class _Reader:
     def mapping(self, node: Node, where: str) -> dict[str, tuple[Node, int]]:
         """The keys of a mapping, each with its value and its line."""
         if not isinstance(node, yaml.MappingNode):
-            if not (isinstance(node, yaml.ScalarNode) and node.value in _WORDS and _WORDS[node.value] is None):
+            if not (isinstance(node, yaml.ScalarNode) and is_null(node.value)):
                 self.fault(node.start_mark.line + 1, where, "is not a mapping", "name: value")
             return {}
         found: dict[str, tuple[Node, int]] = {}
@@ -187,12 +183,4 @@ def _plain(node: Node, depth: int = 0) -> object:
     text = str(node.value)
     if node.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
         return Foreign(f"an object tagged {node.tag[:60]}")
-    return text if node.style is not None else _scalar(text)  # in quotes, or a block: a string
-
-
-def _scalar(text: str) -> bool | int | float | str | None:
-    if text in _WORDS:
-        return _WORDS[text]
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    return float(text) if _NUMBER.fullmatch(text) else text
+    return text if node.style is not None else read_scalar(text)  # in quotes, or a block: a string

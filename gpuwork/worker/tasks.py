@@ -22,8 +22,8 @@ from gpuwork.jobs.job import ENDED
 from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import CANCELLED, is_cancelled, read_run, read_submission
 from gpuwork.jobs.workers import take_next
+from gpuwork.machine import describe_machine
 from gpuwork.worker.runs import EXIT_DONE, EXIT_ENDED
-from gpuwork.worker.stats import describe_machine
 
 if TYPE_CHECKING:
     from pathlib import Path

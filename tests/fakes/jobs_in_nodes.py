@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
-from gpuprov.planes.work_place import FOLDER, GRIDS, PROJECTS, desk_argv, grid_argv
+from gpuprov.planes.work_place import ANNEALS, FOLDER, GRIDS, PROJECTS, anneal_argv, desk_argv, grid_argv
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROGRAM = tuple(desk_argv())
 GRID = tuple(grid_argv())
+ANNEAL = tuple(anneal_argv())
+STARTS = {PROGRAM: ("gpuwork.jobs", "--folder", FOLDER), GRID: ("gpuwork.grid",), ANNEAL: ("gpuwork.anneal",)}
 
 
 class JobsInNodes:
@@ -65,15 +67,14 @@ class JobsInNodes:
         if command.argv[:2] == ("sh", "-c") and PROJECTS in command.argv[2]:
             shutil.rmtree(self._place(command.argv[4]), ignore_errors=True)
             return ExecResult(exit_code=0, stdout="", stderr="")
-        program = next((words for words in (PROGRAM, GRID) if command.argv[: len(words)] == words), None)
+        program = next((words for words in STARTS if command.argv[: len(words)] == words), None)
         if program is None:
             return self._answer(command)
         arguments = command.argv[len(program) :]
         self.asked.append(arguments)
         if self.say is not None:
             return self.say(command)
-        start = ("gpuwork.grid",) if program == GRID else ("gpuwork.jobs", "--folder", FOLDER)
-        return self._run(replace(command, argv=(*start, *arguments)))
+        return self._run(replace(command, argv=(*STARTS[program], *arguments)))
 
     def _run(self, command: Command) -> ExecResult:
         env = {"PATH": f"{self.slurm.bin}:{os.environ['PATH']}", "HOME": str(self.folder)}
@@ -89,17 +90,22 @@ class JobsInNodes:
     @property
     def _places(self) -> dict[str, str]:
         """Paths in nodes, and what they are on this machine."""
-        return {FOLDER: str(self.folder / "jobs"), GRIDS: str(self.folder / "grids"), PROJECTS: f"{self.trees}/"}
+        return {
+            FOLDER: str(self.folder / "jobs"),
+            GRIDS: str(self.folder / "grids"),
+            ANNEALS: str(self.folder / "anneal"),
+            PROJECTS: f"{self.trees}/",
+        }
 
     def _as_here(self, text: str) -> str:
         for there, here in self._places.items():
             text = text.replace(there, here)
         return text
 
-    def give_python(self) -> None:
-        """Have jobs find `gpuwork` with the `python3` of their PATH, as those of nodes do."""
+    def give_python(self, *settings: str) -> None:
+        """Have jobs find `gpuwork` with the `python3` of their PATH, as those of nodes do, and these settings."""
         program = self.slurm.programs / "python3"
-        program.write_text(f'#!/bin/sh\nexport PYTHONPATH={ROOT}\nexec {self._programs.python} "$@"\n')
+        program.write_text(f'#!/bin/sh\nexport PYTHONPATH={ROOT} {" ".join(settings)}\nexec {self._programs.python} "$@"\n')
         program.chmod(0o755)
 
     def read_tree(self, path: str) -> bytes:
@@ -140,7 +146,11 @@ class JobsInNodes:
     def finish(self) -> None:
         """Nothing lives on after a test."""
         self.slurm.finish()
-        for copy in (*self.folder.glob("jobs/.code/*"), *self.folder.glob("grids/*/runs/.code/*")):
+        for copy in (
+            *self.folder.glob("jobs/.code/*"),
+            *self.folder.glob("grids/*/runs/.code/*"),
+            *self.folder.glob("anneal/*/*/.code/*"),
+        ):
             remove_copy(copy)
 
 
@@ -157,7 +167,7 @@ def give_jobs(world: World, folder: Path, monkeypatch: pytest.MonkeyPatch, progr
             before(driver, name, path, tar)
 
     def read_tree(driver: FakeDriver, name: str, path: str, take: Callable[[bytes], object]) -> str:
-        if path.startswith(GRIDS) and path not in world.engine.tars:
+        if path.startswith((GRIDS, ANNEALS)) and path not in world.engine.tars:
             driver.reach("read_tree", name)
             take(jobs.read_tree(path))
             return ""

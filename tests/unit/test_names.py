@@ -30,6 +30,10 @@ SHARED_NAMES = {
     "load_draft": "the one of the registry hands the roles to the one of spec",
     "hash_folder": "a folder's contents as one hash, in packages that do not import each other",
     "Check": "one question, its answer and the evidence, in packages that do not import each other",
+    "DeviceArray": "an array on a GPU, in packages that do not import each other",
+    "Kernel": "a compiled function of numba, in packages that do not import each other",
+    "device_function": "makes a function that kernels call, in packages that do not import each other",
+    "to_device": "copies an array to a GPU, in packages that do not import each other",
     "Document": "a JSON object, as modules that import nothing in common call it",
     "Facts": "a JSON object of what was seen; most of these modules are sent into a node and import nothing",
     "Job": "somebody's work, in packages that do not import each other",
@@ -192,6 +196,8 @@ def looks_below(tree: ast.Module) -> Iterator[str]:
 # Tell one thing that falls apart if it is cut.
 LONG = {
     "benchmarks/gpu_proof/parts.py: plan_parts": "a table of parts",
+    "gpuwork/anneal/kernel.py: _chain_source": "a CUDA function, and the constants that it closes over",
+    "gpuwork/anneal/kernel.py: run_chain": "a CUDA function",
     "smoke_kernels/anneal/kernel.py: anneal": "a CUDA kernel",
     "smoke_kernels/anneal/kernel.py: anneal_source": "a CUDA kernel, and the constants that it closes over",
     "smoke_kernels/anneal/single.py: single": "a CUDA kernel",

@@ -1,4 +1,4 @@
-"""The package is copied into nodes by itself: the standard library and PyYAML suffice, and Celery where workers are."""
+"""The package is copied into nodes by itself: the standard library and PyYAML suffice for grids and jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ import pytest
 PACKAGE = Path(__file__).parents[3] / "gpuwork"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 ALLOWED = {*sys.stdlib_module_names, "gpuwork", "yaml"}
+NUMPY = ("arrays_file", "backend", "chains", "compiled", "exchange", "kernel", "result", "streams", "tree", "troubles")
 OF_WORKERS = {
+    **{f"anneal/{name}.py": {"numpy"} for name in NUMPY},
+    "anneal/predecessor/encoding.py": {"numpy"},
+    "anneal/predecessor/worker.py": {"dramatiq"},
     "broker.py": {"celery", "kombu"},
     "worker/consumer.py": {"celery", "kombu"},
     "worker/cli.py": {"celery"},
     "worker/keeper.py": {"celery"},
     "worker/project.py": {"celery"},
     "worker/restart.py": {"celery"},
-    "worker/stats.py": {"pynvml"},
+    "machine.py": {"pynvml"},
     "worker/tasks.py": {"celery"},
 }
 

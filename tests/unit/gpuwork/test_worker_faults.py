@@ -23,9 +23,9 @@ from gpuwork.errors import BrokerError
 from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import read_submission
 from gpuwork.jobs.workers import take_next
+from gpuwork.machine import describe_machine
 from gpuwork.worker.keeper import Keeper
 from gpuwork.worker.runs import LeashedRuns
-from gpuwork.worker.stats import describe_machine
 from gpuwork.worker.tasks import call_function, make_run
 from tests.fakes.brokerfolder import count_messages
 from tests.fakes.worker_bed import PASSWORD, ROOT

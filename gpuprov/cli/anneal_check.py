@@ -1,0 +1,24 @@
+"""`gpuprov anneal check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprov.cli.anneal_files import files_options, read_files
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@files_options
+@click.pass_obj
+def command(session: Session, /, **given: Any) -> None:  # noqa: ANN401 - what click hands over, by name
+    """Report all faults of models and configurations, each with its line. Nothing of a model is executed."""
+    from gpuprov.documents.anneal import anneal_checked_document
+    from gpuprov.host.anneal_check import check_anneal
+
+    check_anneal(read_files(given))
+    session.show(anneal_checked_document(host=session.host.name), "no faults")

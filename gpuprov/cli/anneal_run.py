@@ -1,0 +1,110 @@
+"""`gpuprov anneal run`."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprov.cli.anneal_files import files_options, read_files
+from gpuprov.cli.engine import cluster_option, engine_option, gpu_mode_option, open_engine_of_cluster
+from gpuprov.core.errors import UsageError
+from gpuprov.core.excerpt import LINE, excerpt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cli.session import Session
+    from gpuprov.planes.anneal_answers import Annealed, AnnealRun
+
+
+@click.command()
+@files_options
+@click.option("--nodes", type=int, metavar="N", help="Divide the chains among N jobs.  [default: the cluster's nodes]")
+@click.option("--local", is_flag=True, help="Run on this machine, on each of its GPUs, without an engine.")
+@click.option("--out", metavar="FOLDER", help="A new folder for the results.  [default: anneal-runs/TIME]")
+@click.option("--plot", metavar="FILE", help="Also draw the best value over the steps, for each chain, as SVG.")
+@gpu_mode_option
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
+    """Anneal each MODEL, a chain for each thread of the cluster's GPUs, and show the best value while chains run.
+
+    Faults of models are all reported before anything is copied. The states of all chains come to FOLDER: best.npz,
+    all.npz. Exits with 1 if a part failed or a chain has an error.
+    """
+    from gpuprov.core.report_file import ReportFile
+    from gpuprov.documents.anneal import anneal_document
+
+    _refuse_mixture(given)
+    plot = None if given["plot"] is None else ReportFile(given["plot"], option="--plot", kind="plot")
+    annealed = (_run_here if given["local"] else _run_in_cluster)(session, given, _out(given["out"]))
+    if plot is not None and annealed.folder is not None:
+        from gpuprov.planes.anneal_chart import render_anneal_chart
+
+        plot.write(render_anneal_chart(annealed.runs))
+        session.reporter.note(f"written: {plot.path}")
+    if any(run.simulated for run in annealed.runs):
+        session.reporter.warn("SIMULATED: numba's simulator ran these chains; their rates say nothing about any GPU")
+    cluster = None if given["local"] else given["cluster"]
+    text = "" if given["local"] else render_anneal_runs(annealed.runs, annealed.folder)
+    session.show(anneal_document(annealed, cluster=cluster, host=session.host.name), text)
+    return annealed.exit_code
+
+
+def _run_in_cluster(session: Session, given: dict[str, Any], out: Path) -> Annealed:
+    from gpuprov.core.waiting import SystemClock
+    from gpuprov.workflows.run_anneal import anneal_in_cluster
+
+    connect = cache(partial(open_engine_of_cluster, session, given["engine"], given["cluster"]))
+    return anneal_in_cluster(
+        connect, given["cluster"], read_files(given), nodes=given["nodes"], out=out, reporter=session.reporter,
+        clock=SystemClock(),
+    )  # fmt: skip
+
+
+def _run_here(session: Session, given: dict[str, Any], out: Path) -> Annealed:
+    from gpuprov.cluster.host_gpus import find_gpus
+    from gpuprov.workflows.run_anneal import anneal_here
+
+    host = find_gpus(session.host, given["gpu_mode"] or "auto", reporter=session.reporter)
+    return anneal_here(read_files(given), out=out, simulated=host.simulated, quiet=session.as_json)
+
+
+def _out(text: str | None) -> Path:
+    from datetime import datetime, timezone
+
+    if text is not None:
+        return Path(text).absolute()
+    return Path("anneal-runs", datetime.now(timezone.utc).strftime("%Y-%m-%d-%H-%M-%S")).absolute()
+
+
+def render_anneal_runs(runs: Sequence[AnnealRun], folder: Path | None) -> str:
+    """A line for each run, and what is wrong with its chains."""
+    lines = []
+    for run in runs:
+        lines += [
+            f"{one.kind}: {run.name}: chain {one.chain}, step {one.step}: {excerpt(one.message, LINE)}"
+            for one in run.troubles
+        ]
+        lines += [
+            f"error: {run.name}: part {part.part}: {excerpt(part.reason, LINE)}" for part in run.parts if part.reason
+        ]
+        best = "no value" if run.best is None else f"best {run.best!r}"
+        chain = "" if run.best_chain is None else f" of chain {run.best_chain}"
+        mark = " SIMULATED" if run.simulated else ""
+        place = "" if folder is None else f", in {folder / run.name}"
+        lines.append(f"{run.name}: {run.state}, {best}{chain}, {run.chains} chains{mark}{place}")
+    return "\n".join(lines)
+
+
+def _refuse_mixture(given: dict[str, Any]) -> None:
+    if given["local"] and given["nodes"] is not None:
+        raise UsageError("--nodes is for runs in a cluster", evidence=f"--nodes {given['nodes']}, with --local",
+                         fix="omit --nodes, or --local")  # fmt: skip
+    if given["gpu_mode"] and not given["local"]:
+        raise UsageError("--gpu-mode requires --local: the GPUs of nodes are fixed",
+                         evidence=f"--gpu-mode {given['gpu_mode']}", fix="omit --gpu-mode, or add --local")  # fmt: skip

@@ -1,0 +1,42 @@
+"""Everything that is wrong with models and configurations, found on this host before anything is copied.
+
+Nothing of a model is executed. The rules are those of `gpuwork.anneal`, which judges the copy in a node again.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import Problem, UsageError
+from gpuprov.host.order_check import ask_here
+
+if TYPE_CHECKING:
+    from gpuprov.spec.anneal_order import AnnealOrder
+
+_SHOWN: Final = 50
+
+
+def check_anneal(order: AnnealOrder, *, python: str = sys.executable) -> None:
+    """Refuse models and configurations that have faults.
+
+    Raises:
+        UsageError: With every fault.
+        HostNotReady: The program does not run here.
+        TimedOut: They could not be looked through in time.
+    """
+    faults = ask_here(("-m", "gpuwork.anneal", "check", "--json", *order.here), python=python)["faults"]
+    if not faults:
+        return
+    lines = []
+    for fault in faults:
+        place = fault["file"] if fault["line"] is None else f"{fault['file']}:{fault['line']}"
+        message = f"{fault['where']}: {fault['message']}" if fault["where"] else fault["message"]
+        lines.append(str(Problem(path=place, message=message, allowed=fault["allowed"])))
+    more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    what = "a fault" if len(lines) == 1 else f"{len(lines)} faults"
+    raise UsageError(
+        f"{what} in what is to be annealed; nothing was executed",
+        evidence="\n".join([*lines[:_SHOWN], *more]),
+        fix="correct these files; docs/anneal.md describes models and configurations",
+    )

@@ -1,0 +1,61 @@
+"""Arrays in a file of numpy's (npz), written whole or not at all, and read with limits: jobs can write there too."""
+
+from __future__ import annotations
+
+import os
+import stat
+import zipfile
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    # By name: the kinds of numpy's types that an array may have, and its dimensions
+    ArrayKinds = Mapping[str, tuple[str, int]]
+
+MOST_BYTES: Final = 16 * 1024**3
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a file whole; what had its name is replaced."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # numpy's own names of arguments are none of ours
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def read_arrays(path: Path, wanted: ArrayKinds) -> dict[str, NDArray[Any]]:
+    """The arrays of a file, which has these and no others.
+
+    Raises:
+        ValueError: It is no such file, or too large.
+        OSError: It cannot be read.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise ValueError("is no regular file")
+        try:
+            with zipfile.ZipFile(file) as packed:
+                names = {one.filename.removesuffix(".npy"): one.file_size for one in packed.infolist()}
+                if names.keys() != wanted.keys() or sum(names.values()) > MOST_BYTES:
+                    raise ValueError(f"has {', '.join(sorted(names))[:200]} and {sum(names.values())} bytes")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as loaded:
+                arrays = {name: loaded[name] for name in wanted}
+        except (zipfile.BadZipFile, EOFError, KeyError, NotImplementedError) as error:
+            raise ValueError(f"is no file of arrays: {error}") from error
+    for name, (kinds, dimensions) in wanted.items():
+        if arrays[name].dtype.kind not in kinds or arrays[name].ndim != dimensions:
+            raise ValueError(f"{name} is {arrays[name].dtype} in {arrays[name].ndim} dimensions")
+    return arrays

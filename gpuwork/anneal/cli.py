@@ -1,0 +1,186 @@
+"""The program: stdout is the result, stderr is the conversation."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+import threading
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.anneal.arguments import parse_arguments
+from gpuwork.anneal.prepare import PAGE, AnnealWish, check_pairs, find_part, open_runs, prepare
+from gpuwork.errors import Refused, StoreError, WorkError, refusal
+from gpuwork.signals import on_signals
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
+    from gpuwork.anneal.order import Run
+
+EXIT_DONE: Final = 0
+EXIT_FAILED: Final = 1
+EXIT_STOPPED: Final = 143
+EXIT_INTERRUPTED: Final = 130
+CHECKED: Final = "gpuprov.anneal-checked/v1"
+PREPARED: Final = "gpuprov.anneal-prepared/v1"
+SHOWN: Final = "gpuprov.anneal-shown/v1"
+ERROR: Final = "gpuprov.error/v1"
+_FOR_PROGRAMS: Final = ("prepare", "merge", "show")  # a document on stdout, also for an error
+_FEW: Final = 5
+
+
+def main(arguments: list[str]) -> int:
+    """Run the program on `arguments` (without its name) and return its exit code."""
+    asked = parse_arguments(arguments)
+    verbs = {"check": _check, "run": _run, "prepare": _prepare, "part": _part, "merge": _merge, "show": _show}
+    try:
+        return _serve() if asked.verb == "worker" else verbs[asked.verb](asked)
+    except WorkError as error:
+        _tell(str(error))
+        if asked.verb in _FOR_PROGRAMS:
+            told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
+            _print(ERROR, error=told)
+        return error.exit_code
+    except KeyboardInterrupt:
+        _tell("interrupted")
+        return EXIT_INTERRUPTED
+
+
+def _wanted(asked: argparse.Namespace, *, with_settings: bool = True) -> AnnealWish:
+    typed = {"thread_count": asked.chains, "target": asked.target}
+    overrides = {name: value for name, value in typed.items() if value is not None}
+    return AnnealWish(
+        models=asked.models, configurations=asked.conf, overrides=overrides,
+        with_settings=with_settings or bool(overrides),
+    )  # fmt: skip
+
+
+def _check(asked: argparse.Namespace) -> int:
+    _, faults = check_pairs(_wanted(asked, with_settings=False))
+    if asked.json:
+        _print(CHECKED, faults=[*map(asdict, faults)])
+        return Refused.exit_code if faults else EXIT_DONE
+    if faults:
+        raise refusal(faults, of="what is to be annealed", page=PAGE)
+    sys.stdout.write("no faults\n")
+    return EXIT_DONE
+
+
+def _run(asked: argparse.Namespace) -> int:
+    _, faults = check_pairs(_wanted(asked))
+    if faults:
+        raise refusal(faults, of="what is to be annealed", page=PAGE)
+    local = _import("gpuwork.anneal.local")
+    stop = threading.Event()
+    with on_signals(stop.set):
+        devices = local.find_devices()
+        runs = prepare(_wanted(asked), asked.out or _new_folder(), parts=len(devices))
+        codes = []
+        for run in runs:
+            try:
+                local.run_here(run, devices, stop=stop, say=_tell, text=asked.text)
+            except WorkError as error:  # the other runs still run
+                _tell(str(error))
+                codes.append(error.exit_code)
+                continue
+            except _import("gpuwork.anneal.part").Interrupted:
+                _tell(f"interrupted; what has ended is in {run.folder}")
+                return EXIT_INTERRUPTED
+            codes.append(_report(run))
+    return max(codes)
+
+
+def _new_folder() -> Path:
+    return Path("anneal-runs", datetime.now(timezone.utc).strftime("%Y-%m-%d-%H-%M-%S"))
+
+
+def _report(run: Run) -> int:
+    """Say what a run found; 1 if a chain has an error."""
+    told = _import("gpuwork.anneal.overview").describe_run(run)
+    for trouble in told["troubles"][:_FEW]:
+        _tell(f"{trouble['kind']}: {run.name}: chain {trouble['chain']}, step {trouble['step']}: {trouble['message']}")
+    left = told["errors"] + told["warnings"] - min(_FEW, len(told["troubles"]))
+    if left:
+        _tell(f"{left} more chains have errors or warnings")
+    mark = " SIMULATED" if told["simulated"] else ""
+    best = "no chain has a value" if told["best"] is None else f"best {told['best']!r} of chain {told['best_chain']}"
+    sys.stdout.write(f"{run.name}: {best}, {told['chains']} chains{mark}, in {run.folder}\n")
+    return EXIT_FAILED if told["errors"] else EXIT_DONE
+
+
+def _prepare(asked: argparse.Namespace) -> int:
+    runs = prepare(_wanted(asked), asked.store, parts=asked.parts)
+    _print(
+        PREPARED, folder=str(asked.store), runs=[{"name": run.name, "parts": run.parts} for run in runs],
+        parts=sum(run.parts for run in runs),
+    )  # fmt: skip
+    return EXIT_DONE
+
+
+def _part(asked: argparse.Namespace) -> int:
+    part, merging = _import("gpuwork.anneal.part"), _import("gpuwork.anneal.merging")
+    run, number = find_part(open_runs(asked.folder), asked.number)
+    stop = threading.Event()
+    with on_signals(stop.set):
+        try:
+            record = part.run_part(run, number, stop=stop)
+        except part.Interrupted:
+            return EXIT_STOPPED
+        merging.merge_within(run, part=number, stop=stop)
+    mark = " SIMULATED" if record.simulated else ""
+    sys.stdout.write(
+        f"{run.name}.{number}: chains {record.first} to {record.first + record.chains - 1} on {record.device}{mark}, "
+        f"{record.rate:.4g} steps/s\n"
+    )
+    return EXIT_DONE
+
+
+def _merge(asked: argparse.Namespace) -> int:
+    runs = open_runs(asked.folder)
+    for run in runs:
+        _import("gpuwork.anneal.merging").merge_within(run, text=asked.text)
+    _print_runs(runs, with_series=False)
+    return EXIT_DONE
+
+
+def _show(asked: argparse.Namespace) -> int:
+    _print_runs(open_runs(asked.folder), with_series=asked.series)
+    return EXIT_DONE
+
+
+def _print_runs(runs: Iterable[Run], *, with_series: bool) -> None:
+    describe_run = _import("gpuwork.anneal.overview").describe_run
+    _print(SHOWN, runs=[describe_run(run, with_series=with_series) for run in runs])
+
+
+def _serve() -> int:
+    code: int = _import("gpuwork.anneal.predecessor.worker").serve_master()
+    return code
+
+
+def _import(name: str) -> Any:  # noqa: ANN401
+    """What needs numpy, which the machine that only checks may lack."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.startswith("gpuwork"):
+            raise
+        raise StoreError(
+            "this machine lacks a package",
+            evidence=f"{error} ({sys.executable})",
+            fix=f"{sys.executable} -m pip install {error.name}",
+        ) from error
+
+
+def _print(schema: str, **fields: object) -> None:
+    sys.stdout.write(json.dumps({"schema": schema, "version": 1, **fields}, allow_nan=False) + "\n")
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

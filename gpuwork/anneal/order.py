@@ -1,0 +1,122 @@
+"""The order of a run, in its folder: which model, how it is annealed, and in how many parts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.anneal.settings import AnnealSettings, as_written, check_settings
+from gpuwork.errors import StoreError
+from gpuwork.freeze import check_copy, freeze, hash_files
+from gpuwork.shared_folder import read_limited, write_file
+from gpuwork.strict import exactly, matching, parse_strict_json, read_fields, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+ORDER: Final = "order.json"
+SCHEMA: Final = "gpuprov.anneal-order/v1"
+MODEL: Final = "model.py"
+MOST_PARTS: Final = 10_000
+CODE: Final = ".code"
+PARTS: Final = "parts"
+NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_FIELDS: Final = {
+    "schema": exactly(SCHEMA),
+    "version": exactly(1),
+    "name": matching(NAME),
+    "code": matching(r"[0-9a-f]{64}"),
+    "parts": whole(1, MOST_PARTS),
+    "settings": lambda value: isinstance(value, dict),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run in its folder.
+
+    Attributes:
+        folder: Where everything of it is.
+        name: For people.
+        code: The hash of the frozen model.
+        parts: Into how many its chains are divided.
+        settings: How the model is annealed.
+    """
+
+    folder: Path
+    name: str
+    code: str
+    parts: int
+    settings: AnnealSettings
+
+    @property
+    def model(self) -> Path:
+        """The frozen model."""
+        return self.folder / CODE / self.code / MODEL
+
+    def part(self, number: int) -> Path:
+        """The folder of a part."""
+        return self.folder / PARTS / str(number)
+
+
+def write_run(folder: Path, *, name: str, model: str, settings: AnnealSettings, parts: int) -> Run:
+    """Freeze a model and write what is asked of it; the folder is new.
+
+    Args:
+        folder: Of the run.
+        name: For people.
+        model: The text of the model.
+        settings: How it is annealed.
+        parts: Into how many its chains are divided, at most.
+    """
+    folder.mkdir(parents=True)
+    staged = folder / ".staged"
+    staged.mkdir()
+    (staged / MODEL).write_text(model, encoding="utf-8")
+    code = hash_files(staged, [MODEL])
+    freeze(staged, [MODEL], code=code, into=folder / CODE)
+    (staged / MODEL).unlink()
+    staged.rmdir()
+    units = settings.thread_count // (settings.replicas or 1)
+    run = Run(folder=folder, name=name, code=code, parts=min(parts, units), settings=settings)
+    (folder / PARTS).mkdir()
+    write_file(folder / ORDER, json.dumps(_document(run), indent=1) + "\n")
+    return run
+
+
+def read_run(folder: Path) -> Run:
+    """A run whose model is as it was frozen.
+
+    Raises:
+        StoreError: It is not there, or was changed.
+    """
+    content = read_limited(folder / ORDER)
+    try:
+        told = read_fields(parse_strict_json(content or b""), _FIELDS)
+        settings, faults = check_settings(_written(told["settings"]), file=ORDER)
+        if settings is None or faults:
+            raise ValueError("; ".join(map(str, faults)))  # noqa: TRY301
+    except ValueError as error:
+        raise StoreError(
+            f"{folder} is no run as it was written", evidence=f"{ORDER} {error}"[:1000], fix=f"ls -l {folder}"
+        ) from error
+    run = Run(folder=folder, name=told["name"], code=told["code"], parts=told["parts"], settings=settings)
+    check_copy(folder / CODE / run.code)
+    return run
+
+
+def _document(run: Run) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA,
+        "version": 1,
+        "name": run.name,
+        "code": run.code,
+        "parts": run.parts,
+        "settings": as_written(run.settings),
+    }
+
+
+def _written(told: Mapping[str, object]) -> dict[str, tuple[object, int | None]]:
+    return {name: (value, None) for name, value in told.items()}

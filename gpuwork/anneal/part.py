@@ -1,0 +1,140 @@
+"""A part of a run, from its start to its result: a process that is watched, and ended where a time limit says so."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from gpuwork.anneal.part_record import (
+    FAILURE,
+    LOG,
+    PROGRESS,
+    RECORD,
+    PartRecord,
+    read_failure,
+    read_progress,
+    read_record,
+)
+from gpuwork.child import run_group
+from gpuwork.errors import StoreError, TimedOut, WorkError
+from gpuwork.program import program_argv
+from gpuwork.record import last_line
+from gpuwork.shared_folder import make_folder, only_one
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from threading import Event
+
+    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.settings import AnnealSettings
+
+PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
+_LOOK_S: Final = 0.1
+_WRITE_S: Final = 600
+
+
+class PartFailed(WorkError):
+    """A part has no result."""
+
+
+class Interrupted(Exception):
+    """The part was stopped from outside; it may be run again."""
+
+
+def run_part(run: Run, number: int, *, stop: Event, environment: Mapping[str, str] = os.environ) -> PartRecord:
+    """Run a part unless it has a result already; its chains are the same whenever and wherever it runs.
+
+    Args:
+        run: What it is of.
+        number: Which part, from 0.
+        stop: Ends it with all its processes when it is set.
+        environment: Of the process: which GPU it sees, or that it is simulated.
+
+    Raises:
+        PartFailed: It has no result.
+        TimedOut: Compiling or running took longer than it may.
+        Interrupted: `stop` was set.
+        Elsewhere: Another process works on it.
+        StoreError: There is no such part, or its folder cannot be written.
+    """
+    if not 0 <= number < run.parts:
+        raise StoreError(
+            f"{run.name} has no part {number}", evidence=f"it has parts 0 to {run.parts - 1}", fix=f"ls {run.folder}"
+        )
+    part = run.part(number)
+    try:
+        make_folder(part)
+        with only_one(part, name=f"{run.name}.{number}", log=part / LOG, patience_s=PATIENCE_S, stop=stop):
+            record = read_record(part)
+            return record if record is not None else _run(run, number, part, stop, environment)
+    except OSError as error:
+        raise StoreError("a part cannot be written", evidence=str(error), fix=f"df -h {part}; ls -ld {part}") from error
+
+
+def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[str, str]) -> PartRecord:
+    for name in (PROGRESS, FAILURE, RECORD):
+        (part / name).unlink(missing_ok=True)
+    ended = threading.Event()
+    watch = _Watch(part, run.settings, ended, stop)
+    watcher = threading.Thread(target=watch.until_ended)
+    watcher.start()
+    argv = program_argv("gpuwork.anneal.child", str(run.folder.resolve()), str(number), str(os.getpid()))
+    try:
+        status = run_group(argv, cwd=part, env=environment, log=part / LOG, stop=ended)
+    finally:
+        watch.over.set()
+        watcher.join()
+    if watch.exceeded:
+        phase, limit_s = watch.exceeded
+        raise TimedOut(
+            f"part {number} of {run.name} was ended: {phase} took longer than {limit_s} s",
+            evidence=last_line(part / LOG) or f"{phase}_limit_s is {limit_s}",
+            fix=f"raise {phase}_limit_s in the configuration, or ask for less",
+        )
+    record = read_record(part)
+    if status == 0 and record is not None:
+        return record
+    if stop.is_set():
+        raise Interrupted
+    failure = read_failure(part)
+    raise PartFailed(
+        f"part {number} of {run.name} failed",
+        evidence=failure.message[-3000:] if failure else last_line(part / LOG) or f"exit status {status}",
+        fix=_fix(failure.exception if failure else "", part),
+    )
+
+
+def _fix(exception: str, part: Path) -> str:
+    if exception in ("CudaSupportError", "CudaDriverError"):
+        return "on a machine without a GPU, set NUMBA_ENABLE_CUDASIM=1"
+    return f"less {part / LOG}"
+
+
+class _Watch:
+    """Looks at how far a part is, and ends it when a phase takes too long."""
+
+    def __init__(self, part: Path, settings: AnnealSettings, ended: Event, stop: Event) -> None:
+        self._part = part
+        self._limits = {"compile": settings.compile_limit_s, "run": settings.run_limit_s, "write": _WRITE_S}
+        self._ended, self._stop = ended, stop
+        self.over = threading.Event()
+        self.exceeded: tuple[str, int] | None = None
+
+    def until_ended(self) -> None:
+        """Look until the process has ended, or has to."""
+        phase, since = "compile", time.monotonic()
+        while not self.over.wait(_LOOK_S):
+            if self._stop.is_set():
+                self._ended.set()
+                return
+            progress = read_progress(self._part)
+            if progress is not None and progress.phase != phase:
+                phase, since = progress.phase, time.monotonic()
+            limit_s = self._limits.get(phase)
+            if limit_s is not None and time.monotonic() - since > limit_s:
+                self.exceeded = (phase, limit_s)
+                self._ended.set()
+                return

@@ -1,0 +1,186 @@
+"""Models and configurations, paired, checked, and made into runs in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gpuwork.anneal.conf_file import read_configuration
+from gpuwork.anneal.model_file import read_model
+from gpuwork.anneal.order import MOST_PARTS, NAME, Run, read_run, write_run
+from gpuwork.anneal.settings import AnnealSettings, check_settings
+from gpuwork.anneal.validator import find_model_faults
+from gpuwork.errors import Fault, StoreError, refusal
+from gpuwork.shared_folder import read_limited, write_file
+from gpuwork.strict import exactly, listing, matching, parse_strict_json, read_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from gpuwork.anneal.model_file import ModelFile
+
+RUNS: Final = "runs.json"
+SCHEMA: Final = "gpuprov.anneal-runs/v1"
+MOST_RUNS: Final = 1000
+PAGE: Final = "docs/anneal.md describes models and configurations"
+_FIELDS: Final = {"schema": exactly(SCHEMA), "version": exactly(1), "runs": listing(matching(NAME))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnealWish:
+    """What is typed.
+
+    Attributes:
+        models: Files.
+        configurations: Files; without one, all settings have their defaults.
+        overrides: Settings that were typed, by name.
+        with_settings: Whether settings are looked at; else only models are, and configurations if there are any.
+    """
+
+    models: Sequence[Path]
+    configurations: Sequence[Path] = ()
+    overrides: Mapping[str, object] | None = None
+    with_settings: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnealPair:
+    """A model and how it is annealed."""
+
+    name: str
+    model: ModelFile
+    settings: AnnealSettings
+
+
+def check_pairs(wanted: AnnealWish) -> tuple[list[AnnealPair], list[Fault]]:
+    """The runs that are asked for, and everything that is wrong with what they need; nothing is executed."""
+    faults: list[Fault] = []
+    models: list[ModelFile | None] = []
+    for path in wanted.models:
+        model, found = read_model(path, file=str(path))
+        faults += found + (find_model_faults(model) if model is not None else [])
+        models.append(model)
+    read = [(path, *read_configuration(path, file=str(path))) for path in wanted.configurations]
+    faults += [fault for _, _, found in read for fault in found]
+    count = len(models), max(1, len(read))
+    if count[0] > 1 and count[1] > 1 and count[0] != count[1]:
+        message = f"{count[0]} models and {count[1]} configurations make no pairs"
+        faults.append(Fault(file="command line", message=message, allowed="one of either, or as many of both"))
+        return [], faults
+    if not wanted.with_settings and not read:
+        return [], faults
+    written = [(str(path), values) for path, values, found in read if not found] or [("settings", {})]
+    if len(written) < len(read):
+        return [], faults
+    pairs, names = [], set()
+    for number in range(max(count)):
+        model, path = models[number % count[0]], wanted.models[number % count[0]]
+        file, values = written[number % len(written)]
+        settings, found = _settle(model, values, file, wanted.overrides or {})
+        faults += [fault for fault in found if fault not in faults]
+        name = path.stem[:40] + (
+            f"-{wanted.configurations[number % len(written)].stem[:20]}" if len(written) > 1 else ""
+        )
+        if name in names:
+            name = f"{name}-{number}"
+        names.add(name)
+        if not _is_name(name):
+            faults.append(
+                Fault(file=str(path), message=f"cannot be the name of a run: {name}", allowed="letters, digits, . _ -")
+            )
+        elif model is not None and settings is not None:
+            pairs.append(AnnealPair(name=name, model=model, settings=settings))
+    return (pairs if not faults else []), faults
+
+
+def _is_name(name: str) -> bool:
+    return matching(NAME)(name)
+
+
+def _settle(
+    model: ModelFile | None, values: Mapping[str, tuple[object, int | None]], file: str, overrides: Mapping[str, object]
+) -> tuple[AnnealSettings | None, list[Fault]]:
+    """Settings of a pair: what is typed goes before the configuration, and that before the model."""
+    of_model = dict(model.numbers) if model is not None else {"dimensions": (0, None)}
+    merged = {**of_model, **values, **{name: (value, None) for name, value in overrides.items()}}
+    settings, faults = check_settings(merged, file=file)
+    if model is None:
+        return settings, faults
+    own = {name for name in of_model if name not in values and name not in overrides}
+    return settings, [
+        Fault(file=model.file, line=fault.line, where=fault.where, message=fault.message, allowed=fault.allowed)
+        if fault.where in own
+        else fault
+        for fault in faults
+    ]
+
+
+def prepare(wanted: AnnealWish, folder: Path, *, parts: int) -> list[Run]:
+    """Write the runs into a new folder.
+
+    Args:
+        wanted: What is typed.
+        folder: A new one.
+        parts: Into how many parts the chains of a run are divided, at most.
+
+    Raises:
+        Refused: With every fault; nothing was written.
+        StoreError: The folder is there already, or cannot be written.
+    """
+    pairs, faults = check_pairs(wanted)
+    if not 1 <= parts <= MOST_PARTS:
+        faults.append(Fault(file="command line", where="parts", message=f"is {parts}", allowed=f"1 to {MOST_PARTS:,}"))
+    if len(pairs) > MOST_RUNS:
+        faults.append(
+            Fault(file="command line", message=f"asks for {len(pairs):,} runs", allowed=f"at most {MOST_RUNS:,}")
+        )
+    if faults:
+        raise refusal(faults, of="what is to be annealed", page=PAGE)
+    try:
+        folder.mkdir(parents=True)
+        runs = [
+            write_run(folder / pair.name, name=pair.name, model=pair.model.text, settings=pair.settings, parts=parts)
+            for pair in pairs
+        ]
+        document = {"schema": SCHEMA, "version": 1, "runs": [run.name for run in runs]}
+        write_file(folder / RUNS, json.dumps(document) + "\n")
+    except FileExistsError as error:
+        raise StoreError(
+            "there is something already, and results are never overwritten", evidence=str(error.filename or folder),
+            fix="name another folder with --out",
+        ) from error  # fmt: skip
+    except OSError as error:
+        raise StoreError("the runs cannot be written", evidence=str(error), fix=f"ls -ld {folder.parent}") from error
+    return runs
+
+
+def open_runs(folder: Path) -> list[Run]:
+    """The runs of a folder, in their order.
+
+    Raises:
+        StoreError: There are none, or they were changed.
+    """
+    try:
+        told = read_fields(parse_strict_json(read_limited(folder / RUNS) or b""), _FIELDS)
+    except ValueError as error:
+        raise StoreError(f"{folder} has no runs", evidence=f"{RUNS} {error}"[:500], fix=f"ls -l {folder}") from error
+    return [read_run(folder / name) for name in told["runs"]]
+
+
+def find_part(runs: Sequence[Run], number: int) -> tuple[Run, int]:
+    """Which part of which run a number stands for: the parts of all runs, one after the other.
+
+    Raises:
+        StoreError: There is no such part.
+    """
+    left = number
+    for run in runs:
+        if 0 <= left < run.parts:
+            return run, left
+        left -= run.parts
+    total = sum(run.parts for run in runs)
+    raise StoreError(
+        f"there is no part {number}", evidence=f"there are parts 0 to {total - 1}", fix="name one of these"
+    )

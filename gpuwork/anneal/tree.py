@@ -1,0 +1,179 @@
+"""Results of parts, merged two by two up to that of the whole run; those of the parts stay.
+
+Whoever ends a part merges upwards as far as the other halves are there. What is still missing is merged by `merge`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from gpuwork.anneal.arrays_file import write_arrays
+from gpuwork.anneal.part_record import RESULT, read_record
+from gpuwork.anneal.result import merge, read_result, write_result
+from gpuwork.anneal.status import REASONS
+from gpuwork.errors import StoreError
+from gpuwork.shared_folder import make_folder, only_one, write_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from gpuwork.anneal.order import Run
+    from gpuwork.anneal.result import Result
+
+TREE: Final = "tree"
+BEST: Final = "best"
+ALL: Final = "all"
+TRACE: Final = "trace"
+TRACE_KINDS: Final = {"sampled_steps": ("i", 1), "traced_chains": ("i", 1), "trace": ("f", 2)}
+BEST_KINDS: Final = {"values": ("f", 1), "states": ("f", 2), "chains": ("i", 1)}
+_PATIENCE_S: Final = 60.0
+
+
+def climb(run: Run, part: int) -> None:
+    """Merge upwards from a part that has ended, as long as the other half is there.
+
+    Raises:
+        StoreError: A result was changed, or cannot be written.
+    """
+    for level in range(1, _height(run) + 1):
+        place = part >> level
+        if not all(_exists(run, level - 1, child) for child in _children(run, level, place)):
+            return
+        _make(run, level, place)
+    _write_whole(run)
+
+
+def merge_all(run: Run) -> None:
+    """Merge all parts, unless that is done.
+
+    Raises:
+        StoreError: Some have no result, or it was changed.
+    """
+    missing = [str(part) for part in range(run.parts) if read_record(run.part(part)) is None]
+    if missing:
+        raise StoreError(
+            f"{len(missing)} of {run.parts} parts of {run.name} have no result",
+            evidence=f"parts {', '.join(missing[:20])}{', ...' if len(missing) > 20 else ''}; the others are kept",  # noqa: PLR2004
+            fix="run the missing parts again, then merge again",
+        )
+    for level in range(1, _height(run) + 1):
+        for place in range(_width(run, level)):
+            _make(run, level, place)
+    _write_whole(run)
+
+
+def is_merged(run: Run) -> bool:
+    """Whether the whole result is there."""
+    return (run.folder / f"{BEST}.npz").exists() and (run.folder / f"{ALL}.npz").exists()
+
+
+def _height(run: Run) -> int:
+    return (run.parts - 1).bit_length()
+
+
+def _width(run: Run, level: int) -> int:
+    return -(-run.parts >> level)
+
+
+def _children(run: Run, level: int, place: int) -> Iterator[int]:
+    """The one or two nodes below one."""
+    for child in (2 * place, 2 * place + 1):
+        if child < _width(run, level - 1):
+            yield child
+
+
+def _path(run: Run, level: int, place: int) -> Path:
+    return run.part(place) / RESULT if level == 0 else run.folder / TREE / f"{level}-{place}.npz"
+
+
+def _exists(run: Run, level: int, place: int) -> bool:
+    return read_record(run.part(place)) is not None if level == 0 else _path(run, level, place).exists()
+
+
+def _make(run: Run, level: int, place: int) -> None:
+    """Merge the nodes below one; nothing is done if it is there."""
+    tree = run.folder / TREE
+    try:
+        make_folder(tree)
+        with only_one(
+            tree, name=f"merge {level}-{place} of {run.name}", log=tree, lock=f"{level}-{place}.lock",
+            patience_s=_PATIENCE_S,
+        ):  # fmt: skip
+            if not _exists(run, level, place):
+                found = [_read(run, level - 1, child) for child in _children(run, level, place)]
+                write_result(_path(run, level, place), found[0] if len(found) == 1 else merge(*found))
+    except ValueError as error:
+        raise StoreError(
+            f"results of {run.name} cannot be merged", evidence=str(error), fix=f"ls -lR {run.folder}"
+        ) from error
+    except OSError as error:
+        raise StoreError("a merged result cannot be written", evidence=str(error), fix=f"df -h {tree}") from error
+
+
+def _read(run: Run, level: int, place: int) -> Result:
+    path = _path(run, level, place)
+    try:
+        result = read_result(path)
+    except (OSError, ValueError) as error:
+        raise StoreError(
+            f"a result of {run.name} cannot be read", evidence=f"{path} {error}", fix=f"ls -l {path}"
+        ) from error
+    return result
+
+
+def _write_whole(run: Run) -> None:
+    """The files of the whole run, unless they are there."""
+    if is_merged(run):
+        return
+    result = _read(run, _height(run), 0)
+    if not np.array_equal(result.chains, np.arange(run.settings.thread_count)):
+        raise StoreError(
+            f"the results of {run.name} are not those of its chains",
+            evidence=f"{len(result.chains)} chains, {run.settings.thread_count} were asked for",
+            fix=f"ls -lR {run.folder}",
+        )
+    try:
+        write_whole(run.folder, result)
+    except OSError as error:
+        raise StoreError("the result cannot be written", evidence=str(error), fix=f"df -h {run.folder}") from error
+
+
+def write_whole(folder: Path, result: Result) -> None:
+    """`all.npz`, `trace.npz`, and `best.npz`, which is there once the others are."""
+    reasons = np.array(REASONS)[result.status]
+    write_arrays(
+        folder / f"{ALL}.npz",
+        {
+            "values": result.values,
+            "states": result.states,
+            "steps": result.steps,
+            "stopped": reasons,
+        },
+    )
+    write_arrays(folder / f"{TRACE}.npz", {name: getattr(result, name) for name in TRACE_KINDS})
+    place = result.best
+    chosen = [] if place is None else [place]
+    write_arrays(
+        folder / f"{BEST}.npz",
+        {"values": result.values[chosen], "states": result.states[chosen], "chains": result.chains[chosen]},
+    )
+
+
+def write_texts(run: Run) -> None:
+    """The same as text: a line for each chain with its number, its value and its state."""
+    result = _read(run, _height(run), 0)
+    place = result.best
+    for name, places in ((ALL, range(len(result.chains))), (BEST, () if place is None else (place,))):
+        lines = [
+            " ".join(
+                [
+                    str(result.chains[one]),
+                    *(repr(float(number)) for number in (result.values[one], *result.states[one])),
+                ]
+            )
+            for one in places
+        ]
+        write_file(run.folder / f"{name}.txt", "".join(f"{line}\n" for line in lines))
