@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Fault
-from gpuwork.programs.build import build_library
+from gpuwork.programs.build import build_library, find_kernel_faults
 from gpuwork.programs.config import read_config
 from gpuwork.programs.identity import name_program
 from gpuwork.programs.probe import find_header_faults
@@ -16,7 +16,7 @@ from gpuwork.programs.process import ProgramError, ProgramProcess
 from gpuwork.programs.toolkit import STANDIN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from gpuwork.programs.config import ProgramConfig
     from gpuwork.programs.toolkit import Toolkit
@@ -32,19 +32,19 @@ class CheckedProgram:
         config: What `config.yaml` says.
         files: That belong to it, relative to its folder.
         hash: Its name among programs.
-        built_for: What it was compiled for to see whether that is possible; None where there was no compiler for it.
         makes_dataset: Whether its runner makes the dataset.
+        left_out: What could not be checked here, and why.
     """
 
     config: ProgramConfig
     files: tuple[str, ...]
     hash: str
-    built_for: str | None
     makes_dataset: bool
+    left_out: tuple[str, ...] = ()
 
 
 def check_program(
-    folder: Path, toolkit: Toolkit, *, settings: Mapping[str, Any] | None = None
+    folder: Path, toolkit: Toolkit, *, settings: Mapping[str, Any] | None = None, compiles: bool = True
 ) -> tuple[CheckedProgram | None, list[Fault]]:
     """A program, or everything that is wrong with it.
 
@@ -52,28 +52,29 @@ def check_program(
         folder: Of the program.
         toolkit: The compilers of this machine.
         settings: That it is to be run with; None to leave these unchecked.
+        compiles: Whether it is compiled, which finds what the compiler complains about.
 
     Raises:
         Refused: The folder cannot be read.
-        HostLacks: There is no g++.
         TimedOut: A compiler took too long.
     """
     config, files, faults = read_config(folder)
     if config is None:
         return None, faults
     told, faults = _examine(folder, config, settings)
-    structures = told.get("structures", {})
-    faults += find_header_faults(folder, config, structures, toolkit)
-    target = NOMINAL if toolkit.nvcc is not None else STANDIN
-    compiled = _compile(folder, config, target, toolkit)
-    if target == STANDIN and compiled and all(fault.where and fault.line for fault in compiled):
-        target, compiled = "", []  # it has kernels, and nothing here compiles those
-    faults += [fault for fault in compiled if fault not in faults]
+    left_out: tuple[str, ...] = ()
+    if toolkit.gxx is None:
+        left_out = ("the header and the C functions, as there is no g++ here",)
+    else:
+        faults += find_header_faults(folder, config, told.get("structures", {}), toolkit)
+        if compiles:
+            found, left_out = _compile(folder, config, toolkit)
+            faults += [fault for fault in found if fault not in faults]
     if faults:
         return None, faults
     checked = CheckedProgram(
         config=config, files=tuple(files), hash=name_program(config, folder, files),
-        built_for=target or None, makes_dataset=told["makes_dataset"],
+        makes_dataset=told["makes_dataset"], left_out=left_out,
     )  # fmt: skip
     return checked, []
 
@@ -98,6 +99,10 @@ def _as_fault(config: ProgramConfig, told: Mapping[str, str]) -> Fault:
     return Fault(file=file, where=told["where"], message=told["message"], allowed=told["allowed"])
 
 
-def _compile(folder: Path, config: ProgramConfig, target: str, toolkit: Toolkit) -> Sequence[Fault]:
+def _compile(folder: Path, config: ProgramConfig, toolkit: Toolkit) -> tuple[list[Fault], tuple[str, ...]]:
+    """What compilers complain about; and what none of those that are here could compile."""
+    target = STANDIN if toolkit.nvcc is None else NOMINAL
+    if target == STANDIN and find_kernel_faults(folder, config, toolkit):
+        return [], ("the C functions, as they launch kernels and there is no nvcc here",)
     with tempfile.TemporaryDirectory() as place:
-        return build_library(folder, config, target, part=Path(place, "library.so"), toolkit=toolkit)
+        return build_library(folder, config, target, part=Path(place, "library.so"), toolkit=toolkit), ()

@@ -75,11 +75,11 @@ def _check(asked: argparse.Namespace) -> Reply:
     told = None
     if checked is not None:
         told = {"hash": checked.hash, "name": checked.config.name, "version": checked.config.version,
-                "compiled_for": checked.built_for, "makes_dataset": checked.makes_dataset}  # fmt: skip
+                "makes_dataset": checked.makes_dataset}  # fmt: skip
     document = {
         "schema": CHECKED, "version": 1, "program": told, "files": list(checked.files) if checked else [],
         "table": None if shape is None else {"rows": shape.rows, "columns": shape.columns},
-        "faults": [*map(asdict, faults)],
+        "left_out": list(checked.left_out) if checked else [], "faults": [*map(asdict, faults)],
     }  # fmt: skip
     for fault in faults:
         _tell(str(fault))

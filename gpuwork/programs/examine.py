@@ -6,7 +6,7 @@ import ctypes
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.programs.contract import DEFAULTS, DYNAMIC, INTEGERS, PARAMS, PYTHON_FUNCTIONS, RUNNER_FUNCTIONS, STRUCTURES
+from gpuwork.programs.contract import DATASET, DEFAULTS, DYNAMIC, INTEGERS, PARAMS, PYTHON_FUNCTIONS, RUNNER_FUNCTIONS, STRUCTURES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,13 +30,16 @@ def examine(module: ModuleType, runner: ModuleType | None) -> dict[str, Any]:
             continue
         structures[name] = {"size": ctypes.sizeof(kind), "fields": [_describe(kind, field) for field in _fields(kind)]}
         faults += _structure_faults(name, kind)
+    makes_dataset = hasattr(runner, "make_dataset")
+    if not makes_dataset and DATASET in structures:
+        faults += _table_faults(getattr(module, DATASET))
     faults += _function_faults("python", module, PYTHON_FUNCTIONS, required=True)
     if runner is not None:
         faults += _function_faults("runner", runner, RUNNER_FUNCTIONS, required=False)
     return {
         "structures": structures,
         "faults": faults,
-        "makes_dataset": hasattr(runner, "make_dataset"),
+        "makes_dataset": makes_dataset,
     }
 
 
@@ -95,6 +98,24 @@ def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found
         for field in getattr(kind, DEFAULTS, {}):
             if field not in fields:
                 yield _found("python", f"{name}.{DEFAULTS}", f"there is no field {field}", ", ".join(fields))
+
+
+def _table_faults(kind: type[ctypes.Structure]) -> Iterator[Found]:
+    """Why a table cannot become such a dataset by the names of its fields."""
+    fields = dict(_fields(kind))
+    wanted = {"rows": "c_long", "columns": "c_long", "values": "POINTER(c_double)"}
+    fits = {
+        "rows": ("signed integer",),
+        "columns": ("signed integer",),
+        "values": ("pointer to floating-point number of 8",),
+    }
+    why = "no runner makes the dataset, so that it has to be a table: rows, columns, values"
+    for name, kinds in fits.items():
+        if name not in fields or _kind(fields[name]) not in kinds:
+            yield _found("python", f"{DATASET}.{name}", why, wanted[name])
+    for name in fields:
+        if name not in fits:
+            yield _found("python", f"{DATASET}.{name}", why, "no other field")
 
 
 def _function_faults(

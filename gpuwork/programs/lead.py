@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.errors import WorkError
 from gpuwork.program import program_argv
 from gpuwork.programs.certificate import read_security
-from gpuwork.programs.drive import Driver, WorkersLost
+from gpuwork.programs.drive import Driver
 from gpuwork.programs.meet import settle_dask, wait_for_meeting
+from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramProcess
 from gpuwork.programs.run_folder import RESULT_SCHEMA, error_document
-from gpuwork.programs.seat import INITIALISE_S, Place
+from gpuwork.programs.seat import INITIALISE_S
 from gpuwork.programs.store import in_use
 from gpuwork.where import find_where
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from gpuwork.programs.drive import Outcome
     from gpuwork.programs.run_folder import RunFolder
+    from gpuwork.programs.seat import Place
 
 SCHEDULER_S: Final = 60.0
 TOGETHER_S: Final = 60.0  # so long the first workers wait for the others
@@ -80,7 +82,8 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, 
                     "the scheduler ended", evidence=f"status {scheduler.returncode}", fix=f"tail {run.log('scheduler')}"
                 )
 
-        places = _gather(client, min(run.workers, int(said["rows"])), run, lives, here)
+        members = Members(client, lives)
+        places = _gather(members, min(run.workers, int(said["rows"])), run, lives, here)
         progress = {"workers": len(places), "rows": said["rows"], "iterations": 0}
         tell(progress)
 
@@ -88,41 +91,35 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, 
             progress["iterations"] = iterations
             tell(progress)
 
-        driver = Driver(client, process, lives=lives, tell=report)
+        driver = Driver(members, process, tell=report)
         driver.build(places)
-        outcome = driver.iterate(driver.divide(int(said["rows"]), places))
+        driver.divide(int(said["rows"]), places)
+        outcome = driver.iterate()
         told, _ = process.ask("describe", outcome.state, outcome.result, what="describe its result")
-        _clean_up(client)
+        with suppress(OSError):
+            members.close(places)
         return _document(run, outcome, places, said["rows"], told)
 
 
 def _gather(
-    client: Client, wanted: int, run: RunFolder, lives: Callable[[], None], here: Sequence[subprocess.Popen[bytes]]
+    members: Members, wanted: int, run: RunFolder, lives: Callable[[], None], here: Sequence[subprocess.Popen[bytes]]
 ) -> dict[str, Place]:
     """The workers, in the order of their numbers, once all are there, or some were for long enough."""
     until, first = time.monotonic() + INITIALISE_S, None
     while True:
-        workers = client.scheduler_info(n_workers=-1)["workers"]
+        connected = members.connected()
         now = time.monotonic()
-        first = first or (now if workers else None)
+        first = first or (now if connected else None)
         ended = [process for process in here if process.poll() is not None]
         everybody = wanted - len(ended) if run.local else wanted
-        if workers and (len(workers) >= everybody or (first is not None and now >= first + TOGETHER_S)):
-            break
+        if connected and (len(connected) >= everybody or (first is not None and now >= first + TOGETHER_S)):
+            places = members.places(connected)
+            return dict([*places.items()][:wanted])
         lives()
         if now >= until or (run.local and len(ended) == len(here)):
-            raise WorkersLost(
-                "no worker came",
-                evidence=f"{len(ended)} of {len(here)} processes have ended" if run.local else f"within {INITIALISE_S:g} s",
-                fix=f"tail {run.log('worker-0')}",
-            )
+            counted = f"{len(ended)} of {len(here)} processes have ended" if run.local else f"within {INITIALISE_S:g} s"
+            raise WorkersLost("no worker came", evidence=counted, fix=f"tail {run.log('worker-0')}")
         time.sleep(_LOOK_S)
-    from gpuwork.programs.tasks import look
-
-    numbers = {address: int(worker["name"].rpartition("-")[2]) for address, worker in workers.items()}
-    addresses = sorted(numbers, key=lambda address: numbers[address])[:wanted]
-    found: dict[str, Any] = client.run(look, workers=addresses, on_error="return")
-    return {address: found[address] for address in addresses if isinstance(found.get(address), Place)}
 
 
 @contextmanager
@@ -167,14 +164,6 @@ def _client(run: RunFolder, address: str) -> Iterator[Client]:
             client.close(timeout=_END_S)
 
 
-def _clean_up(client: Client) -> None:
-    """Have all workers free what they hold; whoever cannot is ended soon anyway."""
-    from gpuwork.programs.tasks import close
-
-    with suppress(Exception):
-        client.run(close, on_error="return", wait=True)
-
-
 def _document(
     run: RunFolder, outcome: Outcome, places: dict[str, Place], rows: int, told: dict[str, Any]
 ) -> dict[str, Any]:
@@ -195,7 +184,7 @@ def _document(
                 "gpu": place.gpu,
                 "name": place.name,
                 "built_for": place.target,
-                "rows": sum(part.stop - part.start for part, holder in outcome.slices if holder == address),
+                "rows": sum(part.stop - part.start for part, holder in outcome.holders.items() if holder == address),
             }
             for number, (address, place) in enumerate(places.items())
         ],

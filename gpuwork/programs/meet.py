@@ -26,9 +26,7 @@ _TCP_S: Final = 12.0  # Dask takes no less
 _HERE: Final = "127.0.0.1"
 _LOOK_S: Final = 0.1
 _SETTINGS: Final = {
-    "distributed.scheduler.work-stealing": False,  # a slice is where its worker holds it
     "distributed.scheduler.worker-ttl": f"{SILENT_S:g}s",
-    "distributed.scheduler.allowed-failures": 2,
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
@@ -115,7 +113,7 @@ def serve_worker(run: RunFolder, number: int) -> int:
 async def _serve_worker(run: RunFolder, number: int, meeting: Meeting) -> None:
     from distributed import Worker
 
-    from gpuwork.programs.tasks import SeatPlugin
+    from gpuwork.programs.member import Member
 
     worker = Worker(
         meeting.address,
@@ -123,7 +121,7 @@ async def _serve_worker(run: RunFolder, number: int, meeting: Meeting) -> None:
         security=read_security(run.path),
         nthreads=1,
         name=f"worker-{number}",
-        plugins=[SeatPlugin(run, number)],
+        plugins=[Member(run, number)],
         dashboard=False,
         death_timeout=_DEATH_S,
         memory_limit=0,

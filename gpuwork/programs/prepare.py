@@ -29,7 +29,7 @@ def require_program(folder: Path, toolkit: Toolkit, settings: Mapping[str, Any] 
     Raises:
         Refused: With all of them.
     """
-    checked, faults = check_program(folder, toolkit, settings=settings)
+    checked, faults = check_program(folder, toolkit, settings=settings, compiles=False)
     if checked is None:
         raise refusal(faults, of=f"the program {folder.name}", page=PAGE)
     return checked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.hardware import NoCuda, ask_cuda
@@ -44,6 +44,10 @@ class Place:
     block_size: int
     rate: float
 
+    def as_message(self) -> dict[str, Any]:
+        """As Dask sends it."""
+        return asdict(self)
+
 
 def look_around() -> Place:
     """What this worker has: the first GPU that it can see, or none."""
@@ -77,7 +81,8 @@ class Seat:
         self._program = run.registered
         self._config = self._program.read_config()
         self._process: ProgramProcess | None = None
-        self._slices: dict[int, Slice] = {}
+        self._round = -1
+        self._results: dict[int, bytes] = {}
         self.place = look_around()
 
     def build(self) -> None:
@@ -91,22 +96,25 @@ class Seat:
         Raises:
             WorkError: The program failed, or crashed.
         """
-        self._slices.setdefault(part.number, part)
         self._again(lambda process: self._take(process, part))
 
-    def iterate(self, part: Slice, state: bytes) -> bytes:
-        """The result of an iteration over a slice, which is taken first if it is not here."""
-        self._slices.setdefault(part.number, part)
+    def iterate(self, part: Slice, number: int, state: bytes) -> bytes:
+        """The result of a round over a slice, which is taken first if it is not here; asked again, it is not done again."""
+        if number != self._round:
+            self._round, self._results = number, {}
+        if part.number not in self._results:
+            self._results[part.number] = bytes(self._again(lambda process: self._iterate(process, part, state))[1][0])
+        return self._results[part.number]
 
-        def once(process: ProgramProcess) -> Message:
-            self._take(process, part)
-            what = f"run an iteration over the rows {part.start} to {part.stop - 1} on {self.place.node}"
-            return process.ask("iterate", state, number=part.number, limit_s=ITERATE_S, what=what)
-
-        return bytes(self._again(once)[1][0])
+    def _iterate(self, process: ProgramProcess, part: Slice, state: bytes) -> Message:
+        self._take(process, part)
+        what = f"run an iteration over the rows {part.start} to {part.stop - 1} on {self.place.node}"
+        return process.ask("iterate", state, number=part.number, limit_s=ITERATE_S, what=what)
 
     def merge(self, results: list[bytes]) -> bytes:
         """Results as one."""
+        if len(results) == 1:
+            return results[0]
         return bytes(self._again(lambda process: process.ask("merge", *results, limit_s=ITERATE_S))[1][0])
 
     def close(self) -> None:

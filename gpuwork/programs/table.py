@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 MOST_FAULTS: Final = 20
 _MOST_LINE: Final = 16 * 1024**2
-_BATCH: Final = 512 * 1024  # numbers
+_PIECE: Final = 1024**2
 _MAP_NORESERVE: Final = 0x4000  # a table may be larger than the memory
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -68,21 +68,44 @@ class TableReader:
         Raises:
             OSError: The file cannot be read.
         """
-        batch: array[float] = array("d")
         with self._path.open("rb") as file:
-            number = 0
-            while (line := file.readline(_MOST_LINE + 1)) and len(self.faults) < MOST_FAULTS:
-                number += 1
-                if len(line) > _MOST_LINE:
-                    self._fault(number, f"has more than {_MOST_LINE} bytes")
+            number = 1
+            while len(self.faults) < MOST_FAULTS:
+                piece = file.read(_PIECE)
+                if not piece:
                     break
-                batch.extend(self._row(line, number))
-                if len(batch) >= _BATCH:
-                    yield batch
-                    batch = array("d")
+                piece += b"" if piece.endswith(b"\n") else file.readline(_MOST_LINE)
+                lines = piece.removesuffix(b"\n").split(b"\n")
+                yield self._quickly(lines) or self._carefully(lines, number)
+                number += len(lines)
         if not self._rows and not self.faults:
             self._fault(None, "has no row of numbers", "a CSV file: a row on each line")
-        yield batch
+
+    def _quickly(self, lines: list[bytes]) -> array[float] | None:
+        """The numbers on lines that are all as they should be; None where that is not sure."""
+        if not self._columns or {line.count(b",") for line in lines} != {self._columns - 1}:
+            return None
+        joined = b",".join(lines)
+        try:
+            numbers = array("d", map(float, joined.split(b",")))
+        except ValueError:
+            return None
+        if b"_" in joined or not math.isfinite(sum(numbers)):
+            return None
+        self._rows += len(lines)
+        return numbers
+
+    def _carefully(self, lines: list[bytes], first: int) -> array[float]:
+        """The numbers on lines, of which `first` is the number of the first one, and what is wrong with them."""
+        batch: array[float] = array("d")
+        for number, line in enumerate(lines, first):
+            if len(line) >= _MOST_LINE:
+                self._fault(number, f"has {_MOST_LINE} bytes or more", "a shorter line")
+            else:
+                batch.extend(self._row(line, number))
+            if len(self.faults) >= MOST_FAULTS:
+                break
+        return batch
 
     def _row(self, line: bytes, number: int) -> array[float]:
         """The numbers on a line; none where it is empty, has the names, or is wrong."""

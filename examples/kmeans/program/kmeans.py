@@ -2,6 +2,8 @@
 
 from ctypes import POINTER, Structure, c_double, c_int, c_long, addressof, cast, sizeof
 
+SAMPLE = 10_000  # rows among which the first centroids are
+
 
 class GlobalParams(Structure):
     _fields_ = [("clusters", c_long), ("max_iterations", c_long), ("tolerance", c_double)]
@@ -37,14 +39,19 @@ def get_dataset_slice(dataset, start, stop):
 
 
 def init_global_state(params, dataset):
-    """Rows that are far from each other in the table as the first centroids."""
+    """The first row, and then again and again the row that is farthest from the centroids so far, as centroids."""
     clusters, columns = min(params.clusters, dataset.rows), dataset.columns
-    centroids = (c_double * (clusters * columns))()
-    for cluster in range(clusters):
-        row = cluster * dataset.rows // clusters
-        for column in range(columns):
-            centroids[cluster * columns + column] = dataset.values[row * columns + column]
-    return GlobalState(clusters=clusters, columns=columns, centroids=centroids)
+    step = max(1, dataset.rows // SAMPLE)
+    rows = [dataset.values[row * columns : (row + 1) * columns] for row in range(0, dataset.rows, step)]
+    chosen = [rows[0]]
+    while len(chosen) < clusters:
+        chosen.append(max(rows, key=lambda row: min(_distance(row, centroid) for centroid in chosen)))
+    values = [value for centroid in chosen for value in centroid]
+    return GlobalState(clusters=clusters, columns=columns, centroids=(c_double * len(values))(*values))
+
+
+def _distance(one, other):
+    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
 
 def init_aggregation_result(params, state):
