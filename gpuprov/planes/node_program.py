@@ -102,9 +102,10 @@ class NodeProgram:
                 return read(told)
         except ValueError as error:
             raise self._unreadable(arguments[0], result, str(error)) from error
-        raise self._as_error(complaint)
+        raise self.as_error(complaint)
 
-    def _as_error(self, complaint: Complaint) -> GpuprovError:
+    def as_error(self, complaint: Complaint) -> GpuprovError:
+        """An error of the program's as one of this host's."""
         kind = NotEnded if complaint.exit_code == _TIMED_OUT else _KINDS.get(complaint.exit_code, EngineError)
         return kind(
             excerpt(complaint.what),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = f"{SHARED}/jobs"
 GRIDS: Final = f"{SHARED}/grids"
+PROGRAMS: Final = f"{SHARED}/programs"
 HOME: Final = f"/home/{ACCOUNT}"
 PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has frozen the project on the shared folder
 # What runuser and Python say where the image is older than jobs are
@@ -28,6 +29,11 @@ def desk_argv(*arguments: str) -> list[str]:
 def grid_argv(*arguments: str) -> list[str]:
     """The same of the program for grids."""
     return _argv("gpuwork.grid", *arguments)
+
+
+def program_argv(*arguments: str) -> list[str]:
+    """The same of the program for CUDA programs, with its store."""
+    return _argv("gpuwork.programs", "--store", PROGRAMS, *arguments)
 
 
 def _argv(program: str, *arguments: str) -> list[str]:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 CHECKED: Final = "gpuprov.program-checked/v1"
 PREPARED: Final = "gpuprov.program-prepared/v1"
 LOOKED: Final = "gpuprov.program-progress/v1"
+PAGES: Final = "gpuprov.program-pages/v1"
 PROGRAMS: Final = "gpuprov.programs/v1"
 REMOVED: Final = "gpuprov.program-removed/v1"
 EXIT_DONE: Final = 0
@@ -49,7 +51,7 @@ def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
     verbs = {"check": _check, "run": _run, "prepare": _prepare, "work": _work, "look": _look}
-    verbs |= {"list": _list, "rm": _remove}
+    verbs |= {"pages": _pages, "list": _list, "rm": _remove}
     try:
         with on_signals(_interrupt):
             document, code = verbs[asked.verb](asked)
@@ -144,10 +146,21 @@ def _work(asked: argparse.Namespace) -> Reply:
 
 def _look(asked: argparse.Namespace) -> Reply:
     run = read_run(asked.run)
-    meeting = run.find_meeting()
-    page = None if meeting is None or meeting.page is None else {"node": meeting.node, "port": meeting.page}
-    document = {"schema": LOOKED, "version": 1, "progress": run.find_progress(), "page": page, "end": run.find_end()}
+    document = {"schema": LOOKED, "version": 1, "progress": run.find_progress(), "end": run.find_end()}
     return document, EXIT_DONE
+
+
+def _pages(asked: argparse.Namespace) -> Reply:
+    page = None
+    places = [path for path in asked.runs.glob("run-*") if path.is_dir()]
+    for place in sorted(places, key=lambda path: path.stat().st_mtime, reverse=True):
+        with suppress(WorkError):
+            run = read_run(place)
+            meeting = run.find_meeting()
+            if run.find_end() is None and meeting is not None and meeting.page is not None:
+                page = {"node": meeting.node, "port": meeting.page}
+                break
+    return {"schema": PAGES, "version": 1, "page": page}, EXIT_DONE
 
 
 def _list(asked: argparse.Namespace) -> Reply:

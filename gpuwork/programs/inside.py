@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG: Final = 1
 _MOST_LINES: Final = 12
 _MOST_POINTS: Final = 5000
+_MOST_GROUPS: Final = 50
+_MOST_SAID: Final = 1024**2
+
+_CHART: Final = (
+    f"allowed: a title and {_MOST_GROUPS} groups of {_MOST_POINTS} points in all, each group with label, points, marked"
+)
 
 Reply = tuple[dict[str, Any], list[Any]]
 
@@ -177,7 +183,10 @@ class Program:
         describe, chart = self._of_runner("describe_result"), self._of_runner("chart_result")
         told = describe(*given) if describe else {"state": _as_json(given[1]), "result": _as_json(given[2])}
         drawn = chart(*given, self._dataset) if chart else None
-        return json.loads(json.dumps({"result": told, "chart": drawn}, allow_nan=False)), []
+        said = json.dumps({"result": told, "chart": _checked_chart(drawn)}, allow_nan=False)
+        if len(said) > _MOST_SAID:
+            raise ProgramFailed(f"the result has {len(said)} characters as JSON, more than {_MOST_SAID}")
+        return json.loads(said), []
 
     def do_close(self) -> Reply:
         """Let the library free what it holds."""
@@ -232,6 +241,32 @@ def _by_names(kind: type[ctypes.Structure], settings: dict[str, Any]) -> ctypes.
     except TypeError as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         raise ProgramFailed(f"the settings {shown} do not fit into {kind.__name__}: {error}") from error
+
+
+def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whatever the runner gives)
+    """A chart in the one form that it may have.
+
+    Raises:
+        ProgramFailed: It has another one.
+    """
+    if chart is None:
+        return None
+    try:
+        groups = [
+            {
+                "label": str(group["label"])[:100],
+                "points": [[float(x), float(y)] for x, y in group["points"]],
+                "marked": bool(group.get("marked", False)),
+            }
+            for group in chart["groups"]
+        ]
+        title = str(chart["title"])[:200]
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ProgramFailed(f"chart_result gives no chart: {error!r}; {_CHART}") from error
+    count = sum(len(group["points"]) for group in groups)
+    if count > _MOST_POINTS or len(groups) > _MOST_GROUPS:
+        raise ProgramFailed(f"the chart has {count} points in {len(groups)} groups; {_CHART}")
+    return {"title": title, "groups": groups}
 
 
 def _as_json(value: ctypes.Structure) -> dict[str, Any]:

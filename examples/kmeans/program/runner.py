@@ -1,6 +1,6 @@
 """What the result of k-means is for people."""
 
-MOST_POINTS = 1000  # of each cluster in the chart
+MOST_POINTS = 2000  # in the chart
 
 
 def describe_result(params, state, result):
@@ -22,7 +22,7 @@ def chart_result(params, state, result, dataset):
         return None
     centroids = [state.centroids[number * columns : (number + 1) * columns] for number in range(state.clusters)]
     groups = [[] for _ in centroids]
-    step = max(1, dataset.rows // (MOST_POINTS * len(centroids)))
+    step = -(-dataset.rows // MOST_POINTS)
     for number in range(0, dataset.rows, step):
         row = dataset.values[number * columns : (number + 1) * columns]
         distances = [sum((a - b) ** 2 for a, b in zip(row, centroid, strict=True)) for centroid in centroids]

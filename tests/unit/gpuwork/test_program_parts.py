@@ -184,7 +184,7 @@ def test_a_large_table_is_not_held(tmp_path: Path) -> None:
     argv = [sys.executable, "-c", code, tmp_path / "t.csv", tmp_path / "t.bin"]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 24 * 1024, "KiB more than at the beginning"
-    assert (tmp_path / "t.bin").stat().st_size > 40 * 1024**2
+    assert (tmp_path / "t.bin").stat().st_size > 39 * 1024**2
 
 
 def registered(tmp_path: Path) -> Registered:
