@@ -15,7 +15,7 @@ from gpuwork.strict import exactly, is_flag, is_text, optional, parse_strict_jso
 if TYPE_CHECKING:
     from gpuwork.errors import WorkError
 
-SCHEMA: Final = "gpuprov.program-run/v1"
+SCHEMA: Final = "gpuprov.program-folder/v1"
 RESULT_SCHEMA: Final = "gpuprov.program-result/v1"
 PARAMS: Final = "params.bin"
 TABLE: Final = "table.bin"
