@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from distributed.security import Security
 
 _CERTIFICATE: Final = "certificate.pem"
-_KEY: Final = "key.pem"
+KEY: Final = "key.pem"
 _DAYS: Final = 30
 _LIMIT_S: Final = 60
 
@@ -25,11 +25,11 @@ def make_certificate(run: Path) -> None:
     Raises:
         HostLacks: openssl is not there, or failed.
     """
-    key = os.open(run / _KEY, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    key = os.open(run / KEY, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     os.close(key)
     argv = [
         *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *("-keyout", str(run / _KEY), "-out", str(run / _CERTIFICATE), "-days", str(_DAYS), "-subj", "/CN=gpuwork"),
+        *("-keyout", str(run / KEY), "-out", str(run / _CERTIFICATE), "-days", str(_DAYS), "-subj", "/CN=gpuwork"),
     ]
     try:
         done = subprocess.run(argv, capture_output=True, timeout=_LIMIT_S, check=False, stdin=subprocess.DEVNULL)  # noqa: S603
@@ -47,5 +47,5 @@ def read_security(run: Path) -> Security:
     ends = {}
     for end in ("scheduler", "worker", "client"):
         ends[f"tls_{end}_cert"] = str(run / _CERTIFICATE)
-        ends[f"tls_{end}_key"] = str(run / _KEY)
+        ends[f"tls_{end}_key"] = str(run / KEY)
     return Security(tls_ca_file=str(run / _CERTIFICATE), require_encryption=True, **ends)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import WorkError
 from gpuwork.program import program_argv
-from gpuwork.programs.certificate import read_security
+from gpuwork.programs.certificate import KEY, read_security
 from gpuwork.programs.drive import Driver
 from gpuwork.programs.meet import settle_dask, wait_for_meeting
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramProcess
-from gpuwork.programs.run_folder import RESULT_SCHEMA, error_document
+from gpuwork.programs.run_folder import DATASET, RESULT_SCHEMA, TABLE, error_document
 from gpuwork.programs.seat import INITIALISE_S
 from gpuwork.programs.store import in_use
 from gpuwork.where import find_where
@@ -52,10 +52,17 @@ def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[dict[str
     try:
         document = _lead(run, gpus, tell)
     except WorkError as error:
-        run.write_end(error_document(error))
+        _end(run, error_document(error))
         raise
-    run.write_end(document)
+    _end(run, document)
     return document
+
+
+def _end(run: RunFolder, document: dict[str, Any]) -> None:
+    """Keep how it ended, and nothing that is large or secret."""
+    run.write_end(document)
+    for path in (run.path / KEY, run.path / TABLE, run.path / DATASET):
+        path.unlink(missing_ok=True)
 
 
 def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

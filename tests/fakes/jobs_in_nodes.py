@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
-from gpuprov.planes.work_place import FOLDER, GRIDS, PROJECTS, desk_argv, grid_argv
+from gpuprov.planes.hardware_answers import PROGRAM as HARDWARE
+from gpuprov.planes.work_place import FOLDER, GRIDS, PROGRAMS, PROJECTS, desk_argv, grid_argv, program_argv
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROGRAM = tuple(desk_argv())
 GRID = tuple(grid_argv())
+CUDA = tuple(program_argv())
+# What is asked of a node, and with what it begins behind `python3 -m`
+STARTS: dict[tuple[str, ...], tuple[str, ...]] = {
+    PROGRAM: ("gpuwork.jobs", "--folder", FOLDER),
+    GRID: ("gpuwork.grid",),
+    CUDA: ("gpuwork.programs", "--store", PROGRAMS),
+    HARDWARE: ("gpuwork.hardware",),
+}
 
 
 class JobsInNodes:
@@ -64,15 +73,14 @@ class JobsInNodes:
         if command.argv[:2] == ("sh", "-c") and PROJECTS in command.argv[2]:
             shutil.rmtree(self._place(command.argv[4]), ignore_errors=True)
             return ExecResult(exit_code=0, stdout="", stderr="")
-        program = next((words for words in (PROGRAM, GRID) if command.argv[: len(words)] == words), None)
+        program = next((words for words in STARTS if command.argv[: len(words)] == words), None)
         if program is None:
             return self._answer(command)
         arguments = command.argv[len(program) :]
         self.asked.append(arguments)
         if self.say is not None:
             return self.say(command)
-        start = ("gpuwork.grid",) if program == GRID else ("gpuwork.jobs", "--folder", FOLDER)
-        return self._run(replace(command, argv=(*start, *arguments)))
+        return self._run(replace(command, argv=(*STARTS[program], *arguments)))
 
     def _run(self, command: Command) -> ExecResult:
         env = {"PATH": f"{self.slurm.bin}:{os.environ['PATH']}", "HOME": str(self.folder)}
@@ -90,7 +98,8 @@ class JobsInNodes:
     @property
     def _places(self) -> dict[str, str]:
         """Paths in nodes, and what they are on this machine."""
-        return {FOLDER: str(self.folder / "jobs"), GRIDS: str(self.folder / "grids"), PROJECTS: f"{self.trees}/"}
+        shared = {FOLDER: "jobs", GRIDS: "grids", PROGRAMS: "programs"}
+        return {**{there: str(self.folder / here) for there, here in shared.items()}, PROJECTS: f"{self.trees}/"}
 
     def _as_here(self, text: str) -> str:
         for there, here in self._places.items():

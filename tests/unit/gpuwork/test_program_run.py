@@ -207,7 +207,7 @@ def test_nothing_is_left_when_the_leader_is_killed(programs: Programs, tmp_path:
     pids = running.find("gpuwork.programs")
     assert len(pids) == 1 + 1 + 3 + 4
     running.process.kill()
-    running.process.wait()
+    running.process.communicate()
     wait_until(lambda: not any(map(lives, pids)), "processes go on")
 
 
