@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.assets import find_asset
-from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, UsageError
 from gpuprov.core.excerpt import few_lines
 from gpuprov.core.execution import run
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from gpuprov.spec.program_order import ProgramOrder
 
-LONGEST_S: Final = 30 * 24 * 3600.0
-_KINDS: Final[dict[int, type[GpuprovError]]] = {2: UsageError, 3: HostNotReady}
+LONGEST_S: Final = 14 * 24 * 3600.0
+_KINDS: Final[dict[int, type[GpuprovError]]] = {1: ProgramFailed, 2: UsageError, 3: HostNotReady}
 
 
 def run_here(order: ProgramOrder, *, python: str) -> Mapping[str, Any]:
@@ -25,7 +25,8 @@ def run_here(order: ProgramOrder, *, python: str) -> Mapping[str, Any]:
     Raises:
         UsageError: The program or the data are wrong.
         HostNotReady: This machine lacks what is needed.
-        EngineError: The program failed, and why.
+        ProgramFailed: And why.
+        EngineError: Its workers were lost.
     """
     argv = [python, "-m", "gpuwork.programs", "run", str(order.program), *order.choice]
     argv += [] if order.data is None else ["--data", str(order.data)]

@@ -61,7 +61,8 @@ def run_program(
 
     Raises:
         UsageError: The program or the data are wrong, or the cluster takes no jobs; nothing was submitted.
-        EngineError: It failed, and why.
+        ProgramFailed: And why.
+        EngineError: The node or its plane refused, or the workers were lost.
     """
     with reporter.phase("check"):
         checked = check_program(order)
@@ -100,7 +101,8 @@ def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
     Raises:
         UsageError: The program or the data are wrong.
         HostNotReady: This machine lacks what is needed.
-        EngineError: It failed, and why.
+        ProgramFailed: And why.
+        EngineError: The node or its plane refused, or the workers were lost.
     """
     with reporter.phase("iterate"):
         return ProgramRun(id=None, result=read_result(run_here(order, python=sys.executable)))
@@ -118,8 +120,8 @@ def _wait(
     """The result, as soon as the run has ended.
 
     Raises:
-        EngineError: It failed, or its jobs ended without a result.
-        UsageError: The program is at fault.
+        ProgramFailed: And why.
+        EngineError: Its jobs ended without a result.
     """
     heard_s, rounds = clock.now_s(), 0
     while True:
