@@ -38,6 +38,12 @@ class StoreError(WorkError):
     exit_code = 3
 
 
+class HostLacks(WorkError):
+    """This machine lacks what is needed."""
+
+    exit_code = 3
+
+
 class BatchError(WorkError):
     """What runs are handed to does not answer, or refused."""
 

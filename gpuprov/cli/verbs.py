@@ -43,7 +43,14 @@ VERBS: dict[str, Verb] = {
     "anneal": Verb(None, "Anneal models of your own on the GPUs of a cluster."),
     "anneal check": Verb("gpuprov.cli.anneal_check", "Find all faults of models without executing them."),
     "anneal run": Verb("gpuprov.cli.anneal_run", "Run chains on a cluster or this machine, and get the best states."),
+    "program": Verb(None, "Check CUDA programs, and run them on the GPUs of a cluster."),
+    "program check": Verb("gpuprov.cli.program_check", "List all faults of a program."),
+    "program run": Verb("gpuprov.cli.program_run", "Run a program on a table, in iterations over many GPUs."),
+    "program list": Verb("gpuprov.cli.program_list", "List the registered programs."),
+    "program rm": Verb("gpuprov.cli.program_rm", "Remove a registered program."),
+    "program page": Verb("gpuprov.cli.program_page", "Let a browser open Dask's page of a run, until Ctrl-C."),
     "gpus": Verb("gpuprov.cli.gpus", "Show this host's GPUs and their holders."),
+    "hardware": Verb("gpuprov.cli.hardware", "Show the processors and GPUs of this host and of the nodes."),
     "list": Verb("gpuprov.cli.list", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.show", "Show all details of a node."),
     "start": Verb("gpuprov.cli.start", "Start nodes."),
@@ -82,8 +89,8 @@ VERBS: dict[str, Verb] = {
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {
     "Clusters": ("cluster", "verify", "smoke"),
-    "Jobs": ("submit", "jobs", "queue", "grid", "anneal"),
-    "GPUs": ("run", "gpus"),
+    "Jobs": ("submit", "jobs", "queue", "grid", "anneal", "program"),
+    "GPUs": ("run", "gpus", "hardware"),
     "Nodes": (
         *("create-node", "list", "show", "start", "stop", "rm", "exec", "shell", "ssh", "cp", "logs"),
         *("clone", "snapshot", "restore", "expose", "unexpose"),

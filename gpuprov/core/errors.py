@@ -35,6 +35,10 @@ class GpuprovError(Exception):
         return "\n".join(map(continued, lines))
 
 
+class ProgramFailed(GpuprovError):
+    """A program of the user's failed, or cannot be built."""
+
+
 class UsageError(GpuprovError):
     """The command line is invalid."""
 

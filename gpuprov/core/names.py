@@ -24,7 +24,7 @@ _OF_CLUSTER = {
     r"\bgpuprov cluster (up|plan)\b": "--name ",
     r"\bgpuprov cluster (down|status)\b": "",
     r"\bgpuprov (verify|smoke [a-z]+|submit|jobs(?: (?:show|logs|cancel|wait))?)\b": "--cluster ",
-    r"\bgpuprov (grid [a-z]+|queue page)\b": "--cluster ",
+    r"\bgpuprov (grid [a-z]+|queue page|program (?:run|list|rm|page)|hardware)\b": "--cluster ",
 }
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)
 _NUMBERED = re.compile(r"(.*?)([0-9]+)", re.ASCII)

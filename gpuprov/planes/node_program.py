@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, TimedOut, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, TimedOut, UsageError
 from gpuprov.core.excerpt import LINE, excerpt, last_words
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 90.0
 _TIDY_S: Final = 60.0
-_KINDS: Final[dict[int, type[GpuprovError]]] = {2: UsageError, 3: HostNotReady, 4: EngineError}
+_KINDS: Final[dict[int, type[GpuprovError]]] = {1: ProgramFailed, 2: UsageError, 3: HostNotReady, 4: EngineError}
 _TIMED_OUT: Final = 6
 # A copy that a killed run has left goes with the next one; `-cmin`, as its other times are those of the project
 _TIDY: Final = f"rm -rf -- \"$1\"; find /opt -maxdepth 1 -path '{PROJECTS}*' -cmin +1440 -exec rm -rf -- {{}} +"
@@ -102,9 +102,10 @@ class NodeProgram:
                 return read(told)
         except ValueError as error:
             raise self._unreadable(arguments[0], result, str(error)) from error
-        raise self._as_error(complaint)
+        raise self.as_error(complaint)
 
-    def _as_error(self, complaint: Complaint) -> GpuprovError:
+    def as_error(self, complaint: Complaint) -> GpuprovError:
+        """An error of the program's as one of this host's."""
         kind = NotEnded if complaint.exit_code == _TIMED_OUT else _KINDS.get(complaint.exit_code, EngineError)
         return kind(
             excerpt(complaint.what),

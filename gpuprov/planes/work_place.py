@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 FOLDER: Final = f"{SHARED}/jobs"
 GRIDS: Final = f"{SHARED}/grids"
 ANNEALS: Final = f"{SHARED}/anneal"
+PROGRAMS: Final = f"{SHARED}/programs"
 HOME: Final = f"/home/{ACCOUNT}"
 PROJECTS: Final = "/opt/gpuprov-project-"  # root's, until the program has frozen the project on the shared folder
 # What runuser and Python say where the image is older than jobs are
@@ -34,6 +35,11 @@ def grid_argv(*arguments: str) -> list[str]:
 def anneal_argv(*arguments: str) -> list[str]:
     """The same of the program for annealing."""
     return _argv("gpuwork.anneal", *arguments)
+
+
+def program_argv(*arguments: str) -> list[str]:
+    """The same of the program for CUDA programs, with its store."""
+    return _argv("gpuwork.programs", "--store", PROGRAMS, *arguments)
 
 
 def _argv(program: str, *arguments: str) -> list[str]:

@@ -30,6 +30,16 @@ REQUIREMENTS: dict[CudaWheels, tuple[str, ...]] = {
     "cu12": (NUMBA.format("[cu12]"), "numpy", "nvidia-ml-py"),
     "cu13": (NUMBA.format("[cu13]"), "numpy", "nvidia-ml-py"),
 }
+# What builds CUDA programs, and what runs them together. nvcc 13 does not know GPUs before Turing, for which NVRTC of
+# CUDA 12 compiles the kernels; with simulated GPUs g++ suffices.
+TOOLKIT_PACKAGES = ("g++", "openssl")
+_DASK = ("bokeh>=3.1", "distributed>=2024.8")  # without Bokeh Dask has no page
+_NVCC = ("nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-nvvm")
+TOOLKIT: dict[CudaWheels, tuple[str, ...]] = {
+    "none": _DASK,
+    "cu12": (*_DASK, "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12"),
+    "cu13": (*_DASK, *(f"{name}>=13,<14" for name in _NVCC)),
+}
 # What workers need; tzdata, because an image has no time zones and kombu asks for UTC.
 WORKERS = ("celery>=5.7,<6", "tzdata")
 COMMON_ROLES = ("base", "cuda")
@@ -131,8 +141,11 @@ def image_recipe(
     """
     return Recipe(
         base=spec.base,
-        packages=tuple(sorted(set(spec.packages))),
-        requirements=(*REQUIREMENTS[wheels], *plane.requirements, *sorted(set(spec.python))),
+        packages=tuple(sorted({*spec.packages, *(TOOLKIT_PACKAGES if spec.toolkit else ())})),
+        requirements=(
+            *(*REQUIREMENTS[wheels], *plane.requirements, *(TOOLKIT[wheels] if spec.toolkit else ())),
+            *sorted(set(spec.python)),
+        ),
         roles_path=roles_path,
         smoke_kernels=smoke_kernels,
         init=init,

@@ -101,6 +101,7 @@ class ImageSpec:
         python: Python packages to add, as pip writes them.
         requirements: A file with more of them; only in a spec file, for who reads it adds its content to `python`.
         roles: Folders of Ansible roles of the user's own.
+        toolkit: Whether nodes can build CUDA programs and run them together.
     """
 
     base: str = "bookworm"
@@ -108,6 +109,7 @@ class ImageSpec:
     python: tuple[str, ...] = ()
     requirements: str | None = None
     roles: tuple[str, ...] = ()
+    toolkit: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""`queue page`: the page of a cluster's queue, on a port of this host; no lock is held."""
+"""`queue page`, `program page`: a page that a node shows, on a port of this host; no lock is held."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.excerpt import LINE, excerpt
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.planes.queue_page import QueuePage
+    from gpuprov.planes.queue_page import NodePage, QueuePage
+
+    Page = TypeVar("Page", bound=NodePage)
 
 _ANSWER_S: Final = 15.0
 _NEXT: Final = 10_000  # to a port that is seldom taken
@@ -48,7 +50,29 @@ def relay_queue_page(
         UsageError: The cluster has no such page (now), or the port is taken.
         EngineError: The page does not answer.
     """
-    page = find_queue_page(driver, cluster)
+    serve_page(
+        *(driver, find_queue_page(driver, cluster), cluster, port, host),
+        verb="gpuprov queue page", ready=ready, reporter=reporter,
+    )  # fmt: skip
+
+
+def serve_page(  # noqa: PLR0913  (whose page, where it is to be, and who is told)
+    driver: Driver,
+    page: Page,
+    cluster: str,
+    port: int,
+    host: Host,
+    *,
+    verb: str,
+    ready: Callable[[Page], object],
+    reporter: Reporter,
+) -> None:
+    """Let this host's 127.0.0.1 lead to a page of a node, until KeyboardInterrupt; the verb is what the user typed.
+
+    Raises:
+        UsageError: The port is taken.
+        EngineError: The page does not answer.
+    """
     _require_answer(driver, page, cluster)
     argv = driver.attach_argv(page.node, page.relay_argv, environment={}, piped=True)
     try:
@@ -60,20 +84,20 @@ def relay_queue_page(
         raise UsageError(
             f"port {port} of this host cannot be used for the page",
             evidence=host.listener(HERE, port) or str(error),
-            fix=f"use another one: {name_cluster('gpuprov queue page', cluster)} --port {another}",
+            fix=f"use another one: {name_cluster(verb, cluster)} --port {another}",
         ) from error
     with closing(relay):
         ready(page)
         relay.serve()
 
 
-def _require_answer(driver: Driver, page: QueuePage, cluster: str) -> None:
+def _require_answer(driver: Driver, page: NodePage, cluster: str) -> None:
     """Connect once, and send nothing."""
     result = driver.run(page.node, page.relay_argv, timeout_s=scaled_limit_s(_ANSWER_S))
     if result.exit_code:
         require_program(result.stderr, page.node, cluster)
         raise EngineError(
-            f"the page of the queue does not answer on {page.node}",
+            f"the page does not answer on {page.node}",
             evidence=excerpt(result.stderr.strip(), LINE) or f"exit status {result.exit_code}",
             fix=page.fix,
         )

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING
 
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
-from gpuprov.planes.work_place import ANNEALS, FOLDER, GRIDS, PROJECTS, anneal_argv, desk_argv, grid_argv
+from gpuprov.planes.hardware_answers import PROGRAM as HARDWARE
+from gpuprov.planes.work_place import (
+    ANNEALS,
+    FOLDER,
+    GRIDS,
+    PROGRAMS,
+    PROJECTS,
+    anneal_argv,
+    desk_argv,
+    grid_argv,
+    program_argv,
+)
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy
@@ -34,7 +45,15 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = tuple(desk_argv())
 GRID = tuple(grid_argv())
 ANNEAL = tuple(anneal_argv())
-STARTS = {PROGRAM: ("gpuwork.jobs", "--folder", FOLDER), GRID: ("gpuwork.grid",), ANNEAL: ("gpuwork.anneal",)}
+CUDA = tuple(program_argv())
+# What is asked of a node, and with what it begins behind `python3 -m`
+STARTS: dict[tuple[str, ...], tuple[str, ...]] = {
+    PROGRAM: ("gpuwork.jobs", "--folder", FOLDER),
+    GRID: ("gpuwork.grid",),
+    ANNEAL: ("gpuwork.anneal",),
+    CUDA: ("gpuwork.programs", "--store", PROGRAMS),
+    HARDWARE: ("gpuwork.hardware",),
+}
 
 
 class JobsInNodes:
@@ -90,12 +109,8 @@ class JobsInNodes:
     @property
     def _places(self) -> dict[str, str]:
         """Paths in nodes, and what they are on this machine."""
-        return {
-            FOLDER: str(self.folder / "jobs"),
-            GRIDS: str(self.folder / "grids"),
-            ANNEALS: str(self.folder / "anneal"),
-            PROJECTS: f"{self.trees}/",
-        }
+        shared = {FOLDER: "jobs", GRIDS: "grids", ANNEALS: "anneal", PROGRAMS: "programs"}
+        return {**{there: str(self.folder / here) for there, here in shared.items()}, PROJECTS: f"{self.trees}/"}
 
     def _as_here(self, text: str) -> str:
         for there, here in self._places.items():
@@ -105,7 +120,9 @@ class JobsInNodes:
     def give_python(self, *settings: str) -> None:
         """Have jobs find `gpuwork` with the `python3` of their PATH, as those of nodes do, and these settings."""
         program = self.slurm.programs / "python3"
-        program.write_text(f'#!/bin/sh\nexport PYTHONPATH={ROOT} {" ".join(settings)}\nexec {self._programs.python} "$@"\n')
+        program.write_text(
+            f'#!/bin/sh\nexport PYTHONPATH={ROOT} {" ".join(settings)}\nexec {self._programs.python} "$@"\n'
+        )
         program.chmod(0o755)
 
     def read_tree(self, path: str) -> bytes:

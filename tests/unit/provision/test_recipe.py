@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -12,6 +12,7 @@ from gpuprov.spec.models import ImageSpec
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.gpu.wheels import CudaWheels
 
 PLAIN, SLURM = PlaneRecipe(), PlaneRecipe(roles=("slurm",))
 
@@ -105,6 +106,22 @@ def test_the_user_s_python_packages_are_added_to_cuda_s_and_the_plane_s(recipe: 
     folders = {"roles_path": recipe.roles_path, "smoke_kernels": recipe.smoke_kernels}
     made = image_recipe(spec, plane=PlaneRecipe(requirements=("celery",)), wheels="cu13", init="systemd", **folders)
     assert made.requirements == (*REQUIREMENTS["cu13"], "celery", "numpy<3", "torch==2.*")
+
+
+def test_the_toolkit_makes_an_image_of_its_own(recipe: Recipe) -> None:
+    folders = {"roles_path": recipe.roles_path, "smoke_kernels": recipe.smoke_kernels}
+
+    def made(wheels: CudaWheels, *, toolkit: bool) -> Recipe:
+        return image_recipe(ImageSpec(toolkit=toolkit), plane=PLAIN, wheels=wheels, init="systemd", **folders)
+
+    for wheels, compiler in (("none", "distributed"), ("cu12", "nvidia-cuda-nvrtc-cu12"), ("cu13", "nvidia-cuda-nvcc")):
+        wheels = cast("CudaWheels", wheels)
+        without, with_it = made(wheels, toolkit=False), made(wheels, toolkit=True)
+        assert without.fingerprint != with_it.fingerprint
+        assert (without.packages, with_it.packages) == ((), ("g++", "openssl"))
+        more = set(with_it.requirements) - set(without.requirements)
+        assert any(name.startswith(compiler) for name in more)
+        assert ("distributed>=2024.8" in more) and set(without.requirements) < set(with_it.requirements)
 
 
 def test_the_user_s_roles_and_their_order_count_wherever_they_lie(recipe: Recipe, tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""`gpuprov program check`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.grid_project import find_project
+from gpuprov.cli.program_options import data_option, find_data, setting_option
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@click.argument("program", metavar="DIR", type=click.Path())
+@data_option
+@setting_option
+@click.pass_obj
+def command(session: Session, program: str, data: str | None, settings: tuple[str, ...]) -> None:
+    """List all faults of the program in DIR, and of its data; changes nothing.
+
+    Compares its header with its Python structures, and compiles it, with the compilers of this host. Prints its hash.
+    """
+    from gpuprov.documents.programs import program_check_document
+    from gpuprov.host.program_check import check_program
+    from gpuprov.spec.program_order import ProgramOrder
+
+    checked = check_program(ProgramOrder(program=find_project(program), data=find_data(data), settings=settings))
+    for words in checked.left_out:
+        session.reporter.warn(f"not checked on this host: {words}")
+    session.show(program_check_document(checked, host=session.host.name), checked.hash)

@@ -1,0 +1,41 @@
+"""`gpuprov program list`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.tables import render_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cli.session import Session
+    from gpuprov.planes.program_answers import ProgramRow
+
+_HEADERS = ("HASH", "NAME", "VERSION", "REGISTERED", "BUILT FOR")
+_SHORT = 12  # characters of a hash that tell it from others in a table
+
+
+@click.command()
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, cluster: str, engine: str | None) -> None:
+    """List the programs that are registered in a cluster, and the kinds of GPU for which they are built."""
+    from gpuprov.documents.programs import programs_document
+    from gpuprov.workflows.programs import list_programs
+
+    programs = list_programs(open_engine_of_cluster(session, engine, cluster), cluster)
+    document = programs_document(programs, cluster=cluster, host=session.host.name)
+    session.show(document, render_programs(programs, colour=session.colour))
+
+
+def render_programs(programs: Sequence[ProgramRow], *, colour: bool) -> str:
+    """A line for each program."""
+    rows = [
+        (one.hash[:_SHORT], one.name, one.version, one.registered, ",".join(one.built_for) or "-") for one in programs
+    ]
+    return render_table(_HEADERS, rows, colour=colour) if rows else "no programs"

@@ -1,0 +1,46 @@
+"""`gpuprov program page`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.planes.queue_page import NodePage
+
+PORT: Final = 8787
+
+
+@click.command()
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port of this host, on 127.0.0.1.",
+)
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, port: int, cluster: str, engine: str | None) -> None:
+    """Let a browser on this host open Dask's page of the run that goes on, until Ctrl-C. Prints the address."""
+    from gpuprov.documents.programs import program_page_document
+    from gpuprov.workflows.programs import find_run_page
+    from gpuprov.workflows.queue_page import serve_page
+
+    def ready(page: NodePage) -> None:
+        document = program_page_document(page, port=port, cluster=cluster, host=session.host.name)
+        session.show(document, f"address: {document['address']}")
+        sys.stdout.flush()
+        session.reporter.note("until Ctrl-C")
+
+    driver = open_engine_of_cluster(session, engine, cluster)
+    serve_page(
+        *(driver, find_run_page(driver, cluster), cluster, port, session.host),
+        verb="gpuprov program page", ready=ready, reporter=session.reporter,
+    )  # fmt: skip

@@ -1,0 +1,27 @@
+"""`gpuprov program rm`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@click.argument("program", metavar="HASH")
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, program: str, cluster: str, engine: str | None) -> None:
+    """Remove a registered program, named by its hash or the first 6 characters or more, and what was built of it."""
+    from gpuprov.documents.programs import programs_document
+    from gpuprov.workflows.programs import remove_program
+
+    row = remove_program(open_engine_of_cluster(session, engine, cluster), cluster, program)
+    document = programs_document([row], cluster=cluster, host=session.host.name)
+    session.show(document, f"removed: {row.name} {row.version}, {row.hash}")

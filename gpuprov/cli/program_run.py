@@ -1,0 +1,64 @@
+"""`gpuprov program run`."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.grid_project import find_project
+from gpuprov.cli.program_options import data_option, find_data, setting_option
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+
+
+@click.command()
+@click.argument("program", metavar="DIR", type=click.Path())
+@data_option
+@setting_option
+@click.option(
+    "--workers", type=click.IntRange(1, 1000), metavar="N", help="Number of workers.  [default: one for each GPU]"
+)
+@click.option("--svg", metavar="FILE", help="Also draw the chart that the program makes of its result.")
+@click.option("--local", is_flag=True, help="Run on this machine, without an engine.")
+@cluster_option
+@engine_option
+@click.pass_obj
+def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
+    """Run the program in DIR in iterations, each on all rows of the data, and print its result.
+
+    Its workers are jobs of the cluster, one for each GPU; the rows are divided by the GPUs' rates. Faults of the program
+    and of the data are all reported before anything is copied. On Ctrl-C, the jobs are cancelled.
+    """
+    from gpuprov.core.report_file import ReportFile
+    from gpuprov.core.waiting import SystemClock
+    from gpuprov.documents.programs import program_run_document
+    from gpuprov.planes.program_chart import render_chart
+    from gpuprov.spec.program_order import ProgramOrder
+    from gpuprov.workflows.run_program import run_program, run_program_here
+
+    folder, data = find_project(given["program"]), find_data(given["data"])
+    order = ProgramOrder(program=folder, data=data, settings=given["settings"], workers=given["workers"])
+    file = None if given["svg"] is None else ReportFile(given["svg"], option="--svg", kind="chart")
+    cluster = None if given["local"] else given["cluster"]
+    if cluster is None:
+        run = run_program_here(order, reporter=session.reporter)
+    else:
+        connect = partial(open_engine_of_cluster, session, given["engine"], cluster)
+        run = run_program(connect, cluster, order, reporter=session.reporter, clock=SystemClock())
+    if run.result["simulated"]:
+        session.reporter.warn("SIMULATED: the workers had simulated GPUs")
+    text = json.dumps(run.result["result"], indent=1)
+    session.show(program_run_document(run, cluster=cluster, host=session.host.name), text)
+    if file is None:
+        return 0
+    if run.result["chart"] is None:
+        session.reporter.warn(f"not written: {file.path}; the program makes no chart of its result (docs/programs.md)")
+        return 1
+    file.write(render_chart(run.result))
+    session.reporter.note(f"written: {file.path}")
+    return 0

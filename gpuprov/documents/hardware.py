@@ -1,0 +1,27 @@
+"""What machines have, as `hardware` tells it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.documents.envelope import document
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.planes.hardware_answers import MachineHardware
+    from gpuprov.workflows.hardware import NodeHardware
+
+
+def hardware_document(own: MachineHardware, nodes: Sequence[NodeHardware], *, host: str) -> dict[str, Any]:
+    """This host, and each node with why it could not be asked."""
+    told = [
+        {"node": one.node, "hardware": None if one.hardware is None else _machine(one.hardware), "reason": one.reason}
+        for one in nodes
+    ]
+    return document("hardware", host=host, hardware=_machine(own), nodes=told)
+
+
+def _machine(hardware: MachineHardware) -> dict[str, Any]:
+    return {**asdict(hardware), "gpus": [dict(gpu) for gpu in hardware.gpus]}

@@ -1,0 +1,48 @@
+"""A CUDA program run on this machine, by `gpuwork.programs` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.assets import find_asset
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, ProgramFailed, UsageError
+from gpuprov.core.excerpt import few_lines
+from gpuprov.core.execution import run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.spec.program_order import ProgramOrder
+
+LONGEST_S: Final = 14 * 24 * 3600.0
+_KINDS: Final[dict[int, type[GpuprovError]]] = {1: ProgramFailed, 2: UsageError, 3: HostNotReady}
+
+
+def run_here(order: ProgramOrder, *, python: str) -> Mapping[str, Any]:
+    """The document of a result.
+
+    Raises:
+        UsageError: The program or the data are wrong.
+        HostNotReady: This machine lacks what is needed.
+        ProgramFailed: And why.
+        EngineError: Its workers were lost.
+    """
+    argv = [python, "-m", "gpuwork.programs", "run", str(order.program), *order.choice]
+    argv += [] if order.data is None else ["--data", str(order.data)]
+    argv += [] if order.workers is None else ["--workers", str(order.workers)]
+    environment = {"PYTHONSAFEPATH": ""}  # else it is not found there
+    done = run(argv, timeout_s=LONGEST_S, cwd=find_asset("gpuwork").parent, environment=environment, check=False)
+    try:
+        told: Mapping[str, Any] = json.loads(done.stdout)
+    except ValueError as error:
+        raise HostNotReady(
+            "programs cannot be run on this machine",
+            evidence=few_lines(done.stderr) or f"exit status {done.exit_code}",
+            fix=f"install gpuprov again, for {python}",
+        ) from error
+    if "error" in told:
+        parts = told["error"]
+        kind = _KINDS.get(parts["exit_code"], EngineError)
+        raise kind(parts["what"], evidence=parts["evidence"], fix=parts["fix"])
+    return told

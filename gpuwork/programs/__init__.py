@@ -1,0 +1,1 @@
+"""CUDA programs: built once for each kind of GPU, and run in iterations over a table whose rows many GPUs share."""

@@ -1,0 +1,149 @@
+"""What a program's modules have: the layout of their structures as ctypes makes it, and what is wrong with them."""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.programs.contract import (
+    DATASET,
+    DEFAULTS,
+    DYNAMIC,
+    INTEGERS,
+    PARAMS,
+    PYTHON_FUNCTIONS,
+    RUNNER_FUNCTIONS,
+    STRUCTURES,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import ModuleType
+
+_SIGNED: Final = frozenset("bhilq")
+_UNSIGNED: Final = frozenset("BHILQ")
+_FLOATS: Final = frozenset("fdg")
+
+Found = dict[str, str]
+
+
+def examine(module: ModuleType, runner: ModuleType | None) -> dict[str, Any]:
+    """The structures that are there, with their fields, and every fault of the modules."""
+    faults: list[Found] = []
+    structures = {}
+    for name in STRUCTURES:
+        kind = getattr(module, name, None)
+        if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
+            faults.append(_found("python", name, "is missing" if kind is None else "is no ctypes.Structure"))
+            continue
+        structures[name] = {"size": ctypes.sizeof(kind), "fields": [_describe(kind, field) for field in _fields(kind)]}
+        faults += _structure_faults(name, kind)
+    makes_dataset = hasattr(runner, "make_dataset")
+    if not makes_dataset and DATASET in structures:
+        faults += _table_faults(getattr(module, DATASET))
+    faults += _function_faults("python", module, PYTHON_FUNCTIONS, required=True)
+    if runner is not None:
+        faults += _function_faults("runner", runner, RUNNER_FUNCTIONS, required=False)
+    return {
+        "structures": structures,
+        "faults": faults,
+        "makes_dataset": makes_dataset,
+    }
+
+
+def _fields(kind: type[ctypes.Structure]) -> list[tuple[str, Any]]:
+    return [(field[0], field[1]) for field in getattr(kind, "_fields_", ())]
+
+
+def _describe(kind: type[ctypes.Structure], field: tuple[str, Any]) -> dict[str, Any]:
+    name, of = field
+    place = getattr(kind, name)
+    return {"name": name, "offset": place.offset, "size": ctypes.sizeof(of), "kind": _kind(of)}
+
+
+def _kind(of: Any) -> str:  # noqa: ANN401  (ctypes has no type for its types)
+    """What a type is, in the words of the probe."""
+    if issubclass(of, ctypes._Pointer):  # noqa: SLF001
+        return f"pointer to {_kind(of._type_)} of {ctypes.sizeof(of._type_)}"
+    if issubclass(of, ctypes.Array):
+        return f"array of {_kind(of._type_)} of {ctypes.sizeof(of._type_)}"
+    code = getattr(of, "_type_", "")
+    if code in _SIGNED:
+        return "signed integer"
+    if code in _UNSIGNED:
+        return "unsigned integer"
+    if code in _FLOATS:
+        return "floating-point number"
+    return {"?": "bool", "c": "character"}.get(code, "other")
+
+
+def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found]:
+    fields = dict(_fields(kind))
+    dynamic = getattr(kind, DYNAMIC, {})
+    integers = {field for field, of in fields.items() if "integer" in _kind(of) and "of" not in _kind(of)}
+    if not isinstance(dynamic, dict):
+        yield _found("python", f"{name}.{DYNAMIC}", "is no dict", "{'values': ('rows', 'columns')}")
+        dynamic = {}
+    for field, of in fields.items():
+        is_pointer = _kind(of).startswith("pointer")
+        if is_pointer and name == PARAMS:
+            yield _found("python", f"{name}.{field}", "is a pointer", "parameters have no dynamic fields")
+        elif is_pointer and field not in dynamic:
+            message = f"is a pointer, and {DYNAMIC} does not say how long its array is"
+            yield _found("python", f"{name}.{field}", message, f"{DYNAMIC} = {{{field!r}: ('rows', 'columns')}}")
+    for field, lengths in dynamic.items():
+        where = f"{name}.{DYNAMIC}[{field!r}]"
+        if field not in fields or not _kind(fields[field]).startswith("pointer"):
+            yield _found("python", where, f"{name} has no pointer {field}")
+        wrong = [length for length in (lengths if isinstance(lengths, tuple | list) else ()) if length not in integers]
+        if not isinstance(lengths, tuple | list) or not lengths or wrong:
+            allowed = f"a tuple of integer fields: {', '.join(sorted(integers)) or 'there are none'}"
+            yield _found("python", where, f"is {lengths!r}"[:200], allowed)
+    needed = INTEGERS.get(name)
+    if needed is not None and needed not in integers:
+        yield _found("python", f"{name}.{needed}", "is missing" if needed not in fields else "is no integer", "c_long")
+    if name == PARAMS:
+        for field in getattr(kind, DEFAULTS, {}):
+            if field not in fields:
+                yield _found("python", f"{name}.{DEFAULTS}", f"there is no field {field}", ", ".join(fields))
+
+
+def _table_faults(kind: type[ctypes.Structure]) -> Iterator[Found]:
+    """Why a table cannot become such a dataset by the names of its fields."""
+    fields = dict(_fields(kind))
+    wanted = {"rows": "c_long", "columns": "c_long", "values": "POINTER(c_double)"}
+    fits = {
+        "rows": ("signed integer",),
+        "columns": ("signed integer",),
+        "values": ("pointer to floating-point number of 8",),
+    }
+    why = "no runner makes the dataset, so that it has to be a table: rows, columns, values"
+    for name, kinds in fits.items():
+        if name not in fields or _kind(fields[name]) not in kinds:
+            yield _found("python", f"{DATASET}.{name}", why, wanted[name])
+    for name in fields:
+        if name not in fits:
+            yield _found("python", f"{DATASET}.{name}", why, "no other field")
+
+
+def _function_faults(
+    source: str, module: ModuleType, functions: Mapping[str, tuple[str, ...]], *, required: bool
+) -> Iterator[Found]:
+    for name, parameters in functions.items():
+        call = f"{name}({', '.join(parameters)})"
+        function = getattr(module, name, None)
+        if function is None:
+            if required:
+                yield _found(source, name, "is missing", f"def {call}:")
+            continue
+        try:
+            inspect.signature(function).bind(*parameters)
+        except TypeError as error:
+            yield _found(source, name, f"cannot be called so: {error}", call)
+        except ValueError:  # something whose parameters Python does not know
+            continue
+
+
+def _found(source: str, where: str, message: str, allowed: str = "") -> Found:
+    return {"source": source, "where": where, "message": message, "allowed": allowed}

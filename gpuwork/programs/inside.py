@@ -1,0 +1,291 @@
+"""In a process of its own: the code of a program, Python and C. What it says goes to stderr, and a crash ends it alone.
+
+Started by `gpuwork.programs.process`, with which it exchanges messages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.programs.codec import address_of, array_bytes, decode, dynamic_fields, encode, encoded_size, pieces
+from gpuwork.programs.contract import DATASET, DEFAULTS, PARAMS, RESULT, ROWS, RUNNER_FUNCTIONS, STATE
+from gpuwork.programs.library import Library, ProgramFailed
+from gpuwork.programs.table import MappedFile, Table
+from gpuwork.programs.wire import receive, send
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
+
+_PR_SET_PDEATHSIG: Final = 1
+_MOST_LINES: Final = 12
+_MOST_POINTS: Final = 5000
+_MOST_GROUPS: Final = 50
+_MOST_SAID: Final = 1024**2
+
+_CHART: Final = (
+    f"allowed: a title and {_MOST_GROUPS} groups of {_MOST_POINTS} points in all, each group with label, points, marked"
+)
+
+Reply = tuple[dict[str, Any], list[Any]]
+
+
+def main(code: str, python: str, runner: str, handles: str, parent: str) -> None:
+    """Answer messages until there are none.
+
+    Args:
+        code: The folder of the program.
+        python: Its module.
+        runner: Its runner module; "" for none.
+        handles: To read from and to write to, with a comma between.
+        parent: The id of the process that started this one: when it dies, so does this one.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(parent):
+        sys.exit(1)
+    incoming, outgoing = map(int, handles.split(","))
+    sys.path[:0] = [code, *(str(Path(code, path).parent) for path in (python, runner) if "/" in path)]
+    try:
+        program = Program(_load(python), _load(runner) if runner else None)
+    except BaseException:  # noqa: BLE001  (whatever a module does when it is imported)
+        send(outgoing, {"failed": _told()})
+        return
+    send(outgoing, {})
+    while (message := receive(incoming)) is not None:
+        head, given = message
+        verb: Callable[..., Reply] = getattr(program, f"do_{head.pop('verb')}")
+        try:
+            said, answer = verb(*given, **head)
+        except ProgramFailed as error:
+            send(outgoing, {"failed": str(error)})
+        except BaseException:  # noqa: BLE001  (the program's own code, and `sys.exit` is no answer)
+            send(outgoing, {"failed": _told()})
+        else:
+            send(outgoing, said, answer)
+
+
+def _load(path: str) -> ModuleType:
+    return importlib.import_module(Path(path).stem)
+
+
+def _told() -> str:
+    """The last error as Python shows it, from the program's code on."""
+    kind, error, trace = sys.exc_info()
+    here = str(Path(__file__).parent)
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename.startswith(here):
+        trace = trace.tb_next
+    shown = "".join(traceback.format_exception(kind, error, trace, chain=False)).strip().splitlines()
+    return "\n".join(shown[-_MOST_LINES:])
+
+
+class Program:
+    """A program's modules and library, and the data that it works on."""
+
+    def __init__(self, module: ModuleType, runner: ModuleType | None) -> None:
+        self._module = module
+        self._runner = runner
+        self._library: Library | None = None
+        self._kept: list[object] = []
+        self._params: ctypes.Structure | None = None
+        self._dataset: ctypes.Structure | None = None
+        self._slices: dict[int, ctypes.Structure] = {}
+
+    def do_examine(self) -> Reply:
+        """What the modules have, for `gpuwork.programs.check`."""
+        from gpuwork.programs.examine import examine
+
+        return examine(self._module, self._runner), []
+
+    def do_load(self, *, library: str, block_size: int) -> Reply:
+        """Load the library."""
+        self._library = Library(Path(library), self._kind, block_size)
+        return {}, []
+
+    def do_make_params(self, *, settings: dict[str, Any]) -> Reply:
+        """The global parameters: from the runner, or by the names of their fields."""
+        make = self._of_runner("make_params")
+        params = make(settings) if make else _by_names(self._kind(PARAMS), settings)
+        return {}, [encode(self._checked(params, PARAMS))]
+
+    def do_make_dataset(self, *, settings: dict[str, Any], table: str, target: str) -> Reply:
+        """Have the runner turn a table into a dataset, and write that to a file; nothing where it does not."""
+        make = self._of_runner("make_dataset")
+        if make is None:
+            return {"written": False}, []
+        mapped = MappedFile(Path(table)) if table else None
+        dataset = self._checked(make(settings, mapped.decoded(Table) if mapped else None), DATASET)
+        with Path(target).open("wb") as file:
+            for start, piece in pieces(dataset):
+                file.seek(start)
+                file.write(piece)
+            file.truncate(encoded_size(dataset))
+        return {"written": True}, []
+
+    def do_open(self, params: bytearray, *, dataset: str, is_table: bool) -> Reply:
+        """Map the dataset of a run."""
+        self._params = self._decoded(params, PARAMS)
+        mapped = MappedFile(Path(dataset))
+        self._kept.append(mapped)
+        if is_table:
+            table = mapped.decoded(Table)
+            values = ctypes.cast(table.values, dict(self._kind(DATASET)._fields_)["values"])  # type: ignore[misc]  # noqa: SLF001
+            self._dataset = self._kind(DATASET)(rows=table.rows, columns=table.columns, values=values)
+        else:
+            self._dataset = mapped.decoded(self._kind(DATASET))
+        return {"rows": int(getattr(self._dataset, ROWS))}, []
+
+    def do_init_state(self) -> Reply:
+        """The first global state."""
+        state = self._checked(self._module.init_global_state(self._params, self._dataset), STATE)
+        return {}, [encode(state)]
+
+    def do_take_slice(self, *, number: int, start: int, stop: int) -> Reply:
+        """Have the library hold some rows."""
+        if number not in self._slices:
+            part = self._checked(self._module.get_dataset_slice(self._dataset, start, stop), DATASET)
+            rows = int(getattr(part, ROWS))
+            if rows != stop - start:
+                raise ProgramFailed(f"get_dataset_slice({start}, {stop}) has {rows} rows instead of {stop - start}")
+            self._slices[number] = self._loaded.allocate(part)
+        return {}, []
+
+    def do_iterate(self, state: bytearray, *, number: int) -> Reply:
+        """One iteration over a slice: its result."""
+        given = self._decoded(state, STATE)
+        empty = self._checked(self._module.init_aggregation_result(self._params, given), RESULT)
+        return {}, [self._loaded.iterate(self._params, self._slices[number], given, empty)]
+
+    def do_merge(self, *given: bytearray) -> Reply:
+        """Results as one, in their order."""
+        merged, *others = (self._decoded(one, RESULT) for one in given)
+        for other in others:
+            merged = self._checked(self._module.aggregate(merged, other), RESULT)
+        return {}, [encode(merged)]
+
+    def do_update(self, state: bytearray, result: bytearray) -> Reply:
+        """The state after an iteration, and whether it was the last one."""
+        before = self._decoded(state, STATE)
+        changed = self._module.update_global_state(self._params, before, self._decoded(result, RESULT))
+        after = self._checked(before if changed is None else changed, STATE)
+        return {"done": bool(after.done)}, [encode(after)]
+
+    def do_describe(self, state: bytearray, result: bytearray) -> Reply:
+        """The result for people, and a chart of it if the runner makes one."""
+        given = (self._params, self._decoded(state, STATE), self._decoded(result, RESULT))
+        describe, chart = self._of_runner("describe_result"), self._of_runner("chart_result")
+        told = describe(*given) if describe else {"state": _as_json(given[1]), "result": _as_json(given[2])}
+        drawn = chart(*given, self._dataset) if chart else None
+        said = json.dumps({"result": told, "chart": _checked_chart(drawn)}, allow_nan=False)
+        if len(said) > _MOST_SAID:
+            raise ProgramFailed(f"the result has {len(said)} characters as JSON, more than {_MOST_SAID}")
+        return json.loads(said), []
+
+    def do_close(self) -> Reply:
+        """Let the library free what it holds."""
+        for held in self._slices.values():
+            self._loaded.free(held)
+        self._slices.clear()
+        return {}, []
+
+    @property
+    def _loaded(self) -> Library:
+        assert self._library is not None  # noqa: S101  (do_load comes first)
+        return self._library
+
+    def _kind(self, name: str) -> type[ctypes.Structure]:
+        kind: type[ctypes.Structure] = getattr(self._module, name)
+        return kind
+
+    def _of_runner(self, name: str) -> Callable[..., Any] | None:
+        assert name in RUNNER_FUNCTIONS  # noqa: S101
+        return getattr(self._runner, name, None)
+
+    def _decoded(self, encoded: bytearray, name: str) -> ctypes.Structure:
+        value = decode(self._kind(name), encoded, address_of(encoded))
+        value._bytes = encoded  # type: ignore[attr-defined]  # noqa: SLF001  (lives as long as what points into it)
+        return value
+
+    def _checked(self, value: object, name: str) -> ctypes.Structure:
+        kind = self._kind(name)
+        if not isinstance(value, kind):
+            raise ProgramFailed(f"the program gave a {type(value).__name__} in place of a {name}")
+        try:
+            for field in dynamic_fields(kind):
+                if array_bytes(value, field) and not getattr(value, field):
+                    raise ProgramFailed(f"{name}.{field} has no array")
+        except ValueError as error:
+            raise ProgramFailed(str(error)) from error
+        return value
+
+
+def _by_names(kind: type[ctypes.Structure], settings: dict[str, Any]) -> ctypes.Structure:
+    """Parameters whose fields have the values of the settings, or their defaults."""
+    fields = [field[0] for field in kind._fields_]  # type: ignore[misc]  # noqa: SLF001
+    unknown = [name for name in settings if name not in fields]
+    if unknown:
+        raise ProgramFailed(f"there is no setting {', '.join(unknown)}; allowed: {', '.join(fields)}")
+    values = {**getattr(kind, DEFAULTS, {}), **settings}
+    missing = [name for name in fields if name not in values]
+    if missing:
+        raise ProgramFailed(f"there is no value for {', '.join(missing)}; set each: --set {missing[0]}=VALUE")
+    try:
+        return kind(**values)
+    except TypeError as error:
+        shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        raise ProgramFailed(f"the settings {shown} do not fit into {kind.__name__}: {error}") from error
+
+
+def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whatever the runner gives)
+    """A chart in the one form that it may have.
+
+    Raises:
+        ProgramFailed: It has another one.
+    """
+    if chart is None:
+        return None
+    try:
+        groups = [
+            {
+                "label": str(group["label"])[:100],
+                "points": [[float(x), float(y)] for x, y in group["points"]],
+                "marked": bool(group.get("marked", False)),
+            }
+            for group in chart["groups"]
+        ]
+        title = str(chart["title"])[:200]
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise ProgramFailed(f"chart_result gives no chart: {error!r}; {_CHART}") from error
+    count = sum(len(group["points"]) for group in groups)
+    if count > _MOST_POINTS or len(groups) > _MOST_GROUPS:
+        raise ProgramFailed(f"the chart has {count} points in {len(groups)} groups; {_CHART}")
+    return {"title": title, "groups": groups}
+
+
+def _as_json(value: ctypes.Structure) -> dict[str, Any]:
+    """All fields; of an array the first elements."""
+    told: dict[str, Any] = {}
+    for name, *_ in type(value)._fields_:  # type: ignore[misc]  # noqa: SLF001
+        if name in dynamic_fields(type(value)):
+            count = array_bytes(value, name) // ctypes.sizeof(getattr(value, name)._type_)
+            told[name] = _plain(getattr(value, name)[: min(count, _MOST_POINTS)])
+        else:
+            found = getattr(value, name)
+            told[name] = _plain(list(found)) if isinstance(found, ctypes.Array) else _plain(found)
+    return told
+
+
+def _plain(value: object) -> object:
+    """What JSON can hold."""
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if isinstance(value, bool | int | str) or value is None:
+        return value
+    return value if isinstance(value, float) and value - value == 0 else str(value)

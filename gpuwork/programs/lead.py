@@ -1,0 +1,200 @@
+"""Leads a run from beginning to end: its scheduler, its workers where they are on this machine, its rounds, its result."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import WorkError
+from gpuwork.program import program_argv
+from gpuwork.programs.certificate import KEY, read_security
+from gpuwork.programs.drive import Driver
+from gpuwork.programs.meet import settle_dask, wait_for_meeting
+from gpuwork.programs.members import Members, WorkersLost
+from gpuwork.programs.process import ProgramProcess
+from gpuwork.programs.run_folder import DATASET, RESULT_SCHEMA, TABLE, error_document
+from gpuwork.programs.seat import INITIALISE_S
+from gpuwork.programs.store import in_use
+from gpuwork.where import find_where
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from distributed import Client
+
+    from gpuwork.programs.drive import Outcome
+    from gpuwork.programs.run_folder import RunFolder
+    from gpuwork.programs.seat import Place
+
+SCHEDULER_S: Final = 60.0
+TOGETHER_S: Final = 60.0  # so long the first workers wait for the others
+_END_S: Final = 10.0
+_LOOK_S: Final = 0.1
+
+
+def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """Lead a run, and keep how it ended.
+
+    Args:
+        run: Its folder.
+        gpus: For each worker that is started here, its `CUDA_VISIBLE_DEVICES`; None for what this process has.
+        tell: Is told how far it is.
+
+    Returns:
+        The result, as a document.
+
+    Raises:
+        WorkError: It failed; the folder says why.
+    """
+    try:
+        document = _lead(run, gpus, tell)
+    except WorkError as error:
+        _end(run, error_document(error))
+        raise
+    _end(run, document)
+    return document
+
+
+def _end(run: RunFolder, document: dict[str, Any]) -> None:
+    """Keep how it ended, and nothing that is large or secret."""
+    run.write_end(document)
+    for path in (run.path / KEY, run.path / TABLE, run.path / DATASET):
+        path.unlink(missing_ok=True)
+
+
+def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    settle_dask()
+    program = run.registered
+    config = program.read_config()
+    with ExitStack() as stack:
+        stack.enter_context(in_use(program))
+        scheduler = stack.enter_context(_process(run, "scheduler", "scheduler"))
+        meeting = wait_for_meeting(run, limit_s=SCHEDULER_S)
+        assert meeting is not None  # noqa: S101  (the run has not ended)
+        here = [
+            stack.enter_context(_process(run, f"worker-{number}", "worker", "--number", str(number), gpu=gpu))
+            for number, gpu in enumerate(gpus)
+        ]
+        client = stack.enter_context(_client(run, meeting.address))
+        process = stack.enter_context(ProgramProcess(program.code, config, log=run.log("program")))
+        dataset = {"dataset": str(run.dataset), "is_table": run.is_table}
+        said, _ = process.ask("open", run.params, limit_s=INITIALISE_S, what="open its dataset", **dataset)
+
+        def lives() -> None:
+            if scheduler.poll() is not None:
+                raise WorkersLost(
+                    "the scheduler ended", evidence=f"status {scheduler.returncode}", fix=f"tail {run.log('scheduler')}"
+                )
+
+        members = Members(client, lives)
+        places = _gather(members, min(run.workers, int(said["rows"])), run, lives, here)
+        progress = {"workers": len(places), "rows": said["rows"], "iterations": 0}
+        tell(progress)
+
+        def report(iterations: int) -> None:
+            progress["iterations"] = iterations
+            tell(progress)
+
+        driver = Driver(members, process, tell=report)
+        driver.build(places)
+        driver.divide(int(said["rows"]), places)
+        outcome = driver.iterate()
+        told, _ = process.ask("describe", outcome.state, outcome.result, what="describe its result")
+        with suppress(OSError):
+            members.close(places)
+        return _document(run, outcome, places, said["rows"], told)
+
+
+def _gather(
+    members: Members, wanted: int, run: RunFolder, lives: Callable[[], None], here: Sequence[subprocess.Popen[bytes]]
+) -> dict[str, Place]:
+    """The workers, in the order of their numbers, once all are there, or some were for long enough."""
+    until, first = time.monotonic() + INITIALISE_S, None
+    while True:
+        connected = members.connected()
+        now = time.monotonic()
+        first = first or (now if connected else None)
+        ended = [process for process in here if process.poll() is not None]
+        everybody = wanted - len(ended) if run.local else wanted
+        if connected and (len(connected) >= everybody or (first is not None and now >= first + TOGETHER_S)):
+            places = members.places(connected)
+            return dict([*places.items()][:wanted])
+        lives()
+        if now >= until or (run.local and len(ended) == len(here)):
+            counted = f"{len(ended)} of {len(here)} processes have ended" if run.local else f"within {INITIALISE_S:g} s"
+            raise WorkersLost("no worker came", evidence=counted, fix=f"tail {run.log('worker-0')}")
+        time.sleep(_LOOK_S)
+
+
+@contextmanager
+def _process(
+    run: RunFolder, name: str, verb: str, *arguments: str, gpu: str | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the run, which ends with the block, or when this process does."""
+    env = {**os.environ, **({} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu})}
+    argv = program_argv("gpuwork.programs.part", verb, str(run.path), *arguments)
+    with run.log(name).open("ab") as log:
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=log, stderr=log, env=env)  # noqa: S603
+    try:
+        yield process
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+        process.kill()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+@contextmanager
+def _client(run: RunFolder, address: str) -> Iterator[Client]:
+    from distributed import Client
+
+    try:
+        client = Client(
+            address, security=read_security(run.path), direct_to_workers=True, timeout=_END_S, set_as_default=False
+        )
+    except OSError as error:
+        raise WorkersLost(
+            "the scheduler does not answer", evidence=str(error)[:500], fix=f"tail {run.log('scheduler')}"
+        ) from error
+    try:
+        yield client
+    finally:
+        with suppress(Exception):
+            client.shutdown()
+        with suppress(Exception):
+            client.close(timeout=_END_S)
+
+
+def _document(
+    run: RunFolder, outcome: Outcome, places: dict[str, Place], rows: int, told: dict[str, Any]
+) -> dict[str, Any]:
+    program = run.registered
+    return {
+        "schema": RESULT_SCHEMA,
+        "version": 1,
+        "program": {"hash": program.hash, "name": program.name, "version": program.version},
+        "iterations": outcome.iterations,
+        "seconds": round(outcome.seconds, 6),
+        "rows": rows,
+        "moved": outcome.moved,
+        "simulated": find_where().simulated,
+        "workers": [
+            {
+                "number": number,
+                "node": place.node,
+                "gpu": place.gpu,
+                "name": place.name,
+                "built_for": place.target,
+                "rows": sum(part.stop - part.start for part, holder in outcome.holders.items() if holder == address),
+            }
+            for number, (address, place) in enumerate(places.items())
+        ],
+        "result": told["result"],
+        "chart": told["chart"],
+    }

@@ -1,0 +1,113 @@
+"""A Dask worker as a member of a run: it answers for its share of a round, and asks others for theirs.
+
+Rounds are messages between workers and not Dask's tasks: a graph of five tasks takes Dask longer than a round may take
+(docs/decisions.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+from distributed import WorkerPlugin
+
+from gpuwork.errors import WorkError
+from gpuwork.programs.rounds import Answer, Part, Share, follow_each_other, join_answers
+from gpuwork.programs.seat import Seat
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuwork.programs.run_folder import RunFolder
+
+LOOK: Final = "gpuwork_look"
+BUILD: Final = "gpuwork_build"
+TAKE: Final = "gpuwork_take"
+ROUND: Final = "gpuwork_round"
+CLOSE: Final = "gpuwork_close"
+
+
+class Member(WorkerPlugin):
+    """Answers for a worker of a run."""
+
+    name = "gpuwork"
+
+    def __init__(self, run: RunFolder, number: int) -> None:
+        self._seat = Seat(run, number)
+        self._number = number
+        # One thread for the whole life: the program's process dies with the thread that has started it.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="gpuwork")
+        self._worker: Any = None
+
+    def setup(self, worker: Any) -> None:  # noqa: ANN401  (Dask's)
+        """Dask's worker begins."""
+        self._worker = worker
+        handlers = {LOOK: self._look, BUILD: self._build, TAKE: self._take, ROUND: self._round, CLOSE: self._close}
+        worker.handlers.update(handlers)
+
+    def teardown(self, worker: Any) -> None:  # noqa: ANN401, ARG002
+        """Dask's worker ends: so does the program's process."""
+        self._seat.drop()
+        self._thread.shutdown(wait=False)
+
+    async def _look(self) -> dict[str, Any]:
+        return {"number": self._number, **self._seat.place.as_message()}
+
+    async def _build(self) -> dict[str, Any]:
+        return (await self._do(lambda: [self._seat.build()] and [])).as_message()
+
+    async def _close(self) -> dict[str, Any]:
+        return (await self._do(lambda: [self._seat.close()] and [])).as_message()
+
+    async def _take(self, share: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = Share.of_message(share)
+
+        def take() -> list[Part]:
+            for one in wanted.slices:
+                self._seat.take(one)
+            return [Part(round=-1, numbers=(one.number,), content=b"") for one in wanted.slices]
+
+        others = [self._ask(other, TAKE) for other in wanted.others]
+        answers = await asyncio.gather(self._do(take), *others)
+        return join_answers(answers).as_message()
+
+    async def _round(self, number: int, state: bytes, share: Mapping[str, Any]) -> dict[str, Any]:
+        wanted = Share.of_message(share)
+
+        def iterate() -> list[Part]:
+            return [
+                Part(round=number, numbers=(one.number,), content=self._seat.iterate(one, number, state))
+                for one in wanted.slices
+            ]
+
+        others = [self._ask(other, ROUND, number=number, state=state) for other in wanted.others]
+        answer = join_answers(await asyncio.gather(self._do(iterate), *others))
+        merged = await self._do(lambda: self._merge(number, answer.parts)) if answer.failed is None else answer
+        if merged.failed is not None:
+            return merged.as_message()
+        return Answer(parts=merged.parts, lost=answer.lost).as_message()
+
+    def _merge(self, number: int, parts: tuple[Part, ...]) -> list[Part]:
+        merged = []
+        for group in follow_each_other(parts):
+            numbers = tuple(one for part in group for one in part.numbers)
+            content = self._seat.merge([part.content for part in group])
+            merged.append(Part(round=number, numbers=numbers, content=content))
+        return merged
+
+    async def _do(self, work: Callable[[], list[Part]]) -> Answer:
+        """Do something in the thread of the program's process; its failure is an answer."""
+        try:
+            parts = await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except WorkError as error:
+            return Answer(failed=(error.what, error.evidence, error.fix))
+        return Answer(parts=tuple(parts))
+
+    async def _ask(self, share: Share, verb: str, **given: Any) -> Answer:  # noqa: ANN401
+        """Have another worker do its share; one that is gone is told of."""
+        try:
+            told = await getattr(self._worker.rpc(share.address), verb)(share=share.as_message(), **given)
+        except OSError:
+            return Answer(lost=(share.address,))
+        return Answer.of_message(told)

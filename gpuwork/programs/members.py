@@ -1,0 +1,106 @@
+"""The workers of a run, as who leads it asks them by Dask's connections."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import BatchError
+from gpuwork.programs.member import CLOSE, LOOK
+from gpuwork.programs.rounds import Answer, join_answers
+from gpuwork.programs.seat import CLEAN_UP_S, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from distributed import Client
+
+ALONE_S: Final = 60.0  # so long a run without any worker waits for one
+_LOOK_S: Final = 0.1
+_LOOK_LIMIT_S: Final = 60.0
+
+
+class WorkersLost(BatchError):
+    """No worker is left, or Dask does not answer."""
+
+
+class Members:
+    """The workers that a client's scheduler knows.
+
+    Args:
+        client: Of Dask.
+        lives: Raises where the scheduler's process has ended.
+    """
+
+    def __init__(self, client: Client, lives: Callable[[], None]) -> None:
+        self._client = client
+        self._lives = lives
+
+    def ask(self, address: str, verb: str, **given: Any) -> Answer:  # noqa: ANN401  (what Dask can send)
+        """What a worker answers; that it is gone, where it does not."""
+        answer: Answer = self._client.sync(self._ask, address, verb, given)
+        return answer
+
+    def ask_all(self, verb: str, given: Mapping[str, dict[str, Any]]) -> dict[str, Answer]:
+        """What several workers answer, asked at once."""
+        answers = self._client.sync(self._ask_all, verb, given)
+        return dict(zip(given, answers, strict=True))
+
+    async def _ask(self, address: str, verb: str, given: Mapping[str, Any]) -> Answer:
+        try:
+            return Answer.of_message(await getattr(self._client.rpc(address), verb)(**given))
+        except OSError:
+            return Answer(lost=(address,))
+
+    async def _ask_all(self, verb: str, given: Mapping[str, dict[str, Any]]) -> list[Answer]:
+        return list(await asyncio.gather(*(self._ask(address, verb, one) for address, one in given.items())))
+
+    def connected(self) -> list[str]:
+        """The addresses of those that the scheduler has."""
+        return list(self._client.scheduler_info(n_workers=-1)["workers"])
+
+    def alive(self, *, without: Collection[str]) -> list[str]:
+        """Those that are not gone, as soon as there is one.
+
+        Raises:
+            WorkersLost: There is none for too long.
+        """
+        until = time.monotonic() + ALONE_S
+        while True:
+            found = [address for address in self.connected() if address not in without]
+            if found:
+                return found
+            self._lives()
+            if time.monotonic() >= until:
+                raise WorkersLost(
+                    "no worker is left",
+                    evidence=f"{len(without)} ended, and none came within {ALONE_S:g} s",
+                    fix="look at what they said: tail worker-*.txt in the folder of the run",
+                )
+            time.sleep(_LOOK_S)
+
+    def places(self, addresses: Collection[str]) -> dict[str, Place]:
+        """What each has, in the order of their numbers; those that do not answer are left out."""
+        told = self._client.sync(self._look, list(addresses))
+        known = [(one.pop("number"), address, one) for address, one in told]
+        return {address: Place(**one) for _, address, one in sorted(known, key=lambda each: each[:2])}
+
+    async def _look(self, addresses: list[str]) -> list[tuple[str, dict[str, Any]]]:
+        async def look(address: str) -> dict[str, Any] | None:
+            try:
+                said: dict[str, Any] = await asyncio.wait_for(getattr(self._client.rpc(address), LOOK)(), _LOOK_LIMIT_S)
+            except (OSError, asyncio.TimeoutError):
+                return None
+            return said
+
+        answers = await asyncio.gather(*map(look, addresses))
+        return [(address, said) for address, said in zip(addresses, answers, strict=True) if said is not None]
+
+    def close(self, addresses: Collection[str]) -> Answer:
+        """Have them free what they hold; what cannot is ended soon anyway."""
+        limit_s = CLEAN_UP_S + _LOOK_LIMIT_S
+        answers = self._client.sync(
+            self._ask_all, CLOSE, {address: {} for address in addresses}, callback_timeout=limit_s
+        )
+        return join_answers(answers)

@@ -1,0 +1,162 @@
+"""A worker's place in a run: it holds slices of the dataset and works on them, in a process of the program's own."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.hardware import NoCuda, ask_cuda
+from gpuwork.programs.build import ensure_library, library_of, target_of
+from gpuwork.programs.process import ProgramKilled, ProgramProcess
+from gpuwork.programs.toolkit import find_toolkit
+
+if TYPE_CHECKING:
+    from gpuwork.programs.run_folder import RunFolder
+    from gpuwork.programs.slices import Slice
+    from gpuwork.programs.wire import Message
+
+INITIALISE_S: Final = 300.0
+ITERATE_S: Final = 600.0
+CLEAN_UP_S: Final = 60.0
+_BLOCK_WITHOUT_GPU: Final = 32
+_RATE_WITHOUT_GPU: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What a worker has.
+
+    Attributes:
+        node: The machine.
+        gpu: The UUID of its GPU; None without one.
+        name: Of the GPU.
+        target: What programs are built for there.
+        block_size: Threads of a block.
+        rate: How fast it is, compared with the others.
+    """
+
+    node: str
+    gpu: str | None
+    name: str | None
+    target: str
+    block_size: int
+    rate: float
+
+    def as_message(self) -> dict[str, Any]:
+        """As Dask sends it."""
+        return asdict(self)
+
+
+def look_around() -> Place:
+    """What this worker has: the first GPU that it can see, or none."""
+    try:
+        gpus = ask_cuda()
+    except NoCuda:
+        gpus = []
+    if not gpus:
+        return Place(
+            node=platform.node(), gpu=None, name=None, target=target_of(None), block_size=_BLOCK_WITHOUT_GPU,
+            rate=_RATE_WITHOUT_GPU,
+        )  # fmt: skip
+    gpu = gpus[0]
+    major, minor = map(int, gpu["compute_capability"].split("."))
+    return Place(
+        node=platform.node(),
+        gpu=gpu["uuid"],
+        name=gpu["name"],
+        target=target_of((major, minor)),
+        block_size=gpu["block_size_hint"],
+        rate=float(max(1, gpu["multiprocessors"]) * max(1, gpu["clock_khz"])),
+    )
+
+
+class Seat:
+    """Works on slices of a run."""
+
+    def __init__(self, run: RunFolder, number: int) -> None:
+        self._run = run
+        self._number = number
+        self._program = run.registered
+        self._config = self._program.read_config()
+        self._process: ProgramProcess | None = None
+        self._round = -1
+        self._results: dict[int, bytes] = {}
+        self.place = look_around()
+
+    def build(self) -> None:
+        """Build the program for this worker's GPU, unless that was done."""
+        code, built = self._program.code, self._program.built
+        ensure_library(code, self._config, self.place.target, built=built, toolkit=find_toolkit())
+
+    def take(self, part: Slice) -> None:
+        """Hold a slice.
+
+        Raises:
+            WorkError: The program failed, or crashed.
+        """
+        self._again(lambda process: self._take(process, part))
+
+    def iterate(self, part: Slice, number: int, state: bytes) -> bytes:
+        """The result of a round over a slice, which is taken first if it is not here; asked again, it is not done again."""
+        if number != self._round:
+            self._round, self._results = number, {}
+        if part.number not in self._results:
+            self._results[part.number] = bytes(self._again(lambda process: self._iterate(process, part, state))[1][0])
+        return self._results[part.number]
+
+    def _iterate(self, process: ProgramProcess, part: Slice, state: bytes) -> Message:
+        self._take(process, part)
+        what = f"run an iteration over the rows {part.start} to {part.stop - 1} on {self.place.node}"
+        return process.ask("iterate", state, number=part.number, limit_s=ITERATE_S, what=what)
+
+    def merge(self, results: list[bytes]) -> bytes:
+        """Results as one."""
+        if len(results) == 1:
+            return results[0]
+        return bytes(self._again(lambda process: process.ask("merge", *results, limit_s=ITERATE_S))[1][0])
+
+    def close(self) -> None:
+        """Free what is held."""
+        if self._process is not None:
+            try:
+                self._process.ask("close", limit_s=CLEAN_UP_S)
+            finally:
+                self._process.end()
+                self._process = None
+
+    def _again(self, do: Any) -> Message:  # noqa: ANN401  (a function of a process)
+        """Do something in the program's process; once more in a new one if that was killed."""
+        try:
+            found: Message = do(self._ready())
+        except ProgramKilled:
+            self.drop()
+            found = do(self._ready())
+        except BaseException:
+            self.drop()
+            raise
+        return found
+
+    def drop(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.end()
+            self._process = None
+
+    def _ready(self) -> ProgramProcess:
+        if self._process is None:
+            run, built = self._run, self._program.built
+            log = run.log(f"program-{self._number}")
+            process = ProgramProcess(self._program.code, self._config, log=log, env=os.environ)
+            self._process = process
+            library = library_of(built, self.place.target)
+            process.ask("load", library=str(library), block_size=self.place.block_size, limit_s=INITIALISE_S)
+            dataset = {"dataset": str(run.dataset), "is_table": run.is_table}
+            process.ask("open", run.params, limit_s=INITIALISE_S, what="open its dataset", **dataset)
+        return self._process
+
+    def _take(self, process: ProgramProcess, part: Slice) -> Message:
+        what = f"take the rows {part.start} to {part.stop - 1} on {self.place.node}"
+        where = {"number": part.number, "start": part.start, "stop": part.stop}
+        return process.ask("take_slice", limit_s=INITIALISE_S, what=what, **where)

@@ -1,0 +1,48 @@
+"""How the rows of a table are divided among workers: by their rates, and none is lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """Some rows of a table, from `start` to before `stop`; `number` counts the slices from 0."""
+
+    number: int
+    start: int
+    stop: int
+
+
+def plan_slices(rows: int, rates: Sequence[float]) -> list[Slice | None]:
+    """The slice of each worker; None for one that is too slow to get a row. Together they are all rows, each once.
+
+    Args:
+        rows: Of the table.
+        rates: How fast each worker is, in whatever unit.
+
+    Raises:
+        ValueError: There is no row, no worker, or one without a rate.
+    """
+    if rows < 1 or not rates or any(not rate > 0 for rate in rates):
+        raise ValueError(f"{rows} rows cannot be divided by the rates {list(rates)}")
+    whole = sum(map(Fraction, rates))
+    bounds = [0]
+    passed = Fraction(0)
+    for rate in rates:
+        passed += Fraction(rate)
+        bounds.append(round(rows * passed / whole))
+    planned: list[Slice | None] = []
+    number = 0
+    for start, stop in zip(bounds, bounds[1:], strict=False):
+        if start == stop:
+            planned.append(None)
+            continue
+        planned.append(Slice(number=number, start=start, stop=stop))
+        number += 1
+    return planned

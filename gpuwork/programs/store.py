@@ -1,0 +1,211 @@
+"""Programs that are registered: each in a folder that has its hash as name, with a frozen copy and what was built."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuwork.errors import Refused, StoreError
+from gpuwork.freeze import check_copy, freeze, hash_files, remove_copy
+from gpuwork.programs.config import read_config
+from gpuwork.record import utc_moment
+from gpuwork.shared_folder import locked, read_limited, write_file
+from gpuwork.strict import exactly, is_moment, matching, parse_strict_json, read_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from gpuwork.programs.config import ProgramConfig
+
+SCHEMA: Final = "gpuprov.program/v1"
+_FILE: Final = "program.json"
+_CODE: Final = "code"
+_BUILT: Final = "built"
+_HASH: Final = r"[0-9a-f]{64}"
+_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_IN_USE: Final = ".in-use"
+_SHORTEST: Final = 6
+_LIBRARY: Final = re.compile(r"(standin|sm_\d{2,3})-[0-9a-f]{12}\.so")
+_KINDS: Final = {
+    "schema": exactly(SCHEMA),
+    "version": exactly(1),
+    "hash": matching(_HASH),
+    "name": matching(_NAME),
+    "program_version": matching(_NAME),
+    "registered": is_moment,
+    "code": matching(_HASH),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Registered:
+    """A registered program.
+
+    Attributes:
+        folder: In the store.
+        hash: Names it.
+        name: Of the program.
+        version: Of the program.
+        registered: When, in UTC.
+        code: The frozen copy.
+    """
+
+    folder: Path
+    hash: str
+    name: str
+    version: str
+    registered: str
+    code: Path
+
+    @property
+    def built(self) -> Path:
+        """The folder for what is built of it."""
+        return self.folder / _BUILT
+
+    @property
+    def targets(self) -> list[str]:
+        """For which kinds of GPU it is built."""
+        names = (_LIBRARY.fullmatch(path.name) for path in self.built.glob("*.so"))
+        return sorted({found[1] for found in names if found})
+
+    def read_config(self) -> ProgramConfig:
+        """What its `config.yaml` says.
+
+        Raises:
+            StoreError: Somebody changed the frozen copy.
+        """
+        check_copy(self.code)
+        config, _, faults = read_config(self.code)
+        if config is None:
+            raise _changed(self.folder, str(faults[0]))
+        return config
+
+
+def register(folder: Path, files: Sequence[str], config: ProgramConfig, program: str, *, store: Path) -> Registered:
+    """Keep a frozen copy of a program; nothing is done if it is there.
+
+    Args:
+        folder: Of the program.
+        files: That belong to it.
+        config: What its `config.yaml` says.
+        program: Its hash.
+        store: Of the programs.
+
+    Raises:
+        Refused: The files changed meanwhile.
+        StoreError: It cannot be written.
+    """
+    place = store / program
+    try:
+        with locked(store):
+            if not (place / _FILE).exists():
+                place.mkdir(exist_ok=True)
+                code = hash_files(folder, files)
+                freeze(folder, files, code=code, into=place / _CODE)
+                document = {
+                    "schema": SCHEMA,
+                    "version": 1,
+                    "hash": program,
+                    "name": config.name,
+                    "program_version": config.version,
+                    "registered": utc_moment(datetime.now(timezone.utc)),
+                    "code": code,
+                }
+                write_file(place / _FILE, json.dumps(document, indent=1) + "\n")
+    except OSError as error:
+        raise StoreError(
+            "the program cannot be registered", evidence=str(error), fix=f"df -h {store}; ls -ld {store}"
+        ) from error
+    return read_registered(place)
+
+
+def read_registered(place: Path) -> Registered:
+    """What a folder of the store says.
+
+    Raises:
+        StoreError: It is not as it was written.
+    """
+    try:
+        told: dict[str, Any] = read_fields(parse_strict_json(read_limited(place / _FILE) or b""), _KINDS)
+    except ValueError as error:
+        raise _changed(place, str(error)) from error
+    if told["hash"] != place.name:
+        raise _changed(place, f"{_FILE} is of {told['hash'][:12]}")
+    return Registered(
+        folder=place,
+        hash=told["hash"],
+        name=told["name"],
+        version=told["program_version"],
+        registered=told["registered"],
+        code=place / _CODE / told["code"],
+    )
+
+
+def list_programs(store: Path) -> list[Registered]:
+    """All, those that were registered last first; what is being registered is not among them."""
+    found = [path for path in (store.iterdir() if store.is_dir() else ()) if re.fullmatch(_HASH, path.name)]
+    programs = [read_registered(path) for path in found if (path / _FILE).exists()]
+    return sorted(programs, key=lambda one: (one.registered, one.hash), reverse=True)
+
+
+def find_program(store: Path, text: str) -> Registered:
+    """The program that a hash, or the beginning of one, names.
+
+    Raises:
+        Refused: There is none, or more than one.
+    """
+    known = list_programs(store)
+    found = [one for one in known if one.hash.startswith(text)] if re.fullmatch(r"[0-9a-f]+", text) else []
+    if len(found) != 1 or len(text) < _SHORTEST:
+        shown = ", ".join(one.hash[:12] for one in (found or known)[:5]) or "there are none"
+        raise Refused(
+            f"{text[:80]!r} names {'more than one program' if len(found) > 1 else 'no program'}",
+            evidence=f"{_SHORTEST} characters of a hash or more; registered: {shown}",
+            fix="python3 -m gpuwork.programs list",
+        )
+    return found[0]
+
+
+def remove_program(program: Registered) -> None:
+    """Remove a program with all that was built of it.
+
+    Raises:
+        Refused: It is in use.
+        StoreError: It cannot be removed.
+    """
+    with (program.folder / _IN_USE).open("a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Refused(
+                f"program {program.hash[:12]} is in use",
+                evidence=f"{program.folder / _IN_USE} is locked by a run",
+                fix="wait until its run has ended, or end that",
+            ) from None
+        _remove(program)
+
+
+def _remove(program: Registered) -> None:
+    try:
+        (program.folder / _FILE).unlink()
+        remove_copy(program.folder)
+    except OSError as error:
+        raise StoreError("the program cannot be removed", evidence=str(error), fix=f"ls -l {program.folder}") from error
+
+
+@contextmanager
+def in_use(program: Registered) -> Iterator[None]:
+    """Keep a program from being removed during the block; the kernel frees a killed process's lock."""
+    with (program.folder / _IN_USE).open("a", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        yield
+
+
+def _changed(place: Path, evidence: str) -> StoreError:
+    return StoreError(f"{place} is not a program as it was registered", evidence=evidence[:500], fix=f"ls -l {place}")

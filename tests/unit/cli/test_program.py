@@ -1,0 +1,222 @@
+"""`gpuprov program` and `hardware`: the programs in the fake node are the real ones, and jobs really run."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import xml.etree.ElementTree as ET
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.cli.main import main
+from gpuprov.core.relay import Relay
+from gpuprov.drivers.base import ExecResult
+from gpuprov.planes.program_chart import place_groups
+from tests.fakes.jobs_in_nodes import give_jobs
+from tests.fakes.programs import CUDA, ROOT, write_program, write_table
+from tests.schemas import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.fakes.engine import Command
+    from tests.fakes.jobs_in_nodes import JobsInNodes
+    from tests.unit.cli.conftest import Typed
+
+KMEANS = ROOT / "examples/kmeans"
+HASH = "ab" * 32
+
+
+class Typing:
+    """What is typed on a host whose cluster takes jobs."""
+
+    def __init__(self, typed: Typed, jobs: JobsInNodes, captured: pytest.CaptureFixture[str]) -> None:
+        self.world, self.jobs = typed.world, jobs
+        self._captured = captured
+
+    def __call__(self, *argv: str | Path, code: int = 0) -> str:
+        self._captured.readouterr()
+        found = main([*map(str, argv)], host=self.world.host)
+        said = self._captured.readouterr()
+        self.err = said.err
+        assert found == code, f"{said.out}\n{said.err}"
+        return said.out
+
+    def document(self, *argv: str | Path, code: int = 0) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self(*argv, "--json", code=code))
+        validate(document)
+        return document
+
+    def error(self, *argv: str | Path, code: int = 2) -> tuple[str, str, str]:
+        error = self.document(*argv, code=code)["error"]
+        return error["what"], error["evidence"], error["fix"]
+
+
+@pytest.fixture
+def types(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Typing]:
+    typed.world.begin_with(2)
+    (tmp_path / "jobs").mkdir()
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, sys.executable)
+    jobs.share()
+    jobs.give_python()
+    typed.world.engine.faults.clear()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield Typing(typed, jobs, capfd)
+    jobs.finish()
+
+
+def test_check_tells_all_faults(types: Typing, tmp_path: Path) -> None:
+    program = write_program(tmp_path / "p")
+    document = types.document("program", "check", program)
+    assert document["files"] == ["columns.cu", "columns.h", "columns.py", "config.yaml"]
+    assert types("program", "check", program).strip() == document["hash"]
+    (tmp_path / "t.csv").write_text("1,2\n3\n")
+    broken = write_program(tmp_path / "q", cuda=CUDA.replace("result->rows +=", "result->rowz +="))
+    what, evidence, fix = types.error("program", "check", broken, "--data", tmp_path / "t.csv", "--set", "no=1")
+    assert what.startswith("3 faults")
+    assert [
+        word for word in ("columns.py", "columns.cu", "t.csv line 2") if word not in evidence.replace(":", " line ")
+    ] == []
+    assert "docs/programs.md" in fix
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("nowhere",), "'nowhere' is not the folder of a project"),
+        ((".", "--data", "nowhere.csv"), "'nowhere.csv' is not a file with data"),
+        ((".", "--set", "odd"), "--set 'odd' is not NAME=VALUE"),
+        ((".", "--workers", "0"), "Invalid value for '--workers'"),
+    ],
+)
+def test_what_is_typed_wrong_is_refused(argv: tuple[str, ...], said: str, types: Typing) -> None:
+    assert said in types.error("program", "run", *argv)[0]
+
+
+@pytest.mark.slow
+def test_a_run_in_a_cluster_from_files_to_its_chart(types: Typing, tmp_path: Path) -> None:
+    document = types.document(
+        *("program", "run", KMEANS / "program", "--data", KMEANS / "points.csv", "--set", "clusters=3"),
+        *("--workers", "2", "--svg", tmp_path / "k.svg"),
+    )
+    clusters = document["result"]["result"]["clusters"]
+    assert sum(cluster["rows"] for cluster in clusters) == 300
+    assert [worker["rows"] for worker in document["result"]["workers"]] == [150, 150]
+    drawn = ET.parse(tmp_path / "k.svg").getroot()
+    space = "{http://www.w3.org/2000/svg}"
+    assert len(drawn.findall(f".//{space}circle")) == 300
+    assert len(drawn.findall(f".//{space}path")) == 3
+    assert document["id"] == "1"
+    assert types.jobs.held() == [], "what was copied is removed"
+    (order,) = types.jobs.orders()
+    assert (order["count"], order["gpus"], order["name"]) == (2, 1, "kmeans")
+    (run,) = (types.jobs.folder / "programs/.runs").iterdir()
+    assert [name for name in ("table.bin", "key.pem") if (run / name).exists()] == [], "what is large or secret is gone"
+    listed = types.document("program", "list")["programs"]
+    assert [(row["name"], row["built_for"]) for row in listed] == [("kmeans", ["standin"])]
+    assert listed[0]["hash"][:12] in types("program", "list")
+    types("jobs", "wait", "1")
+    assert types.document("program", "rm", listed[0]["hash"])["programs"] == listed
+    assert types("program", "list").strip() == "no programs"
+
+
+@pytest.mark.slow
+def test_a_run_on_this_machine(types: Typing, tmp_path: Path) -> None:
+    program = write_program(tmp_path / "p")
+    sums = write_table(tmp_path / "t.csv", 5, 2, seed=1)
+    document = types.document("program", "run", "--local", program, "--data", tmp_path / "t.csv", "--workers", "2")
+    assert document["result"]["result"]["state"]["sums"] == sums
+    assert (document["cluster"], document["id"]) == (None, None)
+    argv = ("program", "run", "--local", program, "--data", tmp_path / "t.csv", "--svg", tmp_path / "no.svg")
+    assert json.loads(types(*argv, code=1))["state"]["sums"] == sums
+    assert "the program makes no chart of its result" in types.err
+    assert not (tmp_path / "no.svg").exists()
+
+
+@pytest.mark.slow
+def test_a_crash_in_a_cluster_is_told(types: Typing, tmp_path: Path) -> None:
+    crash = "    *(volatile int *)0 = 1;\n    result->rows +="
+    program = write_program(tmp_path / "p", cuda=CUDA.replace("    result->rows +=", crash))
+    write_table(tmp_path / "t.csv", 5, 2, seed=1)
+    what, evidence, _ = types.error("program", "run", program, "--data", tmp_path / "t.csv", code=1)
+    assert "crashed when it was to run an iteration over the rows 0 to " in what
+    assert evidence == "SIGSEGV: Segmentation fault"
+
+
+def answer(types: Typing, **told: object) -> None:
+    """Have the node's program answer so."""
+
+    def say(_command: Command) -> ExecResult:
+        return ExecResult(exit_code=0, stdout=json.dumps({"version": 1, **told}), stderr="")
+
+    types.jobs.say = say
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {},
+        {"hash": "../x", "name": "a", "version": "1", "registered": "2026-11-23T00:00:00Z", "built_for": []},
+        {"hash": HASH, "name": "\x1b[31m", "version": "1", "registered": "2026-11-23T00:00:00Z", "built_for": []},
+        {"hash": HASH, "name": "a", "version": "1", "registered": "now", "built_for": []},
+        {"hash": HASH, "name": "a", "version": "1", "registered": "2026-11-23T00:00:00Z", "built_for": ["x"]},
+    ],
+)
+def test_a_hostile_node_is_not_believed(row: Mapping[str, object], types: Typing) -> None:
+    answer(types, schema="gpuprov.programs/v1", programs=[row])
+    what, _, _ = types.error("program", "list", code=4)
+    assert what == "c000 does not answer as the program for programs does (`list`)"
+
+
+def test_a_page_without_a_run_is_refused(types: Typing) -> None:
+    what, _, fix = types.error("program", "page")
+    assert what == "no run of a program with a page goes on in cluster lab"
+    assert fix == "gpuprov jobs"
+
+
+def test_the_page_of_a_run_is_relayed(types: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer(types, schema="gpuprov.program-pages/v1", page={"node": "c001", "port": 45123})
+
+    def serve(_relay: Relay) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Relay, "serve", serve)
+    monkeypatch.setattr("gpuprov.workflows.queue_page._require_answer", lambda *_: None)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        free = taken.getsockname()[1]
+    with suppress(SystemExit):
+        document = types.document("program", "page", "--port", str(free), code=130)
+    assert document["address"] == f"http://127.0.0.1:{free}/status"
+    assert document["node"] == "c001"
+
+
+def test_hardware_of_the_host_and_the_nodes(types: Typing) -> None:
+    document = types.document("hardware")
+    assert document["hardware"]["threads"] >= 1
+    assert [one["node"] for one in document["nodes"]] == ["c000", "c001"]
+    assert all(one["hardware"]["cpu"] for one in document["nodes"])
+    assert re.search(r"^c001 ", types("hardware"), re.MULTILINE)
+
+
+def test_a_node_without_the_program_is_told(types: Typing) -> None:
+    types.jobs.say = lambda _: ExecResult(exit_code=1, stdout="", stderr="python3: No module named gpuwork\n")
+    document = types.document("hardware")
+    assert {one["reason"] for one in document["nodes"]} == {"python3: No module named gpuwork"}
+
+
+def test_points_lie_within_the_chart() -> None:
+    groups = [
+        {"label": "a", "points": [[-3, 1e9], [5, -1e9]], "marked": False},
+        {"label": "b", "points": [], "marked": True},
+    ]
+    drawn = place_groups(groups)
+    assert all(56 <= x <= 624 and 10 <= y <= 458 for group in drawn.groups for x, y in group.points)
+    assert place_groups([]).groups == ()
