@@ -42,17 +42,20 @@ def fail_unexpectedly(session: Session, error: Exception) -> int:
         return fail(session, exhausted)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         return fail(session, UsageError("a file name is too long", evidence=str(error), fix="use a shorter name"))
+    parts = unexpected_parts(session, error)
+    return _end(session, error, parts, words=f"{parts['what']}\n{parts['evidence']}")
+
+
+def unexpected_parts(session: Session, error: Exception) -> dict[str, Any]:
+    """What nobody foresaw, in three parts; the evidence is the log with the traceback."""
     line = str(error).strip().split("\n", maxsplit=1)[0]
-    what = shorten(f"unexpected {type(error).__name__}: {line}")
     none = "no log could be written; run the command again with sudo"
-    where = f"traceback: {session.log.path}" if session.log.path else none
-    parts = {
-        "what": what,
-        "evidence": where,
+    return {
+        "what": shorten(f"unexpected {type(error).__name__}: {line}"),
+        "evidence": f"traceback: {session.log.path}" if session.log.path else none,
         "fix": "report the error and attach that file",
         "exit_code": EXIT_UNEXPECTED,
     }
-    return _end(session, error, parts, words=f"{what}\n{where}")
 
 
 def _end(

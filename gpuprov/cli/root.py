@@ -10,7 +10,7 @@ from click.core import ParameterSource
 
 from gpuprov import __version__
 from gpuprov.cli.options import common_options
-from gpuprov.cli.verbs import GROUPS, VERBS
+from gpuprov.cli.verbs import GROUPS, HIDDEN, VERBS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ class VerbGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the verb's module and return its command."""
         path = f"{self._path} {cmd_name}".strip()
-        verb = VERBS.get(path)
+        verb = VERBS.get(path) or HIDDEN.get(path)
         if verb is None:
             return None
         if verb.module is None:

@@ -74,7 +74,11 @@ VERBS: dict[str, Verb] = {
     "explain": Verb("gpuprov.cli.explain", "Explain a log line or a check, and its fix."),
     "record": Verb("gpuprov.cli.record", "Print this host's GPU facts, for replay or a bug report."),
     "bundle": Verb("gpuprov.cli.bundle", "Collect logs, facts and versions for a bug report, without secrets."),
-    "host": Verb(None, "Prepare this machine for nodes, or revert that."),
+    "host": Verb(None, "Prepare this machine for nodes, or add other hosts."),
+    "host add": Verb("gpuprov.cli.host_add", "Add a host that ssh reaches: install gpuprov, prepare an engine."),
+    "host list": Verb("gpuprov.cli.host_list", "List the hosts that were added."),
+    "host show": Verb("gpuprov.cli.host_show", "Show a host: engines, nodes, GPUs, room."),
+    "host remove": Verb("gpuprov.cli.host_remove", "Remove a host and the gpuprov on it."),
     "host prepare": Verb(
         "gpuprov.cli.host_prepare", "Install and start the engine and create its storage; needs root."
     ),
@@ -85,6 +89,9 @@ VERBS: dict[str, Verb] = {
     "image rm": Verb("gpuprov.cli.image_rm", "Remove a node image."),
     "completion": Verb("gpuprov.cli.completion", "Print the shell completion script."),
 }
+
+# Verbs that gpuprov itself starts on other hosts; no list, page or completion shows them
+HIDDEN: dict[str, Verb] = {"member": Verb("gpuprov.cli.member", "Serve a request of another host's gpuprov.")}
 
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {

@@ -72,6 +72,10 @@ class HostNotReady(GpuprovError):
     exit_code = 3
 
 
+class Unreachable(HostNotReady):
+    """A host does not let gpuprov in over ssh, or does not answer."""
+
+
 class EngineError(GpuprovError):
     """The container engine refused, failed or went away."""
 
@@ -92,3 +96,9 @@ class TimedOut(GpuprovError):
     """A wait ran out of time; the evidence holds the last state seen."""
 
     exit_code = 6
+
+
+class PartDone(GpuprovError):
+    """Some hosts answered and some did not, or failed; the result is that of the others."""
+
+    exit_code = 7

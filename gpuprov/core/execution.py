@@ -179,6 +179,7 @@ class Piped:
     process: subprocess.Popen[bytes]
     stdin: IO[bytes]
     stdout: IO[bytes]
+    stderr: IO[bytes] | None = None
 
     def kill(self) -> None:
         """Kill it and its children."""
@@ -186,8 +187,12 @@ class Piped:
 
 
 @contextlib.contextmanager
-def piped(argv: Sequence[str]) -> Iterator[Piped]:
-    """A command whose stdin and stdout are the caller's while the block runs; what it says on stderr is lost.
+def piped(argv: Sequence[str], *, with_stderr: bool = False) -> Iterator[Piped]:
+    """A command whose stdin and stdout are the caller's while the block runs.
+
+    Args:
+        argv: Program and arguments.
+        with_stderr: Whether its stderr is the caller's too; else what it says there is lost.
 
     Raises:
         CommandMissing: The program does not exist or may not be executed.
@@ -197,21 +202,21 @@ def piped(argv: Sequence[str]) -> Iterator[Piped]:
             list(argv),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if with_stderr else subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is this process's
         )
     except (FileNotFoundError, PermissionError) as error:
         raise CommandMissing(f"cannot run {argv[0]}", evidence=str(error), fix="gpuprov doctor") from error
     if process.stdin is None or process.stdout is None:
         raise AssertionError  # pragma: no cover - they were asked for
-    running = Piped(process=process, stdin=process.stdin, stdout=process.stdout)
+    running = Piped(process=process, stdin=process.stdin, stdout=process.stdout, stderr=process.stderr)
     try:
         yield running
     finally:
         running.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(KILLED_S)
-        for stream in (running.stdin, running.stdout):
+        for stream in filter(None, (running.stdin, running.stdout, running.stderr)):
             with contextlib.suppress(OSError):  # what was not yet written
                 stream.close()
 

@@ -115,6 +115,9 @@ class Host(Protocol):
     def look(self, simulation: Mapping[str, Any] | None) -> Observation:
         """What `verify` looks at on the host itself; `simulation` is what its simulated NVML answers, if it has one."""
 
+    def called(self, name: str) -> Host:
+        """The same host under the name by which another machine knows it."""
+
     def lock(self, reporter: Reporter) -> AbstractContextManager[None]:
         """Hold the lock that every writer on this host takes."""
 

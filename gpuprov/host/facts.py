@@ -113,7 +113,7 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
         forward_rules=read_forward_rules(),
         limits=host.limits(),
         subuid=_lines(_read(root / "etc/subuid")),
-        disk_free_bytes=_free_bytes(root / CACHE_FOLDER),
+        disk_free_bytes=free_bytes(root / CACHE_FOLDER),
         missing_packages=tuple(package for package, program in PROGRAMS.items() if shutil.which(program) is None),
         gpus=gpus,
         gpu_error=gpu_error,
@@ -124,7 +124,7 @@ def gather_facts(host: Host, engine: str, *, gpu_mode: GpuMode) -> HostFacts:
     )
 
 
-def _free_bytes(folder: Path) -> int:
+def free_bytes(folder: Path) -> int:
     """On the disk of a folder, or on that where it would be made."""
     return shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
 

@@ -45,16 +45,18 @@ class LocalHost:
         root: Where /proc, /sys, /dev, /etc and /usr are looked up.
         environment: Says how many simulated GPUs there are, and what their UUIDs are made from.
         check: Called under the lock where another run had to be waited for.
+        given_name: By which another machine knows it; its host name where empty.
     """
 
     root: Path = Path("/")
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     check: Callable[[], object] = lambda: None
+    given_name: str = ""
 
     @property
     def name(self) -> str:
-        """Its host name."""
-        return platform.node() or "localhost"
+        """Its host name, or what it is called."""
+        return self.given_name or platform.node() or "localhost"
 
     @property
     def engines(self) -> tuple[EngineDoor, ...]:
@@ -118,6 +120,10 @@ class LocalHost:
 
         return look_at_host(simulation, root=self.root)
 
+    def called(self, name: str) -> LocalHost:
+        """Under another name; the seed of its simulated GPUs is that of its machine id."""
+        return replace(self, given_name=name)
+
     @contextmanager
     def lock(self, reporter: Reporter) -> Iterator[None]:
         """One writer at a time."""
@@ -166,4 +172,4 @@ class LocalHost:
             return given
         from gpuprov.gpu.observe import read_seed
 
-        return read_seed(self.root, name=self.name)
+        return read_seed(self.root, name=platform.node())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
@@ -93,6 +94,15 @@ class FakeHost:
 
     def look(self, simulation: Mapping[str, Any] | None) -> Observation:
         return self.looks(simulation)
+
+    def called(self, name: str) -> FakeHost:
+        def connect(door: EngineDoor) -> Any:
+            driver: Any = door.open()
+            driver.host = name
+            return driver
+
+        doors = tuple(replace(door, open=partial(connect, door)) for door in self.engines)
+        return replace(self, name=name, engines=doors)
 
     @contextmanager
     def lock(self, reporter: Reporter) -> Iterator[None]:

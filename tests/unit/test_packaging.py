@@ -15,7 +15,17 @@ import pytest
 
 from gpuprov import __version__
 from gpuprov.assets import find_asset
-from gpuprov.core.errors import HostNotReady
+from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.reporter import Silent
+from gpuprov.host.remote.ask import Request, ask_member
+from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remove_there
+from gpuprov.host.remote.connection import Connection
+from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.places import Places
+from gpuprov.provision.own_wheel import own_files, own_requirements, pack_wheel
+from gpuprov.provision.wheels import ensure_wheels
+from gpuprov.workflows.add_host import ROOM_BYTES
+from tests.fakes.ssh import install_ssh
 
 ROOT = Path(__file__).resolve().parents[2]
 ASSETS = ("gpuwork", "inventories", "roles", "smoke_kernels", "templates")
@@ -100,6 +110,41 @@ def test_the_wheel_holds_every_file_of_the_package_and_of_its_assets(wheel: Path
     packed = {name for name in shipped if ".dist-info/" not in name}
     assert packed == wanted
     assert not [name for name in shipped if "__pycache__" in name]
+
+
+@pytest.mark.slow
+def test_the_wheel_that_host_add_packs_is_the_same(wheel: Path, tmp_path: Path) -> None:
+    packed = pack_wheel(own_files(), tmp_path)
+    assert packed.name == wheel.name
+    ours, theirs = (
+        {name: archive.read(name) for name in archive.namelist() if ".dist-info/" not in name}
+        for archive in map(zipfile.ZipFile, (packed, wheel))
+    )
+    assert ours.keys() == theirs.keys()
+    assert [name for name, content in ours.items() if theirs[name] != content] == []
+    assert pack_wheel(own_files(), tmp_path) == packed
+
+
+@pytest.mark.slow
+def test_host_add_brings_a_gpuprov_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All but `ssh` is real: the wheels, the environment and the member."""
+    root = install_ssh(tmp_path, monkeypatch).reach("hoff")
+    (root / "opt").mkdir()
+    places = Places(config=tmp_path / "config", runtime=tmp_path)
+    places.config.mkdir()
+    connection = Connection(machine=Machine(name="hoff", address="hoff"), places=places)
+    facts = look_at_bare_host(connection, Silent())
+    wheels = ensure_wheels(own_requirements(), python=facts.python, cache=tmp_path / "cache")
+    install_there(connection, "one", [pack_wheel(own_files(), tmp_path / "cache"), *wheels], Silent())
+    assert look_at_bare_host(connection, Silent()).installed == "one"
+    program = root / "opt/gpuprov/current/bin/gpuprov"
+    assert call(program, "--version", cwd=tmp_path) == f"gpuprov {__version__}\n"
+    with pytest.raises(UsageError, match="hoff: members do not know `nothing`"):
+        ask_member(connection, Request(verb="nothing", document={}), reporter=Silent())
+    below = [path for path in (root / "opt/gpuprov").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in below) * 3 < ROOM_BYTES, "also while one replaces another"
+    remove_there(connection, Silent())
+    assert not list((root / "opt").iterdir())
 
 
 @pytest.mark.slow

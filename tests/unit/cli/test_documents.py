@@ -16,9 +16,13 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.outcome import Outcome
+from gpuprov.host.remote.inventory import remember_machine
+from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.places import find_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
+from tests.fakes.ssh import install_ssh, world_member
 from tests.schemas import DOCS, SCHEMAS, validate
 from tests.twice import TWICE
 
@@ -53,6 +57,8 @@ MORE: tuple[tuple[str, Argv], ...] = (
     *((f"grid {verb}", ("grid", verb, "{folder}/Project")) for verb in ("run", "status", "results", "pull", "cancel")),
     ("inventory", ("inventory", "--graph")),
     ("inventory", ("inventory", "--host", "c000")),
+    *((f"host {verb}", ("host", verb, "hoff")) for verb in ("add", "show", "remove")),
+    ("host list", ("host", "list")),
     ("host prepare", ("host", "prepare")),
     ("host undo", ("host", "undo")),
     ("play", ("play", "site.yml")),
@@ -133,6 +139,8 @@ def made_up(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> 
     for name in ("prepare_host", "undo_host"):
         outcome = Outcome(changed=("installed lxd",))
         monkeypatch.setattr(f"gpuprov.workflows.prepare_host.{name}", lambda *_, outcome=outcome, **__: outcome)
+    outcome = Outcome(changed=("installed gpuprov",))
+    monkeypatch.setattr("gpuprov.workflows.add_host.add_host", lambda *_, **__: outcome)
     stats = HostStats(host="c000", ok=1, changed=0, failed=0, unreachable=0, skipped=0)
     result = SiteResult(hosts=(HostResult(stats=stats),), changes=())
     monkeypatch.setattr("gpuprov.workflows.run_playbook.run_playbook", lambda *_, **__: result)
@@ -174,8 +182,25 @@ def desk(
 
 
 @pytest.fixture
+def have_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Has ssh reach another machine, and the user know it."""
+
+    def have(*, known: bool) -> None:
+        ssh = install_ssh(tmp_path, monkeypatch)
+        if known:
+            remember_machine(find_places().inventory, Machine(name="hoff", address="hoff"))
+            ssh.reach("hoff", member=world_member(ssh.root_of("hoff"), "own", nodes=1))
+
+    return have
+
+
+@pytest.fixture
 def printed(
-    typed: Typed, cluster: dict[str, str], desk: Callable[[], JobsInNodes], capsys: pytest.CaptureFixture[str]
+    typed: Typed,
+    cluster: dict[str, str],
+    desk: Callable[[], JobsInNodes],
+    have_a_host: Callable[..., None],
+    capsys: pytest.CaptureFixture[str],
 ) -> Callable[[str, Argv], list[dict[str, Any]]]:
     """Types a verb with --json; returns its document, or those of a watch."""
 
@@ -183,6 +208,8 @@ def printed(
         if argv == TWICE[verb].argv:
             for earlier in TWICE[verb].with_names(cluster).before:
                 typed(earlier, capsys)
+        if argv[0] == "host":
+            have_a_host(known=argv[1] in ("list", "show"))
         if argv[0] == "grid":
             desk()
             if argv[1] in ("results", "pull"):

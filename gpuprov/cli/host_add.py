@@ -1,0 +1,43 @@
+"""`gpuprov host add`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from gpuprov.cli.engine import host_engine_option
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.spec.models import Engine
+
+
+@click.command()
+@click.argument("name")
+@click.option("--address", help="Its address, or an alias of ~/.ssh/config.  [default: NAME]")
+@click.option("--user", help="Who logs in; must be root there.  [default: as ssh does]")
+@click.option("--port", type=click.IntRange(1, 65535), help="Port of its sshd.  [default: as ssh does]")
+@click.option("--identity-file", metavar="FILE", help="The private key to log in with.  [default: as ssh does]")
+@click.option("--proxy-jump", metavar="HOST", help="A machine to go through.  [default: as ssh does]")
+@host_engine_option
+@click.pass_obj
+def command(session: Session, /, *, name: str, engine: Engine | None, **way: str | int | None) -> None:
+    """Add a host that ssh reaches: check it, install this gpuprov there, prepare an engine, and remember it.
+
+    A second run changes nothing, or brings gpuprov there up to date. For a host that is known, options that are left
+    out are as they were. A host key that nobody has seen is accepted and shown; one that has changed is refused.
+    """
+    from dataclasses import replace
+
+    from gpuprov.cli.engine import show_outcome
+    from gpuprov.host.remote.inventory import read_machines
+    from gpuprov.host.remote.machine import Machine, check_machine
+    from gpuprov.host.remote.places import find_places
+    from gpuprov.workflows.add_host import AddOrder, add_host
+
+    places = find_places()
+    known = read_machines(places.inventory).get(name, Machine(name=name, address=name))
+    given = {field: value for field, value in way.items() if value is not None}
+    machine = check_machine(replace(known, **given))  # type: ignore[arg-type]
+    show_outcome(session, add_host(AddOrder(machine=machine, engine=engine or ""), places, reporter=session.reporter))

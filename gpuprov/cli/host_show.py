@@ -1,0 +1,53 @@
+"""`gpuprov host show`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gpuprov.cli.session import Session
+    from gpuprov.host.remote.machine import Machine
+    from gpuprov.planes.host_look import HostLook
+
+
+@click.command()
+@click.argument("name")
+@click.pass_obj
+def command(session: Session, name: str) -> None:
+    """Show a host: its engines, nodes, GPUs and their holders, room and kernel limits. Changes nothing."""
+    from gpuprov.documents.member_answers import read_look
+    from gpuprov.host.remote.inventory import find_machine
+    from gpuprov.host.remote.places import find_places
+    from gpuprov.workflows.hosts import look_at_host
+
+    places = find_places()
+    machine = find_machine(places.inventory, name)
+    document = look_at_host(machine, places)
+    session.show(document, _render(machine, read_look(document, name), colour=session.colour))
+
+
+def _render(machine: Machine, look: HostLook, *, colour: bool) -> str:
+    from gpuprov.cli.gpu_table import render_board
+    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.core.units import GIB
+
+    engines = [f"{name} {facts.version} on {facts.storage}" for name, facts in look.engines.items()]
+    engines += [f"{name} does not respond: {error.what}" for name, error in look.silent.items()]
+    limits = [f"{check} {'unknown' if limit is None else limit}" for check, limit in look.limits.items()]
+    lines = [
+        f"host: {machine.name} ({machine.destination})",
+        f"machine: {look.machine}, Linux {look.kernel}",
+        f"disk: {look.disk_free_bytes / GIB:.1f} GiB free",
+        f"limits: {', '.join(limits)}",
+        *(f"engine: {engine}" for engine in engines or ["none"]),
+        "",
+        render_nodes(look.nodes, colour=colour) if look.nodes else "no nodes",
+        "",
+    ]
+    if look.board:
+        lines.append(render_board(look.board, colour=colour))
+    elif look.gpu_error:
+        lines.append(f"the GPUs cannot be told: {look.gpu_error.what}: {look.gpu_error.evidence}")
+    return "\n".join(lines)

@@ -1,0 +1,62 @@
+"""`gpuprov member`: what the gpuprov of another host starts here over ssh; not for people."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.cli.session import Session
+    from gpuprov.host.remote.serve import MemberEnd
+
+EXIT_INTERRUPTED = 130
+
+
+@click.command(hidden=True)
+@click.pass_obj
+def command(session: Session) -> int:
+    """Serve one request of another host's gpuprov, in JSON lines on stdin and stdout.
+
+    It ends, and undoes what it has begun, as soon as nobody listens any more.
+    """
+    from gpuprov.cli.failure import unexpected_parts
+    from gpuprov.cli.runlog import Both
+    from gpuprov.core.error_document import error_parts
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.core.reporter import TimingReporter
+    from gpuprov.host.remote.serve import MemberEnd, take_streams
+    from gpuprov.workflows.member import serve_request
+
+    end = MemberEnd(*take_streams())
+    try:
+        asked = end.greet(session.host.name)
+        sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
+        host = session.host.called(asked.host)
+        reporter = TimingReporter(Both(end, session.log))
+        end.result(serve_request(asked.verb, asked.document, host, reporter=reporter))
+    except GpuprovError as error:
+        return _refuse(session, end, error, error_parts(error))
+    except KeyboardInterrupt:
+        session.log.note("interrupted")
+        end.error(
+            {
+                "what": "interrupted",
+                "evidence": "the changes of this run were undone",
+                "fix": "run the command again",
+                "exit_code": EXIT_INTERRUPTED,
+            }
+        )
+        return EXIT_INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - as main() does: one line and a log
+        return _refuse(session, end, error, unexpected_parts(session, error))
+    return 0
+
+
+def _refuse(session: Session, end: MemberEnd, error: Exception, parts: Mapping[str, Any]) -> int:
+    session.log.error(error)
+    end.error(parts)
+    return int(parts["exit_code"])

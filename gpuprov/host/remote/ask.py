@@ -1,0 +1,228 @@
+"""One request to the gpuprov of another host, over the connection to it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov import __version__
+from gpuprov.core.errors import (
+    EngineError,
+    GpuprovError,
+    HostNotReady,
+    PartDone,
+    PlaybookError,
+    TimedOut,
+    UsageError,
+)
+from gpuprov.core.excerpt import LINE, excerpt, last_words
+from gpuprov.core.silence_limit import more_time, scaled_limit_s
+from gpuprov.host.remote.install_paths import PROGRAM
+from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render
+from gpuprov.host.remote.ssh_failure import MISSING, SSH_FAILED, NotInstalled, silent, try_by_hand
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.connection import Connection
+    from gpuprov.host.remote.exchange import Exchange
+    from gpuprov.host.remote.lines import Message
+
+_LOOK_S: Final = 0.2  # how often one looks whether the request is to be ended
+_END_S: Final = 5.0  # for ssh to end after the member has
+_KINDS: Final[Mapping[int, type[GpuprovError]]] = {
+    kind.exit_code: kind
+    for kind in (GpuprovError, UsageError, HostNotReady, EngineError, PlaybookError, TimedOut, PartDone)
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What a host is asked.
+
+    Attributes:
+        verb: One that members know.
+        document: What it is about.
+        total_s: How long a question may take altogether; None for work, which may take long while it goes on.
+    """
+
+    verb: str
+    document: Mapping[str, Any]
+    total_s: float | None = None
+
+
+class OtherVersion(HostNotReady):
+    """The gpuprov there is not this one."""
+
+
+class Stopped(HostNotReady):
+    """The work there was ended before its time, for it was no longer wanted."""
+
+
+def ask_member(
+    connection: Connection, request: Request, *, reporter: Reporter, stop: threading.Event | None = None
+) -> dict[str, Any]:
+    """Have the gpuprov there serve a request, and return the document of its result.
+
+    On Ctrl-C, or when `stop` is set, it is told to end, undoes what it has begun, and is waited for; a second Ctrl-C
+    waits no longer.
+
+    Args:
+        connection: The way to the host.
+        request: What is asked.
+        reporter: Is told the progress; may be called from this thread alone.
+        stop: Ends it.
+
+    Raises:
+        Unreachable: The host does not let in, does not answer, or fell silent.
+        NotInstalled: There is no gpuprov.
+        OtherVersion: It is another one.
+        GpuprovError: It failed there; the three parts are its own.
+    """
+    with connection.exchange([PROGRAM, "member"]) as exchange:
+        conversation = _Conversation(connection, exchange, request, reporter)
+        try:
+            document = conversation.hold(stop)
+        except KeyboardInterrupt:
+            conversation.end()
+            with suppress(GpuprovError):
+                conversation.hold(None)
+            raise
+        connection.places.mark_there(connection.machine)
+        return document
+
+
+class _Conversation:
+    """What is said on both sides, until the member has a result or an error."""
+
+    def __init__(self, connection: Connection, exchange: Exchange, request: Request, reporter: Reporter) -> None:
+        self._connection = connection
+        self._name = connection.machine.name
+        self._exchange = exchange
+        self._request = request
+        self._reporter = reporter
+        self._lines = Lines()
+        self._answered = self._ending = False
+        self._began_s = self._heard_s = self._said_s = time.monotonic()
+
+    def hold(self, stop: threading.Event | None) -> dict[str, Any]:
+        """Listen until the end."""
+        while True:
+            if stop is not None and stop.is_set() and not self._ending:
+                self.end()
+            self._beat()
+            piece = self._exchange.turn(_LOOK_S)
+            if piece is None:
+                raise self._broken()
+            if piece:
+                self._heard_s = time.monotonic()
+                document = self._hear(piece)
+                if document is not None:
+                    return document
+            else:
+                self._refuse_silence()
+
+    def end(self) -> None:
+        """Tell the member to end: its undo is waited for."""
+        self._ending = True
+        self._exchange.end_input()
+
+    def _beat(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._said_s >= BEAT_S and not self._exchange.pending:
+            self._said_s = now_s
+            self._exchange.send(render("beat"))
+
+    def _hear(self, piece: bytes) -> dict[str, Any] | None:
+        try:
+            for message in self._lines.feed(piece):
+                if not self._answered:
+                    self._greet(message)
+                elif message.kind == "result":
+                    return dict(message.content["document"])
+                elif message.kind == "error":
+                    raise self._error(message)
+                else:
+                    self._tell(message)
+        except BadLine as error:
+            login = f"a login there must print nothing: {try_by_hand(self._connection.machine)} true"
+            raise HostNotReady(
+                f"{self._name} does not answer as gpuprov does",
+                evidence=str(error),
+                fix=f"gpuprov host add {self._name}" if self._answered else login,
+            ) from error
+        return None
+
+    def _greet(self, message: Message) -> None:
+        said = message.content
+        if message.kind != "hello":
+            raise BadLine(f"`{message.kind}` where a hello was to come")
+        if (said["protocol"], said["version"]) != (PROTOCOL, __version__):
+            raise OtherVersion(
+                f"{self._name} has another version of gpuprov",
+                evidence=f"it has {excerpt(said['version'])} (protocol {said['protocol']}), "
+                f"this is {__version__} (protocol {PROTOCOL})",
+                fix=f"bring it up to date: gpuprov host add {self._name}",
+            )
+        self._answered = True
+        request = self._request
+        self._exchange.send(render("request", verb=request.verb, host=self._name, document=request.document))
+
+    def _tell(self, message: Message) -> None:
+        said, reporter = message.content, self._reporter
+        if message.kind == "phase":
+            reporter.node(self._name, f"{said['name']} {said['state']}")
+        elif message.kind == "node":
+            reporter.node(said["name"], said["state"])
+        elif message.kind == "note":
+            reporter.note(f"{self._name}: {said['text']}")
+        elif message.kind == "warn":
+            reporter.warn(f"{self._name}: {said['text']}")
+        elif message.kind != "beat":
+            raise BadLine(f"`{message.kind}` is not for a member to say")
+
+    def _error(self, message: Message) -> GpuprovError:
+        said = message.content
+        if self._ending:
+            return Stopped(f"{self._name}: {said['what']}", evidence=said["evidence"], fix=said["fix"])
+        kind = _KINDS.get(said["exit_code"], EngineError)
+        fix = f"on {self._name}: {excerpt(said['fix'], LINE)}" if said["fix"] else ""
+        return kind(f"{self._name}: {said['what']}", evidence=last_words(said["evidence"], most=40), fix=fix)
+
+    def _refuse_silence(self) -> None:
+        now_s = time.monotonic()
+        answer_s, silence_s = self._connection.answer_s, scaled_limit_s(SILENCE_S)
+        if not self._answered and now_s - self._began_s >= answer_s:
+            raise silent(self._connection.machine, answer_s, self._exchange.stderr)
+        if now_s - self._heard_s >= silence_s:
+            raise silent(self._connection.machine, silence_s, self._exchange.stderr)
+        total_s = self._request.total_s
+        if total_s is not None and now_s - self._began_s >= total_s:
+            raise TimedOut(
+                f"{self._name} has not answered `{self._request.verb}`",
+                evidence=f"it is reachable, and is still at it after {total_s:g} s",
+                fix=f"look at its engines: gpuprov doctor, on {self._name}; {more_time()}",
+            )
+
+    def _broken(self) -> GpuprovError:
+        """Why its output has ended without a result."""
+        status, stderr = self._exchange.status(_END_S), self._exchange.stderr
+        if status == MISSING:
+            return NotInstalled(
+                f"{self._name} has no gpuprov",
+                evidence=last_words(stderr),
+                fix=f"gpuprov host add {self._name}",
+            )
+        if self._ending and self._answered:
+            return Stopped(f"the work on {self._name} was ended", evidence=last_words(stderr), fix="try again")
+        if status in (None, SSH_FAILED):
+            return self._connection.failure(stderr)
+        return HostNotReady(
+            f"the gpuprov on {self._name} has ended without a result",
+            evidence=f"exit status {status}\n{last_words(stderr, most=12)}".rstrip(),
+            fix=f"on {self._name}: see the newest log in /var/log/gpuprov",
+        )

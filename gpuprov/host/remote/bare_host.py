@@ -1,0 +1,207 @@
+"""A host that may have Python alone: looked at, given gpuprov, or freed of it, by a program that is sent along."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.core.errors import HostNotReady, TimedOut
+from gpuprov.core.excerpt import excerpt, last_words
+from gpuprov.core.silence_limit import more_patience, silence_limit_s
+from gpuprov.host.remote.install_paths import PLACE
+from gpuprov.host.remote.ssh_failure import SSH_FAILED, silent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.connection import Connection
+    from gpuprov.host.remote.exchange import Exchange
+
+_MOST_SAID: Final = 4_000_000
+_PIECE: Final = 65536
+_LOOK_S: Final = 0.2
+_END_S: Final = 5.0
+# A shell finds Python, or says that there is none; the program is its argument, so that stdin is free
+_SHELL: Final = """\
+p=$(command -v python3) || { echo '{"facts":{"python":""}}'; exit 0; }
+"$p" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || {
+    "$p" -c 'import sys; print("{\\"facts\\":{\\"python\\":\\"%d.%d\\"}}" % sys.version_info[:2])'; exit 0; }
+exec "$p" -I -c "$0" "$@"
+"""
+_KINDS: Final[dict[str, type]] = {
+    "uid": int,
+    "system": str,
+    "machine": str,
+    "python": str,
+    "free_bytes": int,
+    "clock_s": float,
+    "installed": str,
+    "foreign": bool,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BareFacts:
+    """What can be told of a host without gpuprov.
+
+    Attributes:
+        python: Such as `3.11`; empty where there is none.
+        free_bytes: Where gpuprov is installed.
+        clock_s: Its time, in seconds since 1970.
+        skew_s: By how much its clock is ahead of this machine's, or behind it.
+        installed: Which gpuprov it has; empty where it has none.
+        foreign: Whether something else is in its place.
+    """
+
+    python: str
+    uid: int = 0
+    system: str = ""
+    machine: str = ""
+    free_bytes: int = 0
+    clock_s: float = 0.0
+    skew_s: float = 0.0
+    installed: str = ""
+    foreign: bool = False
+
+
+def look_at_bare_host(connection: Connection, reporter: Reporter) -> BareFacts:
+    """Connect and look; changes nothing there.
+
+    Raises:
+        Unreachable: It does not let in or does not answer.
+        HostNotReady: It answers something else.
+    """
+    began_s = time.time()
+    told = _run(connection, ["look"], (), reporter, silence_s=connection.answer_s).get("facts")
+    ended_s = time.time()
+    if isinstance(told, dict) and told.keys() == {"python"} and isinstance(told["python"], str):
+        return BareFacts(python=told["python"])  # too old for the program
+    if not isinstance(told, dict) or {key: type(value) for key, value in told.items()} != _KINDS:
+        raise _odd(connection, json.dumps(told))
+    behind_s, ahead_s = began_s - told["clock_s"], told["clock_s"] - ended_s
+    skew_s = ahead_s if ahead_s > 0 else -behind_s if behind_s > 0 else 0.0
+    return BareFacts(**told, skew_s=skew_s)
+
+
+def install_there(connection: Connection, name: str, wheels: Sequence[Path], reporter: Reporter) -> None:
+    """Install gpuprov from wheels, pip's own among them, under a name that says which one it is.
+
+    Raises:
+        HostNotReady: It failed; what was there before is still there.
+        TimedOut: Nothing moved for long.
+    """
+    _run(connection, ["install", name], _tar(wheels), reporter, silence_s=silence_limit_s())
+
+
+def remove_there(connection: Connection, reporter: Reporter) -> None:
+    """Remove gpuprov, if it is there.
+
+    Raises:
+        HostNotReady: It failed, or something else is in its place.
+    """
+    _run(connection, ["remove"], (), reporter, silence_s=silence_limit_s())
+
+
+def _run(
+    connection: Connection,
+    words: Sequence[str],
+    pieces: Sequence[bytes] | Iterator[bytes],
+    reporter: Reporter,
+    *,
+    silence_s: float,
+) -> dict[str, Any]:
+    """The last line that the program says."""
+    program = (resources.files("gpuprov.host.remote") / "bare_program.py").read_text(encoding="utf-8")
+    said, last = b"", b""
+    with connection.exchange(["sh", "-c", _SHELL, program, PLACE, *words]) as exchange:
+        moved_s, waiting = time.monotonic(), iter(pieces)
+        while True:
+            pending = exchange.pending
+            if pending < _PIECE:
+                piece = next(waiting, b"")
+                if piece:
+                    exchange.send(piece)
+                else:
+                    exchange.end_input()
+            heard = exchange.turn(_LOOK_S)
+            if heard is None:
+                break
+            if heard or exchange.pending != pending:
+                moved_s = time.monotonic()
+            elif time.monotonic() - moved_s >= silence_s:
+                raise _silent(connection, exchange, last, silence_s)
+            *lines, said = (said + heard).split(b"\n")
+            if len(said) > _MOST_SAID:
+                raise _odd(connection, said[:_PIECE].decode(errors="replace"))
+            last = [last, *lines][-1]
+            if last and lines:
+                _tell(connection, last, reporter)
+        status, stderr = exchange.status(_END_S), exchange.stderr
+    return _answer(connection, last or said, status, stderr)
+
+
+def _answer(connection: Connection, line: bytes, status: int | None, stderr: str) -> dict[str, Any]:
+    if status in (None, SSH_FAILED):
+        raise connection.failure(stderr)
+    told = _parse(line)
+    name = connection.machine.name
+    failed = told.get("failed")
+    if isinstance(failed, dict):
+        what, evidence, fix = (str(failed.get(part, "")) for part in ("what", "evidence", "fix"))
+        fix = f"on {name}: {excerpt(fix, 1000)}" if fix else f"gpuprov host add {name}"
+        raise HostNotReady(f"{name}: {excerpt(what)}", evidence=last_words(evidence, most=15), fix=fix)
+    if status != 0 or not told.keys() & {"facts", "done"}:
+        raise _odd(connection, stderr or line.decode(errors="replace"))
+    return told
+
+
+def _tell(connection: Connection, line: bytes, reporter: Reporter) -> None:
+    step = _parse(line).get("step")
+    if isinstance(step, str):
+        reporter.node(connection.machine.name, excerpt(step))
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _tar(files: Sequence[Path]) -> Iterator[bytes]:
+    """The files as a tar, in pieces."""
+    for path in files:
+        content = path.read_bytes()
+        entry = tarfile.TarInfo(path.name)
+        entry.size = len(content)
+        head = entry.tobuf(tarfile.GNU_FORMAT)
+        file = io.BytesIO(head + content + b"\0" * (-len(content) % tarfile.BLOCKSIZE))
+        while piece := file.read(_PIECE):
+            yield piece
+    yield b"\0" * (2 * tarfile.BLOCKSIZE)
+
+
+def _silent(connection: Connection, exchange: Exchange, last: bytes, silence_s: float) -> HostNotReady | TimedOut:
+    if not last:
+        return silent(connection.machine, silence_s, exchange.stderr)
+    return TimedOut(
+        f"{connection.machine.name} did nothing for {silence_s:g} s",
+        evidence=excerpt(last.decode(errors="replace")),
+        fix=f"run the command again; {more_patience(silence_s)}",
+    )
+
+
+def _odd(connection: Connection, said: str) -> HostNotReady:
+    return HostNotReady(
+        f"{connection.machine.name} does not run what is sent to it",
+        evidence=last_words(said) or "it said nothing",
+        fix=f"its login must run commands and print nothing else: ssh {connection.machine.destination} true",
+    )

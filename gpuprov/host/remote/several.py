@@ -1,0 +1,133 @@
+"""Requests to several hosts: all side by side, each with its own limit, and none waits for one that is away."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from functools import partial
+from threading import Event
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, Unreachable
+from gpuprov.core.interrupts import postponed_interrupts
+from gpuprov.core.side_by_side import ask_side_by_side
+from gpuprov.host.remote.ask import ask_member
+from gpuprov.host.remote.connection import Connection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.ask import Request
+    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.places import Places
+
+_AT_ONCE: Final = 64
+_MOMENT_S: Final = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostAnswer:
+    """What came of a request to one host.
+
+    Attributes:
+        document: Its result; None where there is an error.
+        away_since: When it was first found to be unreachable, in UTC; empty where it is not.
+    """
+
+    machine: Machine
+    document: Mapping[str, Any] | None = None
+    error: GpuprovError | None = None
+    away_since: str = ""
+
+
+def ask_hosts(requests: Mapping[Machine, Request], places: Places, *, reporter: Reporter) -> tuple[HostAnswer, ...]:
+    """Ask each host what changes nothing; one that is away has an answer too, which says so.
+
+    Args:
+        requests: What each host is asked.
+        places: Where connections are.
+        reporter: Is told warnings and notes.
+    """
+    if not requests:
+        return ()
+    questions = [
+        partial(_ask, Connection(machine=machine, places=places), request, reporter, None)
+        for machine, request in requests.items()
+    ]
+    return tuple(ask_side_by_side(questions, workers=_AT_ONCE))
+
+
+def work_on_hosts(requests: Mapping[Machine, Request], places: Places, *, reporter: Reporter) -> tuple[HostAnswer, ...]:
+    """Have each host do something. One that fails ends no other one's work.
+
+    On Ctrl-C all are told to end, undo what they have begun, and are waited for.
+
+    Args:
+        requests: What each host is to do.
+        places: Where connections are.
+        reporter: Is told how they get on.
+    """
+    if not requests:
+        return ()
+    stop = Event()
+    with postponed_interrupts() as heard, ThreadPoolExecutor(min(len(requests), _AT_ONCE)) as pool:
+        futures = [
+            pool.submit(_ask, Connection(machine=machine, places=places), request, reporter, stop)
+            for machine, request in requests.items()
+        ]
+        going_on = set(futures)
+        while going_on:
+            _, going_on = wait(going_on, timeout=_MOMENT_S)
+            if heard:
+                stop.set()
+    return tuple(future.result() for future in futures)
+
+
+def require_all(answers: Sequence[HostAnswer]) -> None:
+    """Go on only where every host has answered.
+
+    Raises:
+        PartDone: Some have not.
+        GpuprovError: None has; it is the first one's error.
+    """
+    failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.error is not None}
+    if not failed:
+        return
+    first = next(iter(failed.values()))
+    if len(failed) == len(answers) == 1:
+        raise first
+    kind = HostNotReady if len(failed) == len(answers) else PartDone
+    raise kind(
+        f"{len(failed)} of {len(answers)} hosts did not answer: {', '.join(failed)}",
+        evidence="\n".join(map(_line, failed.values())),
+        fix=first.fix,
+    )
+
+
+def failure_of(answer: HostAnswer) -> GpuprovError:
+    """Why a host has no result; of one that is away also since when."""
+    error = answer.error
+    if error is None:
+        raise AssertionError(answer.machine.name)  # pragma: no cover - asked only where there is one
+    if not answer.away_since:
+        return error
+    what = error.what.removesuffix(" is unreachable")
+    words = f"{what} is unreachable since {answer.away_since}" if what != error.what else what
+    evidence = error.evidence if what != error.what else f"{error.evidence}\nfirst seen: {answer.away_since}"
+    return type(error)(words, evidence=evidence, fix=error.fix)
+
+
+def _line(error: GpuprovError) -> str:
+    return f"{error.what}: {error.evidence}" if error.evidence else error.what
+
+
+def _ask(connection: Connection, request: Request, reporter: Reporter, stop: Event | None) -> HostAnswer:
+    machine = connection.machine
+    try:
+        return HostAnswer(machine=machine, document=ask_member(connection, request, reporter=reporter, stop=stop))
+    except Unreachable as error:
+        return HostAnswer(machine=machine, error=error, away_since=connection.places.mark_away(machine))
+    except GpuprovError as error:
+        connection.places.mark_there(machine)
+        return HostAnswer(machine=machine, error=error)

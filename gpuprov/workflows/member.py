@@ -1,0 +1,261 @@
+"""`member`: serve what a controller asks of this host, each request by the story that a user of this host would run."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
+
+from gpuprov.assets import find_asset
+from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
+from gpuprov.cluster.retry_after_wait import act_on_engine
+from gpuprov.cluster.share import shared_folder
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import check_cluster_name
+from gpuprov.documents.host import look_document
+from gpuprov.documents.nodes import nodes_document, status_document
+from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
+from gpuprov.documents.verify import verify_document
+from gpuprov.host.survey import default_engine, survey
+from gpuprov.planes.host_look import look_at_host
+from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.rows import cluster_rows, list_rows, state_rows
+from gpuprov.spec.models import ENGINES
+from gpuprov.spec.serialize import load_spec_json
+from gpuprov.verify.request import Work
+from gpuprov.workflows.cluster_down import cluster_down
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
+from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
+from gpuprov.workflows.verify import verify_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.core.outcome import Outcome
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
+
+    Serve = Callable[[Any, Host, Reporter], dict[str, Any]]
+
+Wanted = TypeVar("Wanted")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookOrder:
+    """`look`: the host itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOrder:
+    """`list`: the nodes of all clusters."""
+
+    everything: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOrder:
+    """`status`: the nodes of one cluster."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberUpOrder:
+    """`plan` and `up`.
+
+    Attributes:
+        cluster: The name in the spec.
+        spec: What is asked of this host, as `dump_spec` writes it.
+        left: Paths of values that nobody has said.
+        drain_s: How long jobs on nodes that have to leave are waited for; below 0 not at all.
+    """
+
+    cluster: str
+    spec: str
+    left: list[str]
+    keep_on_failure: bool = False
+    verify: bool = False
+    prune: bool = False
+    force: bool = False
+    drain_s: float = -1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class DownOrder:
+    """`down`."""
+
+    cluster: str
+    purge: bool = False
+    force: bool = False
+    drain_s: float = -1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOrder:
+    """`verify`.
+
+    Attributes:
+        nodes: Names of those to check; none for all.
+        seconds: How long each kernel is kept busy; 0 for the usual time.
+    """
+
+    cluster: str
+    nodes: list[str]
+    level: str = "quick"
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrepareOrder:
+    """`prepare`: what `host prepare` does.
+
+    Attributes:
+        engine: Empty for the default one of that host.
+    """
+
+    engine: str = ""
+
+
+def serve_request(verb: str, given: Mapping[str, Any], host: Host, *, reporter: Reporter) -> dict[str, Any]:
+    """Serve one request; returns the document that the same verb prints with `--json` on this host.
+
+    Args:
+        verb: One of VERBS.
+        given: What it is about: the fields of the verb's order.
+        host: The machine.
+        reporter: Is told what goes on.
+
+    Raises:
+        UsageError: There is no such verb, or it is not about that.
+        GpuprovError: The story failed.
+    """
+    if verb not in VERBS:
+        raise UsageError(
+            f"members do not know `{verb}`", evidence=f"they know: {', '.join(VERBS)}", fix="gpuprov host list"
+        )
+    kind, serve = VERBS[verb]
+    return serve(_read(kind, verb, given), host, reporter)
+
+
+def _read(kind: type[Wanted], verb: str, given: Mapping[str, Any]) -> Wanted:
+    """The order, with exactly its fields, each of its type."""
+    known = get_type_hints(kind)
+    problems = [f"{key}: not known" for key in given if key not in known]
+    for key, value in given.items():
+        if key in known and not _fits(value, known[key]):
+            problems.append(f"{key}: {value!r} is not of type {getattr(known[key], '__name__', known[key])}")
+    try:
+        if not problems:
+            return kind(**given)
+    except TypeError as error:
+        problems.append(str(error))
+    raise UsageError(
+        f"the request `{verb}` cannot be served",
+        evidence="\n".join(problems),
+        fix=f"its keys: {', '.join(field.name for field in fields(kind))}",  # type: ignore[arg-type]
+    )
+
+
+def _fits(value: object, wanted: object) -> bool:
+    if wanted == list[str]:
+        return isinstance(value, list) and all(isinstance(word, str) for word in value)
+    if wanted is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value) is wanted
+
+
+def _look(_order: LookOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+    return look_document(look_at_host(host), host=host.name)
+
+
+def _list(order: ListOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    seen = survey(host.engines, partial(list_rows, everything=order.everything))
+    seen.require_answer()
+    warn_of_silence(seen.errors, reporter)
+    return nodes_document(chain.from_iterable(seen.answers.values()), host=host.name)
+
+
+def _status(order: StatusOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
+    state = observe_cluster(driver, order.cluster)
+    folder = shared_folder(state)
+    return status_document(order.cluster, state_rows(driver, state), host=host.name, shared_folder=folder)
+
+
+def _plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    wanted = _up_order(order)
+    preview = preview_up(host.open(wanted.spec.engine), wanted, host, reporter=reporter)
+    if preview.choice:
+        reporter.note(preview.choice)
+    return plan_document(preview.changes, preview.beside, host=host.name)
+
+
+def _up(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    wanted = _up_order(order)
+    driver = host.open(wanted.spec.engine)
+    result = cluster_up(driver, wanted, host, reporter=reporter)
+    rows = cluster_rows(driver, wanted.spec.name)
+    return cluster_up_document(result, result.report, rows, host=host.name)
+
+
+def _down(order: DownOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    name = check_cluster_name(order.cluster)
+
+    def down(driver: Driver, host: Host) -> Outcome:
+        policy = _policy(order)
+        return cluster_down(driver, name, host, reporter=reporter, policy=policy, purge=order.purge)
+
+    def find() -> Driver:
+        return engine_of_cluster(name, host.engines, reporter=reporter)
+
+    return outcome_document(act_on_engine(host, find, down), host=host.name)
+
+
+def _verify(order: VerifyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
+    work = Work(level="full" if order.level == "full" else "quick", seconds=order.seconds or None)
+    nodes = order.nodes or None
+    report = verify_cluster(driver, order.cluster, host=host, nodes=nodes, reporter=reporter, work=work)
+    return verify_document(report)
+
+
+def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    engine = next((name for name in ENGINES if name == order.engine), default_engine(host.engines))
+    prepared = HostOrder(
+        roles_path=find_asset("roles"),
+        engine=engine,
+        variables=variables_for(engine, os.environ),
+        first_image=True,
+    )
+    return outcome_document(prepare_host(prepared, host, reporter=reporter), host=host.name)
+
+
+def _up_order(order: MemberUpOrder) -> UpOrder:
+    return UpOrder(
+        spec=load_spec_json(order.spec, cluster=check_cluster_name(order.cluster)),
+        left=frozenset(order.left),
+        keep_on_failure=order.keep_on_failure,
+        verify=order.verify,
+        prune=order.prune,
+        policy=_policy(order),
+    )
+
+
+def _policy(order: MemberUpOrder | DownOrder) -> JobsPolicy:
+    return JobsPolicy(force=order.force, drain_s=order.drain_s if order.drain_s >= 0 else None)
+
+
+VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
+    "look": (LookOrder, _look),
+    "list": (ListOrder, _list),
+    "status": (StatusOrder, _status),
+    "plan": (MemberUpOrder, _plan),
+    "up": (MemberUpOrder, _up),
+    "down": (DownOrder, _down),
+    "verify": (VerifyOrder, _verify),
+    "prepare": (PrepareOrder, _prepare),
+}

@@ -1,0 +1,99 @@
+"""What another host answers is read back as it was, and nothing that is wrong in it passes."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.core.errors import HostNotReady
+from gpuprov.documents.host import look_document
+from gpuprov.documents.member_answers import read_lines, read_look, read_rows
+from gpuprov.host.survey import EngineDoor
+from gpuprov.planes.host_look import look_at_host
+from tests.schemas import validate
+
+if TYPE_CHECKING:
+    from tests.fakes.world import World
+
+
+@pytest.fixture
+def told(world: World) -> dict[str, Any]:
+    world.begin_with(3)
+
+    def connect() -> Any:
+        driver = world.driver
+        driver.name = "lxd"
+        return driver
+
+    world.host.engines = (EngineDoor(name="lxd", open=connect, installed=lambda: True),)
+    document: dict[str, Any] = json.loads(json.dumps(look_document(look_at_host(world.host), host="here")))
+    assert validate(document) == "gpuprov.host/v1"
+    return document
+
+
+def test_it_is_read_back_as_it_was(told: dict[str, Any], world: World) -> None:
+    was, read = look_at_host(world.host), read_look(told, "here")
+    assert was.board is not None
+    assert read.board is not None
+    assert read.nodes == was.nodes
+    assert read.engines == was.engines
+    assert read.board.leases == was.board.leases
+    assert read.board.host.units == was.board.host.units
+    assert read.board.rows == was.board.rows
+    assert read == replace(was, clock_s=read.clock_s, disk_free_bytes=read.disk_free_bytes, board=read.board)
+
+
+def test_whatever_is_taken_away_or_of_another_kind_is_refused(told: dict[str, Any]) -> None:
+    passed = []
+    for path in paths_of(told):
+        for spoil in (take_away, put_nonsense):
+            spoilt = copy.deepcopy(told)
+            spoil(spoilt, path)
+            if path[0] == "limits" and spoil is take_away and len(path) > 1:
+                continue  # any number of them may be told
+            try:
+                read_look(spoilt, "here")
+            except HostNotReady as error:
+                assert error.what == "here does not answer as gpuprov does"
+                assert error.fix.endswith("gpuprov host add here")
+            else:
+                passed.append((spoil.__name__, path))
+    assert passed == []
+    assert len(paths_of(told)) > 70
+
+
+def paths_of(part: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every key, in every depth; of a list its first item stands for all."""
+    if isinstance(part, dict):
+        return [path for key in part for path in ((*above, key), *paths_of(part[key], (*above, key)))]
+    return paths_of(part[0], (*above, 0)) if isinstance(part, list) and part else []
+
+
+def take_away(document: Any, path: tuple[Any, ...]) -> None:
+    *above, last = path
+    for key in above:
+        document = document[key]
+    del document[last]
+
+
+def put_nonsense(document: Any, path: tuple[Any, ...]) -> None:
+    *above, last = path
+    for key in above:
+        document = document[key]
+    document[last] = {"non": ["sense"]}
+
+
+def test_rows_and_lines_are_read_strictly() -> None:
+    assert read_rows({"nodes": []}, "h") == ()
+    assert read_lines({"changed": ["a"]}, "changed", "h") == ("a",)
+    wrong: dict[str, Any]
+    for wrong in ({}, {"nodes": None}, {"nodes": [{}]}, {"nodes": {"a": 1}}):
+        with pytest.raises(HostNotReady):
+            read_rows(wrong, "h")
+    for wrong_lines in ({}, {"changed": "a"}, {"changed": [1]}):
+        with pytest.raises(HostNotReady):
+            read_lines(wrong_lines, "changed", "h")

@@ -1,0 +1,185 @@
+"""A request and its answer, over a stand-in for ssh and programs that stand for the gpuprov of a host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, Unreachable
+from gpuprov.host.remote import ask as ask_module
+from gpuprov.host.remote.ask import OtherVersion, Request, Stopped, ask_member
+from gpuprov.host.remote.ssh_failure import NotInstalled
+from tests.fakes.ssh import scripted_member
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuprov.host.remote.connection import Connection
+    from tests.conftest import Recording
+    from tests.fakes.ssh import FakeSsh
+
+LOOK = Request(verb="look", document={"x": 1})
+ADDRESS = "192.0.2.11"
+
+
+def test_a_result_comes_with_the_progress_before_it(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
+    ssh.reach(
+        ADDRESS,
+        member=scripted_member(
+            "request = hear()",
+            "say('phase', name='nodes', state='begins')",
+            "say('node', name='c000', state='starting')",
+            "say('beat')",
+            "say('note', text='n')",
+            "say('warn', text='w')",
+            "say('result', document=request)",
+        ),
+    )
+    assert ask_member(hoff, LOOK, reporter=recording) == {
+        "kind": "request",
+        "verb": "look",
+        "host": "hoff",
+        "document": {"x": 1},
+    }
+    assert recording.lines == ["node hoff nodes begins", "node c000 starting", "note hoff: n", "warn hoff: w"]
+    (call,) = ssh.calls()
+    assert "BatchMode=yes" in call
+    assert "StrictHostKeyChecking=yes" in call
+    assert "ControlMaster=auto" in call
+    assert call[-3:] == ["--", "root@192.0.2.11", "/opt/gpuprov/current/bin/gpuprov member"]
+
+
+def test_an_error_there_is_one_here_with_the_name_of_the_host(
+    ssh: FakeSsh, hoff: Connection, recording: Recording
+) -> None:
+    script = "say('error', what='lxd went away', evidence='e', fix='gpuprov doctor', exit_code=4)"
+    ssh.reach(ADDRESS, member=scripted_member("hear()", script))
+    with pytest.raises(EngineError) as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert (caught.value.what, caught.value.evidence) == ("hoff: lxd went away", "e")
+    assert caught.value.fix == "on hoff: gpuprov doctor"
+
+
+def test_another_version_is_told_with_the_command_that_cures_it(
+    ssh: FakeSsh, hoff: Connection, recording: Recording
+) -> None:
+    hello = '{"kind":"hello","protocol":1,"version":"0.0.1","host":"x"}'
+    ssh.reach(ADDRESS, member=f"echo '{hello}'; cat")
+    with pytest.raises(OtherVersion) as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert "0.0.1" in caught.value.evidence
+    assert caught.value.fix.endswith("gpuprov host add hoff")
+
+
+def test_a_host_without_gpuprov_is_told_apart(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
+    ssh.reach(ADDRESS)
+    with pytest.raises(NotInstalled) as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert caught.value.fix == "gpuprov host add hoff"
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["print('Welcome to Debian', flush=True)"],
+        ["hear()", "say('shell', text='x')"],
+        ["hear()", "say('request', verb='look', host='h', document={})"],
+        ["hear()", "say('result', document={}, more=1)"],
+        ["hear()", "sys.stdout.write('x' * 20_000_000)"],
+    ],
+)
+def test_what_is_not_the_protocol_is_refused(
+    ssh: FakeSsh, hoff: Connection, recording: Recording, steps: list[str]
+) -> None:
+    ssh.reach(ADDRESS, member=scripted_member(*steps))
+    with pytest.raises(HostNotReady, match="hoff does not answer as gpuprov does"):
+        ask_member(hoff, LOOK, reporter=recording)
+
+
+def test_a_host_that_is_away_is_told_in_the_words_of_ssh(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
+    ssh.fail(ADDRESS, "ssh: connect to host 192.0.2.11 port 22: No route to host")
+    with pytest.raises(Unreachable) as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert caught.value.evidence == "ssh: connect to host 192.0.2.11 port 22: No route to host"
+
+
+def test_a_program_that_ends_without_a_word_is_no_unreachable_host(
+    ssh: FakeSsh, hoff: Connection, recording: Recording
+) -> None:
+    ssh.reach(ADDRESS, member=scripted_member("hear()", "raise RuntimeError('oops')"))
+    with pytest.raises(HostNotReady) as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert not isinstance(caught.value, Unreachable)
+    assert "exit status 1" in caught.value.evidence
+    assert "RuntimeError: oops" in caught.value.evidence
+
+
+def test_a_silent_host_is_given_up_within_its_limit(
+    ssh: FakeSsh, hoff: Connection, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUPROV_SILENCE_S", "30")  # a tenth of all limits
+    ssh.hang(ADDRESS)
+    began_s = time.monotonic()
+    with pytest.raises(Unreachable, match="hoff is unreachable") as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert 1.0 <= time.monotonic() - began_s < 3.0
+    assert "no response within 1 s" in caught.value.evidence
+
+
+def test_one_that_falls_silent_is_given_up_and_one_that_beats_is_not(
+    ssh: FakeSsh, hoff: Connection, recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ask_module, "SILENCE_S", 0.8)
+    ssh.reach(ADDRESS, member=scripted_member("hear()", "time.sleep(60)"))
+    with pytest.raises(Unreachable, match="hoff is unreachable"):
+        ask_member(hoff, LOOK, reporter=recording)
+    beats = "for _ in range(8): say('beat'); time.sleep(0.25)"
+    ssh.reach(ADDRESS, member=scripted_member("hear()", beats, "say('result', document={})"))
+    assert ask_member(hoff, LOOK, reporter=recording) == {}
+
+
+def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
+    beats = "while True: say('beat'); time.sleep(0.1)"
+    ssh.reach(ADDRESS, member=scripted_member("hear()", beats))
+    with pytest.raises(TimedOut, match="has not answered `look`"):
+        ask_member(hoff, Request(verb="look", document={}, total_s=1.0), reporter=recording)
+
+
+def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
+    ssh: FakeSsh, hoff: Connection, recording: Recording, tmp_path: Path
+) -> None:
+    undone = f"open({str(tmp_path / 'undone')!r}, 'w').close()"
+    ssh.reach(
+        ADDRESS,
+        member=scripted_member(
+            "hear()",
+            "say('note', text='begun')",
+            "while sys.stdin.readline(): pass",
+            "time.sleep(0.3)",
+            undone,
+            "say('error', what='interrupted', evidence='', fix='', exit_code=130)",
+        ),
+    )
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(Stopped, match="hoff: interrupted"):
+        ask_member(hoff, LOOK, reporter=recording, stop=stop)
+    assert (tmp_path / "undone").exists()
+
+
+def test_ctrl_c_is_the_same(ssh: FakeSsh, hoff: Connection, recording: Recording, tmp_path: Path) -> None:
+    ssh.reach(
+        ADDRESS,
+        member=scripted_member(
+            "hear()", "while sys.stdin.readline(): pass", f"open({str(tmp_path / 'undone')!r}, 'w').close()"
+        ),
+    )
+    threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        ask_member(hoff, LOOK, reporter=recording)
+    assert (tmp_path / "undone").exists()
