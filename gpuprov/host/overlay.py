@@ -143,7 +143,7 @@ def _route_to(peer: str, local: str) -> str:
 
 def _interface_of(address: str) -> str:
     shown = json.loads(run(["ip", "-j", "-4", "address"], timeout_s=_BUDGET_S).stdout or "[]")
-    held = {info["local"]: link["ifname"] for link in shown for info in link["addr_info"]}
+    held: dict[str, str] = {info["local"]: link["ifname"] for link in shown for info in link["addr_info"]}
     if address not in held:
         raise HostNotReady(
             f"{address} is not an address of this host",

@@ -198,8 +198,8 @@ def play() -> dict[str, Any]:
         join_private(nodes[0], hosts[0], "gpbr1", 0)  # a node that was there before the overlay
         seen["first"] = [host.call("ensure_overlay", request_of(number)) for number, host in enumerate(hosts)]
         for number in range(1, len(nodes)):
-            host = number // NODES_PER_HOST
-            join_private(nodes[number], hosts[host], "gpbr1" if host < len(hosts) - 1 else "gpvb00004d", number)
+            home = number // NODES_PER_HOST
+            join_private(nodes[number], hosts[home], "gpbr1" if home < len(hosts) - 1 else "gpvb00004d", number)
         seen["second"] = [host.call("ensure_overlay", request_of(number)) for number, host in enumerate(hosts)]
         for node in nodes:
             stack.callback(node.start(_ECHO).kill)

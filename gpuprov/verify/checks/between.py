@@ -61,7 +61,7 @@ def judge_driver(expected: Expectation, seen: Observation) -> Finding:
 
 def judge_link(expected: Expectation, seen: Observation) -> Finding:
     """The overlay's device is there, as it is to be, and a port of the bridge of the private network."""
-    overlay = facts_of(seen, "overlay")
+    overlay = _overlay_of(seen)
     if overlay is None:
         return not_asked("this cluster has no overlay")
     wanted, device, parent = overlay["wanted"], overlay["device"], overlay["parent"]
@@ -85,7 +85,7 @@ def judge_link(expected: Expectation, seen: Observation) -> Finding:
 
 def judge_mtu(expected: Expectation, seen: Observation) -> Finding:
     """Overlay and bridge have the same MTU on all hosts, and a packet of that size reaches each host in one piece."""
-    overlay = facts_of(seen, "overlay")
+    overlay = _overlay_of(seen)
     if overlay is None:
         return not_asked("this cluster has no overlay")
     wanted, underlay = overlay["wanted"], overlay["underlay_mtu"]
@@ -112,7 +112,7 @@ def judge_mtu(expected: Expectation, seen: Observation) -> Finding:
 
 def judge_peers(expected: Expectation, seen: Observation) -> Finding:
     """The overlay sends to every other host of the cluster, and to nobody else."""
-    overlay = facts_of(seen, "overlay")
+    overlay = _overlay_of(seen)
     if overlay is None:
         return not_asked("this cluster has no overlay")
     wanted: Mapping[str, str] = overlay["wanted"]["peers"]
@@ -124,6 +124,11 @@ def judge_peers(expected: Expectation, seen: Observation) -> Finding:
         parts += [f"{_some(strange)} is no host of the cluster"] if strange else []
         return failed(f"{overlay['wanted']['device']}: {'; '.join(parts)}", host=expected.node)
     return passed(f"all {len(present)} other hosts" if present else "there is no other host")
+
+
+def _overlay_of(seen: Observation) -> Mapping[str, Any] | None:
+    """The facts; None where gpuprov makes no overlay."""
+    return facts_of(seen, "overlay") or None
 
 
 def _some(names: Sequence[Any]) -> str:
