@@ -19,7 +19,7 @@ from gpuprov.host.overlay_plan import (
     plan_overlay_removal,
 )
 from gpuprov.spec.models import ClusterSpec, HostSpec, NetworkSpec, OverlaySpec
-from gpuprov.spec.overlay import overlay_bytes, overlay_device, unencrypted_warning, vni_of
+from gpuprov.spec.overlay import overlay_device, unencrypted_warning, vni_of
 
 REQUEST = OverlayRequest(
     cluster="lab", vni=77, port=4789, bridge="gpbr1", local="10.9.0.1", peers=("10.9.0.2",), mtu=1450
@@ -193,4 +193,3 @@ def test_what_is_not_encrypted_is_said_where_it_passes_between_hosts() -> None:
     assert unencrypted_warning(spec_of(hosts=1)) == ""
     assert unencrypted_warning(spec_of(encryption="wireguard")) == ""
     assert unencrypted_warning(spec_of(type="none")) == ""
-    assert (overlay_bytes(spec_of()), overlay_bytes(spec_of(encryption="wireguard"))) == (50, 130)
