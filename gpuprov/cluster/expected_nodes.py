@@ -24,6 +24,7 @@ from gpuprov.verify.models import Expectation, HostProblem, Peer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import NodeState
     from gpuprov.gpu.models import Gpu, HostGpus
@@ -48,7 +49,9 @@ class _Gpus:
     simulation: dict[str, Any] | None = None
 
 
-def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovError | None) -> Expectation:
+def expect_node(
+    node: NodeState, state: ClusterState, host: HostGpus | GpuprovError | None, *, beside: Sequence[Member] = ()
+) -> Expectation:
     """Put together what is known of one node.
 
     Args:
@@ -56,6 +59,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         state: Its cluster.
         host: GPUs of the host in the mode of the node's access; the error if they could not be told; None where the
             node holds none.
+        beside: The cluster's running nodes on other hosts, which it reaches by the private network alone.
     """
     access = node.labels.get(LABEL_ACCESS, "none")
     uuids = leased_uuids(node)
@@ -76,7 +80,7 @@ def expect_node(node: NodeState, state: ClusterState, host: HostGpus | GpuprovEr
         driver_version=gpus.driver_version,
         host_problem=gpus.problem,
         simulation=gpus.simulation,
-        peers=_peers(node, state.nodes),
+        peers=(*_peers(node, state.nodes), *_peers_beside(node, beside)),
         gateway=gateway_of(state) if _is_on(node, "eth0", LABEL_ADDRESS) else None,
         host=node.host,
         host_gpus=_count(node.labels.get(LABEL_HOST_GPUS, "")),
@@ -160,6 +164,12 @@ def _peers(node: NodeState, nodes: Sequence[NodeState]) -> tuple[Peer, ...]:
         for other in nodes
         if other.name != node.name and other.status == "running" and other.complete
     )
+
+
+def _peers_beside(node: NodeState, beside: Sequence[Member]) -> tuple[Peer, ...]:
+    if not _is_on(node, "eth1", LABEL_PRIVATE_ADDRESS):
+        return ()
+    return tuple(Peer(name=other.name, address="", private_address=other.private_address) for other in beside)
 
 
 def _count(label: str) -> int:

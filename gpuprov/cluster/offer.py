@@ -75,6 +75,6 @@ def read_offer(text: str, *, host: str) -> Offer:
         raise EngineError(
             f"the host {host} has given an answer that cannot be read",
             evidence=ascii("; ".join(problems))[1:-1][:_SHOWN],
-            fix=f"gpuprov host show {host}",
+            fix=f"install the same version of gpuprov there and here: ssh {host} python3 -m pip show gpuprov",
         )
     return offer

@@ -219,7 +219,7 @@ def _no_room(spec: ClusterSpec, wanted: int, new: int, offers: Sequence[Offer], 
     return NoRoom(
         f"cluster {spec.name} cannot get {nodes}: its hosts have room for {total}",
         evidence="; ".join(told) or "no host answers",
-        fix=", or ".join([*ways, "add a host: gpuprov host add NAME --address ADDRESS", "free GPUs: gpuprov gpus"]),
+        fix=", or ".join([*ways, "add a host to hosts in the spec", "free GPUs: gpuprov gpus"]),
     )
 
 
@@ -241,7 +241,7 @@ def _describe(offer: Offer, room: int, spec: ClusterSpec) -> str:
     if left.disk_bytes is not None and left.disk_bytes // NODE_ROOM_BYTES <= room:
         said.append(f"{left.disk_bytes // MIB} MiB of storage free, {NODE_ROOM_BYTES // MIB} MiB for each node")
     if left.nodes is not None and left.nodes <= room:
-        said.append(f"its kernel limits carry {left.nodes} more (gpuprov host prepare raises them)")
+        said.append(f"its kernel limits carry {left.nodes} more (`gpuprov host prepare` there raises them)")
     if offer.nodes:
         said.append(f"has {fold(offer.nodes)}")
     return f"{offer.host}: {', '.join(said)}"

@@ -44,10 +44,11 @@ def slice_cluster(spec: ClusterSpec, placed: Mapping[str, str]) -> tuple[Slice, 
         spec: The whole cluster's.
         placed: The host of each node, as `place_nodes` gives it.
     """
-    return tuple(
-        Slice(spec=spec, host=host.name, nodes=tuple(node for node, home in placed.items() if home == host.name))
-        for host in spec.hosts
-    )
+    nodes: dict[str, list[str]] = {host.name: [] for host in spec.hosts}
+    for node, home in placed.items():
+        if home in nodes:  # else it is on a host that the spec does not name any more
+            nodes[home].append(node)
+    return tuple(Slice(spec=spec, host=host, nodes=tuple(names)) for host, names in nodes.items())
 
 
 def spec_on(spec: ClusterSpec, host: str) -> ClusterSpec:

@@ -24,6 +24,7 @@ _WORDS_COMPARED = 40
 # What a fix may leave open, and what stands there while it is not known
 FIELDS = {
     "node": "NODE",
+    "host": "HOST",
     "uuid": "UUID",
     "xid": "NUMBER",
     "given": "see the evidence",

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import json
 import shlex
-from typing import TYPE_CHECKING, Final
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import CommandFailed, run
 from gpuprov.host.overlay_plan import (
+    alias_of,
     find_underlay_mtu,
     parse_overlay_links,
     parse_peers,
     plan_overlay,
     plan_overlay_removal,
 )
+from gpuprov.host.ping import ping_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.host.overlay_plan import OverlayLink, OverlayRequest, Step
 
 _BUDGET_S: Final = 10.0
+_SMALL: Final = 64  # bytes of a ping that passes everywhere
+_WORKERS: Final = 16
 
 
 def ensure_overlay(request: OverlayRequest) -> tuple[str, ...]:
@@ -86,6 +92,44 @@ def underlay_mtu(local: str, peers: Sequence[str]) -> int:
     return found
 
 
+def look_at_overlay(request: OverlayRequest, hosts: Mapping[str, str], *, overhead: int) -> dict[str, Any]:
+    """What `verify` looks at of this host's end of an overlay (verify/checks/between.py).
+
+    Args:
+        request: As it is to be.
+        hosts: The other hosts, each with its address on the network between them.
+        overhead: By how many bytes what passes there is larger than what nodes send.
+    """
+    links = look_at_links()
+    device, parent = links.get(request.device), links.get(request.parent)
+    try:
+        underlay = underlay_mtu(request.local, tuple(hosts.values()))
+    except HostNotReady:
+        underlay = None
+    wanted = {
+        "device": request.device,
+        "parent": request.parent,
+        "alias": alias_of(request.cluster),
+        "vni": request.vni,
+        "port": request.port,
+        "local": request.local,
+        "mtu": request.mtu,
+        "overhead": overhead,
+        "peers": dict(hosts),
+    }
+    sizes = {"small": _SMALL, "full": request.mtu + overhead}
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        asked = {(host, size): pool.submit(ping_whole, hosts[host], sizes[size]) for host in hosts for size in sizes}
+    return {
+        "wanted": wanted,
+        "device": asdict(device) if device else None,
+        "parent": asdict(parent) if parent else None,
+        "underlay_mtu": underlay,
+        "peers": list(find_peers(request.device)) if device else [],
+        "echoes": {host: {size: asked[host, size].result() for size in sizes} for host in hosts},
+    }
+
+
 def _route_to(peer: str, local: str) -> str:
     try:
         return run(["ip", "-j", "route", "get", peer, "from", local], timeout_s=_BUDGET_S).stdout
@@ -99,7 +143,7 @@ def _route_to(peer: str, local: str) -> str:
 
 def _interface_of(address: str) -> str:
     shown = json.loads(run(["ip", "-j", "-4", "address"], timeout_s=_BUDGET_S).stdout or "[]")
-    held = {info["local"]: link["ifname"] for link in shown for info in link["addr_info"]}
+    held: dict[str, str] = {info["local"]: link["ifname"] for link in shown for info in link["addr_info"]}
     if address not in held:
         raise HostNotReady(
             f"{address} is not an address of this host",

@@ -81,7 +81,7 @@ class Step:
 
 def alias_of(cluster: str) -> str:
     """By which a link is known as ours."""
-    return f"gpuprov {cluster}"
+    return f"gpuprov:{cluster}"
 
 
 def parse_overlay_links(text: str) -> dict[str, OverlayLink]:
@@ -241,8 +241,5 @@ def _creation(request: OverlayRequest) -> list[Step]:
 
 
 def _step(words: str, command: str, *more: object, optional: bool = False) -> Step:
-    """A command; only what follows an `alias` may have spaces in it."""
-    rest: list[str] = []
-    for part in more:
-        rest += [str(part)] if rest and rest[-1] == "alias" else str(part).split()
-    return Step(argv=(*command.split(), *rest), words=words, optional=optional)
+    """A command; no argument of it has a space in it."""
+    return Step(argv=tuple(" ".join([command, *map(str, more)]).split()), words=words, optional=optional)

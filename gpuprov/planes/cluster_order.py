@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
@@ -108,7 +108,9 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
     else:
         recorded = state.spec
         draft = Draft(spec=recorded) if recorded else Draft(spec=ClusterSpec(name=name), left=CHOOSABLE)
-    asked = {key: said for key, said in {"bridge": order.bridge, "subnet": order.subnet}.items() if said is not None}
+    asked: dict[str, Any] = {
+        key: said for key, said in {"bridge": order.bridge, "subnet": order.subnet}.items() if said is not None
+    }
     if asked:
         _refuse_other_networks(state, asked)
     spec = draft.spec
@@ -144,7 +146,7 @@ def _refuse_hosts(spec: ClusterSpec) -> None:
         )
 
 
-def _refuse_other_networks(state: ClusterState, asked: Mapping[str, str]) -> None:
+def _refuse_other_networks(state: ClusterState, asked: Mapping[str, Any]) -> None:
     name, settled = state.name, state.settled
     if settled is None or replace(settled.network, **asked) == settled.network:
         return

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec
 
 VXLAN_BYTES: Final = 50  # Ethernet, IPv4, UDP and VXLAN headers around each frame
-WIREGUARD_BYTES: Final = 80  # what WireGuard adds at most
 _VNIS: Final = 2**24 - 1  # 0 is none
 
 
@@ -30,11 +29,6 @@ def overlay_bridge(vni: int) -> str:
     return f"gpvb{vni:06x}"
 
 
-def overlay_bytes(spec: ClusterSpec) -> int:
-    """How much smaller eth1's MTU is than that of the network between the hosts."""
-    return VXLAN_BYTES + (WIREGUARD_BYTES if spec.network.overlay.encryption == "wireguard" else 0)
-
-
 def unencrypted_warning(spec: ClusterSpec) -> str:
     """What to say of an overlay that anybody between the hosts can read; empty where there is nothing to say."""
     overlay = spec.network.overlay
@@ -42,6 +36,6 @@ def unencrypted_warning(spec: ClusterSpec) -> str:
         return ""
     return (
         f"the private network of cluster {spec.name} is not encrypted between hosts: whoever is on the network between "
-        "them can read and forge what nodes send to each other; use a trusted network (hosts[].internal_ip), or "
-        "network.overlay.encryption: wireguard"
+        "them can read and forge what nodes send to each other; use a network that only hosts are on: "
+        "hosts[].internal_ip"
     )

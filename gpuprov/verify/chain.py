@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 from gpuprov.core.catalogue import find_fix
 from gpuprov.core.names import name_cluster
 from gpuprov.verify.checks import (
+    between,
     devices,
     driver,
     host,
@@ -61,6 +62,7 @@ def _judge_unlooked(judge: Judge, expected: Expectation, seen: Observation) -> F
 
 
 HOST_CHAIN: tuple[Rule, ...] = (*host.RULES, *links.PEER_RULES, *services.RULES, *kernel_log.RULES)
+BETWEEN_CHAIN: tuple[Rule, ...] = between.RULES
 # Of a GPU that no node is asked about, on the host. What depends on a lease is left out.
 _UNLOOKED: tuple[Rule, ...] = tuple(
     replace(rule, needs=("host-nvml",), judge=partial(_judge_unlooked, rule.judge))
@@ -77,6 +79,11 @@ def rules_of(level: Level, more: tuple[Rule, ...] = ()) -> tuple[Rule, ...]:
 def judge_host(expected: Expectation, seen: Observation) -> NodeReport:
     """Ask every check of the host; `expected.gpus` are those that no node is asked about."""
     return _judge((*HOST_CHAIN, *(_UNLOOKED if expected.gpus else ())), expected, seen, below=())
+
+
+def judge_between(expected: Expectation, seen: Observation) -> NodeReport:
+    """Ask what each host of a cluster over several needs of the others; `expected.node` is the host's name."""
+    return _judge(BETWEEN_CHAIN, expected, seen, below=())
 
 
 def judge_node(

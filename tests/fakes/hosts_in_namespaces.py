@@ -28,8 +28,11 @@ from gpuprov.host import overlay
 from gpuprov.host.overlay_plan import OverlayRequest
 asked = json.loads(sys.argv[2])
 arguments = [OverlayRequest(**{**asked, "peers": tuple(asked["peers"])})] if isinstance(asked, dict) else asked
+more = {}
+if sys.argv[1] == "look_at_overlay":
+    arguments, more = [*arguments, {address: address for address in asked["peers"]}], {"overhead": 50}
 try:
-    told = getattr(overlay, sys.argv[1])(*arguments)
+    told = getattr(overlay, sys.argv[1])(*arguments, **more)
 except GpuprovError as error:
     told = {"error": error.what, "evidence": error.evidence}
 print(json.dumps(told))
@@ -195,12 +198,16 @@ def play() -> dict[str, Any]:
         join_private(nodes[0], hosts[0], "gpbr1", 0)  # a node that was there before the overlay
         seen["first"] = [host.call("ensure_overlay", request_of(number)) for number, host in enumerate(hosts)]
         for number in range(1, len(nodes)):
-            host = number // NODES_PER_HOST
-            join_private(nodes[number], hosts[host], "gpbr1" if host < len(hosts) - 1 else "gpvb00004d", number)
+            home = number // NODES_PER_HOST
+            join_private(nodes[number], hosts[home], "gpbr1" if home < len(hosts) - 1 else "gpvb00004d", number)
         seen["second"] = [host.call("ensure_overlay", request_of(number)) for number, host in enumerate(hosts)]
         for node in nodes:
             stack.callback(node.start(_ECHO).kill)
         seen["works"] = look(hosts, nodes)
+        seen["observed"] = [host.call("look_at_overlay", request_of(number)) for number, host in enumerate(hosts)]
+        sh("ip link set under mtu 1400; ip link set up0 mtu 1400")  # a way that is narrower than its ends
+        seen["observed narrow"] = hosts[0].call("look_at_overlay", request_of(0))
+        sh("ip link set up0 mtu 1500; ip link set under mtu 1500")
         hosts[1].sh("ip link del gpvx00004d; ip link set gpbr1 mtu 1500")  # as after a reboot
         hosts[0].sh(
             f"bridge fdb del 00:00:00:00:00:00 dev gpvx00004d dst {ADDRESSES[2]}; ip link set gpvx00004d nomaster"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.cluster.expected_nodes import expect_node
+from gpuprov.cluster.files import Member
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.verify.checks.network import judge_gateway, judge_private, judge_public
 from gpuprov.verify.models import Observation
@@ -59,3 +60,13 @@ def test_an_address_that_a_node_has_lost_is_still_asked_for(three: World) -> Non
     assert expected(three, "c000").gateway == "10.0.3.1"
     facts = {"network": {"eth0": {"reached": [], "problem": "no such device"}}}
     assert judge_gateway(expected(three, "c000"), replace(Observation(), facts=facts)).status == "fail"
+
+
+def test_nodes_of_other_hosts_are_reached_by_the_private_network_alone(three: World) -> None:
+    state = observe_cluster(three.driver, "lab")
+    beside = (Member(name="c001", address="10.0.3.3", private_address="10.0.5.2", role="slurm", host="hinton"),)
+    peers = {}
+    for node in state.nodes:
+        found = expect_node(node, state, None, beside=beside).peers
+        peers[node.name] = [(peer.address, peer.private_address) for peer in found if peer.name == "c001"]
+    assert peers == {"c000": [("", "10.0.5.2")], "far": [("", "10.0.5.2")], "near": []}

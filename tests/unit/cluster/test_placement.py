@@ -185,7 +185,7 @@ def test_what_each_host_lacks_is_told() -> None:
     assert "63 MiB of storage free, 64 MiB for each node" in e
     assert "kernel limits carry 0 more" in e
     assert "-n 1" in error.fix
-    assert "host add" in error.fix
+    assert "add a host" in error.fix
 
 
 def test_a_model_that_one_host_has_is_found_there() -> None:

@@ -16,7 +16,7 @@ from gpuprov.core.catalogue import FIELDS, find_entries, find_fix, load_catalogu
 from gpuprov.host import examine as doctor
 from gpuprov.host import findings as host_findings
 from gpuprov.host import gpu_findings, role_needs
-from gpuprov.verify.chain import HOST_CHAIN
+from gpuprov.verify.chain import BETWEEN_CHAIN, HOST_CHAIN
 from tests.fakes.chain import CHAIN
 from tests.sources import nodes_of, parsed
 
@@ -78,7 +78,7 @@ def emitted_ids(source: str) -> Iterator[str]:
 
 
 def test_every_check_of_verify_is_in_it_and_no_other() -> None:
-    assert ids_of("verify") == {rule.id for rule in (*HOST_CHAIN, *CHAIN)}
+    assert ids_of("verify") == {rule.id for rule in (*HOST_CHAIN, *BETWEEN_CHAIN, *CHAIN)}
 
 
 def test_every_finding_of_doctor_is_in_it_and_no_other() -> None:

@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from gpuprov.verify.chain import judge_between
+from gpuprov.verify.models import Expectation, Observation
+
 ROOT = Path(__file__).parents[3]
 PLAY = ["unshare", "-n", sys.executable, "-m", "tests.fakes.hosts_in_namespaces"]
 
@@ -62,6 +65,16 @@ def test_the_first_run_makes_it_the_second_changes_nothing_and_a_later_one_repai
 def test_the_network_between_the_hosts_is_measured(seen: dict[str, Any]) -> None:
     assert seen["underlay"] == 1500
     assert seen["not its own"]["error"] == "10.9.0.9 is not an address of this host"
+
+
+def test_verify_sees_a_healthy_overlay_and_a_way_that_is_narrower_than_its_ends(seen: dict[str, Any]) -> None:
+    def ids(overlay: object) -> dict[str, str]:
+        report = judge_between(Expectation(node="h", status="running"), Observation(facts={"overlay": overlay}))
+        return {check.id: check.status for check in report.checks if check.id.startswith("overlay")}
+
+    healthy = dict.fromkeys(("overlay-link", "overlay-mtu", "overlay-peers"), "pass")
+    assert [ids(overlay) for overlay in seen["observed"]] == [healthy] * 3
+    assert ids(seen["observed narrow"]) == {**healthy, "overlay-mtu": "fail"}
 
 
 def test_what_cannot_be_made_is_refused(seen: dict[str, Any]) -> None:

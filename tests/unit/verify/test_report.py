@@ -9,7 +9,7 @@ import pytest
 
 from gpuprov.documents.verify import verify_document
 from gpuprov.planes.registry import CHECKS
-from gpuprov.verify.chain import HOST_CHAIN
+from gpuprov.verify.chain import BETWEEN_CHAIN, HOST_CHAIN
 from gpuprov.verify.models import LAYERS, Report
 from gpuprov.verify.report import problem_lines, summary, table_headers, table_rows
 from tests.fakes.chain import CHAIN, judge_node, rules_of
@@ -106,6 +106,7 @@ def test_every_check_and_every_key_is_documented(report: Report) -> None:
     below = {rule.id: tuple(other.id for other in CHAIN if rule.id in other.host) for rule in HOST_CHAIN}
     assert found == [
         *((rule.id, rule.layer, below[rule.id]) for rule in HOST_CHAIN),
+        *((rule.id, rule.layer, rule.needs) for rule in BETWEEN_CHAIN),
         *((rule.id, rule.layer, rule.needs) for rule in CHAIN),
     ]
     assert {rule.layer for rule in CHAIN} == {*LAYERS, *(check.layer for check in CHECKS)}
