@@ -17,7 +17,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 _REGISTRY: Registry[Any] = Registry().with_resources(
     (f"{name.removeprefix('gpuprov.').removesuffix('/v1')}.schema.json", Resource.from_contents(schema))
     for name, schema in SCHEMAS.items()
-)
+).crawl()
 
 
 def validate(document: dict[str, Any]) -> str:
