@@ -14,9 +14,13 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     f"gpuprov.{path.name.removesuffix('.schema.json')}/v1": json.loads(path.read_text())
     for path in sorted(DOCS.glob("*.schema.json"))
 }
-_REGISTRY: Registry[Any] = Registry().with_resources(
-    (f"{name.removeprefix('gpuprov.').removesuffix('/v1')}.schema.json", Resource.from_contents(schema))
-    for name, schema in SCHEMAS.items()
+_REGISTRY: Registry[Any] = (
+    Registry()
+    .with_resources(
+        (f"{name.removeprefix('gpuprov.').removesuffix('/v1')}.schema.json", Resource.from_contents(schema))
+        for name, schema in SCHEMAS.items()
+    )
+    .crawl()
 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from gpuprov.assets import find_asset
 from gpuprov.core.errors import GpuprovError
@@ -21,7 +21,7 @@ from gpuprov.provision.rootfs import default_cache
 from gpuprov.provision.wheels import ensure_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.assets import Asset
@@ -42,12 +42,25 @@ def pack_package(package: Path, cache: Path) -> Path:
     kept = cache / f"{package.name}-{short(hash_folder(package))}.tar.gz"
     if not kept.is_file():
         cache.mkdir(parents=True, exist_ok=True)
-        unfinished = kept.with_suffix(".part")
-        with tarfile.open(unfinished, "w:gz") as archive:
-            for path in source_files(package):
-                archive.add(path, f"{package.name}/{path.relative_to(package)}")
-        unfinished.replace(kept)
+        _pack(kept, {f"{package.name}/{path.relative_to(package)}": path for path in source_files(package)}, "w:gz")
     return kept
+
+
+def pack_wheels(wheels: Sequence[Path]) -> Path:
+    """Wheels of one folder as an archive beside it, made once and kept: Ansible takes a second for each single file."""
+    folder = wheels[0].parent
+    kept = folder.with_name(f"{folder.name}.tar")
+    if not kept.is_file():
+        _pack(kept, {wheel.name: wheel for wheel in wheels}, "w")
+    return kept
+
+
+def _pack(kept: Path, files: Mapping[str, Path], mode: Literal["w", "w:gz"]) -> None:
+    unfinished = kept.with_suffix(".part")
+    with tarfile.open(unfinished, mode) as archive:
+        for name, path in files.items():
+            archive.add(path, name)
+    unfinished.replace(kept)
 
 
 def fetch(requirements: Sequence[str], *, python: str, cache: Path, package: Path) -> dict[str, object]:
@@ -60,7 +73,7 @@ def fetch(requirements: Sequence[str], *, python: str, cache: Path, package: Pat
     wheels = ensure_wheels(requirements, python=python, cache=cache)
     return {
         "requirements": list(requirements),
-        "wheels": f"{wheels[0].parent}/",
+        "wheels": str(pack_wheels(wheels)),
         "package": str(pack_package(package, cache)),
     }
 

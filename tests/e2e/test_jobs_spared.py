@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.e2e.conftest import Finished, Gpuprov
     from tests.e2e.places import Place
 
-FULL = 16  # jobs that wait when a verb begins, beside those that run
+FULL = 8  # jobs that wait when a verb begins, beside those that run
 SECOND = 1
 PATIENCE_S = 300.0  # a job that a node did not take is queued again for two minutes
 SHORT, LONG = 1, 50  # rounds of four verbs

@@ -12,7 +12,7 @@ import yaml
 
 from gpuprov.cluster import read_steadily, waiting_for_gpus
 from gpuprov.core import group_files, lock
-from gpuprov.core.execution import Completed
+from gpuprov.core.execution import Completed, run
 from gpuprov.gpu import information
 from gpuprov.provision import recipe
 from tests.fakes.world import make_world
@@ -43,7 +43,7 @@ def folders_hashed_once() -> Iterator[None]:
 @pytest.fixture(autouse=True, scope="session")
 def recorded_drivers_are_read_here() -> Iterator[None]:
     """What drivers in folders of tests tell of their GPUs is read without a child, unless it is no file, or hangs."""
-    run, code = information.run, information._READ
+    code = information._READ
 
     def read(argv: Sequence[str], **options: Any) -> Completed:
         told = [Path(path) for path in argv[5:]]

@@ -83,7 +83,7 @@ def hostile(request: pytest.FixtureRequest, typed: Typed, monkeypatch: pytest.Mo
     monkeypatch.setattr(daemons, "_READY_BUDGET_S", 0.05)
     monkeypatch.setattr("gpuprov.planes.leaving.SETTLE_S", 0.05)
     world = typed.world
-    world.up(3)
+    world.begin_with(3)
     program, answer = ANSWERS[request.param]
 
     def answering(command: Command) -> ExecResult:

@@ -37,6 +37,14 @@ def test_what_is_none_stays(text: str) -> None:
     assert hide_secrets(text) == text
 
 
+@pytest.mark.parametrize(
+    "name", ["\u017fecret", "to\u212aen", "credent\u0131al", "PA\u017f\u017fWORD", "Ba\u017fic ", "BEARER "]
+)
+def test_letters_that_are_others_in_another_case_hide_nothing(name: str) -> None:
+    text = f"{name}{'' if name.endswith(' ') else '='}hunter2hunter2"
+    assert "hunter2" not in hide_secrets(text)
+
+
 def test_a_document_stays_one() -> None:
     document = {"token": 'a "b" \\ c', "list": [{"api_key": "x" * 9, "name": "c000"}], "passwords": "p1, p2"}
     hidden = json.loads(hide_secrets(json.dumps(document, indent=2)))

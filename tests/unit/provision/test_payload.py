@@ -6,7 +6,7 @@ import json
 import tarfile
 from typing import TYPE_CHECKING
 
-from gpuprov.provision.payload import main, pack_package, payload_stamp
+from gpuprov.provision.payload import main, pack_package, pack_wheels, payload_stamp
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +36,20 @@ def test_the_archive_holds_the_package_and_is_made_once(tmp_path: Path) -> None:
         assert opened.getnames() == ["smoke_kernels/x.py"]
     assert pack_package(tmp_path / "smoke_kernels", tmp_path / "cache").stat().st_mtime_ns == made
     assert pack_package(kernels(tmp_path, "two"), tmp_path / "cache") != archive
+
+
+def test_the_wheels_are_one_archive_beside_them_that_is_made_once(tmp_path: Path) -> None:
+    folder = tmp_path / "wheels-3.11-abc"
+    folder.mkdir()
+    wheels = [folder / name for name in ("a-1-py3-none-any.whl", "b-2-py3-none-any.whl")]
+    for wheel in wheels:
+        wheel.write_text(wheel.name)
+    archive = pack_wheels(wheels)
+    made = archive.stat().st_mtime_ns
+    with tarfile.open(archive) as opened:
+        assert opened.getnames() == [wheel.name for wheel in wheels]
+    assert pack_wheels(wheels).stat().st_mtime_ns == made
+    assert [path.name for path in tmp_path.glob("*.tar")] == ["wheels-3.11-abc.tar"]
 
 
 def test_the_role_reads_a_stamp_of_one_word(capsys: pytest.CaptureFixture[str]) -> None:
