@@ -80,12 +80,10 @@ def _read(path: str) -> str | None:
 
 
 def _sbatch(folder: str, arguments: list[str]) -> int:
-    from tests.fakes.slurm_runner import Runner, find_wrong, in_background
-
     options = [argument for argument in arguments if argument.startswith("--")]
     told = dict(option[2:].partition("=")[::2] for option in options)
     last, _, at_most = told["array"].removeprefix("0-").partition("%")
-    wrong = find_wrong(options)
+    wrong = _find_wrong(options)
     if wrong or int(last) >= MAX_ARRAY_SIZE:
         sys.stderr.write(f"sbatch: error: {wrong or 'Invalid job array specification'}\n")
         return 1
@@ -93,10 +91,24 @@ def _sbatch(folder: str, arguments: list[str]) -> int:
     for index in range(int(last) + 1):
         put(folder, f"{array}_{index}", "PENDING")
     if not os.path.exists(f"{folder}/held"):  # noqa: PTH110
+        from tests.fakes.slurm_runner import Runner, in_background
+
         argv = arguments[len(options) :]
         in_background(Runner(folder, array, int(last) + 1, told, argv, int(at_most or SLOTS)))
     sys.stdout.write(f"{array}\n")
     return 0
+
+
+def _find_wrong(options: list[str]) -> list[str]:
+    """The options that Slurm does not have, or that nobody has needed yet."""
+    import re
+
+    known = re.compile(
+        r"--(parsable|requeue|export=NONE|nodes=1|ntasks=1|open-mode=append|job-name=.+"
+        r"|chdir=.+|output=.+|array=0-\d+(?:%\d+)?"
+        r"|gres=gpu:\d+|time=\d+|mem=\d+M|dependency=afterany:\d+)"
+    )
+    return [option for option in options if not known.fullmatch(option)]
 
 
 def _next_id(folder: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import time
@@ -11,17 +10,7 @@ from contextlib import suppress
 
 from tests.fakes.slurm_program import listed, put, remove
 
-SBATCH_OPTION = re.compile(
-    r"--(parsable|requeue|export=NONE|nodes=1|ntasks=1|open-mode=append|job-name=.+"
-    r"|chdir=.+|output=.+|array=0-\d+(?:%\d+)?"
-    r"|gres=gpu:\d+|time=\d+|mem=\d+M|dependency=afterany:\d+)"
-)
 LOOK_S = 0.01
-
-
-def find_wrong(options: list[str]) -> list[str]:
-    """The options that Slurm does not have, or that nobody has needed yet."""
-    return [option for option in options if not SBATCH_OPTION.fullmatch(option)]
 
 
 def in_background(runner: Runner) -> None:

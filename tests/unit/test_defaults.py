@@ -12,6 +12,7 @@ import yaml
 
 from gpuprov.core.names import BRIDGES, DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE
 from gpuprov.core.units import GIB, MIB
+from gpuprov.planes.slurm.facts import ready_states, slurm_facts
 from gpuprov.spec.models import ImageSpec, NodesSpec
 from gpuprov.spec.suites import SUITES
 from gpuprov.workflows.prepare_host import HostOrder
@@ -19,6 +20,7 @@ from tests.sources import nodes_of, parsed
 
 ROOT = Path(__file__).parents[2]
 MODULES = "ansible_collections/gpuprov/cluster/plugins/modules"
+MANY = 3  # states in one list, which is then one of those in which a node takes jobs
 DEFAULTS = (DEFAULT_BRIDGE, DEFAULT_CLUSTER, DEFAULT_PRIVATE_BRIDGE)
 
 
@@ -84,6 +86,23 @@ def is_unit(node: ast.AST) -> bool:
         case ast.Constant(value=int(base)), ast.Constant(value=int(power)):
             return (base**power if isinstance(node.op, ast.Pow) else base << power) in (MIB, GIB)
     return False
+
+
+def test_gpuprov_spells_no_list_of_states_of_slurm_and_no_factor() -> None:
+    """The facts of the role slurm have them: tests/unit/roles/test_slurm_facts.py."""
+    found = []
+    for path in sorted((ROOT / "gpuprov").rglob("*.py")):
+        for node in nodes_of(parsed(path)):
+            if isinstance(node, (ast.Tuple, ast.List, ast.Set)) and len(states_in(node) & ready_states()) >= MANY:
+                found.append(f"{path.name}: {ast.unparse(node)}")
+            if "slurm" in path.parts and isinstance(node, ast.Constant) and node.value == slurm_facts()["memory_share"]:
+                found.append(f"{path.name}: {ast.unparse(node)}")
+    assert found == []
+
+
+def states_in(node: ast.Tuple | ast.List | ast.Set) -> set[str]:
+    """The words of a list, as Slurm's commands write them in lower case."""
+    return {part.value.lower() for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
 
 
 @pytest.mark.parametrize("text", ["1024**2", "1 << 30", "2**20", "1073741824"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import subprocess
@@ -17,18 +16,15 @@ from gpuprov.core.units import MIB
 from gpuprov.planes.slurm.checks import usable_states
 from gpuprov.planes.slurm.facts import ready_states, slurm_facts, slurm_path
 from gpuprov.planes.slurm.files import Machine
-from tests.sources import nodes_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROLE = Path(__file__).parents[3] / "roles" / "slurm"
-PACKAGE = Path(__file__).parents[3] / "gpuprov"
 TASKS = [path for folder in ("tasks", "handlers", "vars", "defaults") for path in (ROLE / folder).glob("*.yml")]
 SERVICES = [path for path in (ROLE / "files").rglob("*") if path.is_file()]
 PATHS = ("folder", "controller_mark", "applied_mark", "munge_key")
 MEMORY_MIB = 32011
-MANY = 3  # states in one list, which is then one of those in which a node takes jobs
 SLURMD = [f"NodeName=bare0 CPUs=8 Boards=1 RealMemory={MEMORY_MIB}", f"{'0' * 64}  {slurm_path('munge_key')}"]
 RENDERED = {
     "ready": "{{ slurm_ready }}",
@@ -57,22 +53,6 @@ def spelled() -> Iterator[str]:
 def test_the_role_spells_no_fact(path: Path) -> None:
     code = re.sub(r"^\s*#.*$", "", path.read_text(), flags=re.MULTILINE)
     assert [fact for fact in spelled() if re.search(fact, code)] == []
-
-
-def test_gpuprov_spells_no_list_of_states_and_no_factor() -> None:
-    found = []
-    for path in sorted(PACKAGE.rglob("*.py")):
-        for node in nodes_of(parsed(path)):
-            if isinstance(node, (ast.Tuple, ast.List, ast.Set)) and len(states_in(node) & ready_states()) >= MANY:
-                found.append(f"{path.name}: {ast.unparse(node)}")
-            if "slurm" in path.parts and isinstance(node, ast.Constant) and node.value == slurm_facts()["memory_share"]:
-                found.append(f"{path.name}: {ast.unparse(node)}")
-    assert found == []
-
-
-def states_in(node: ast.Tuple | ast.List | ast.Set) -> set[str]:
-    """The words of a list, as Slurm's commands write them in lower case."""
-    return {part.value.lower() for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
 
 
 def test_the_states_that_scontrol_writes_come_from_the_same_list() -> None:
