@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 from tests.e2e.conftest import output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tests.e2e.places import Place
 
@@ -119,32 +120,64 @@ class Machine:
 @contextmanager
 def container(place: Place, folder: Path, suite: str) -> Iterator[Machine]:
     """A machine in LXD."""
-    name, network, image = place.node(0), f"{place.mark}0", f"{place.mark}-machine"
-    pool = image  # its own: mkfs.btrfs takes a file for mounted if the root file system lies in one of the same path
-    _remove(name, image, pool, network)
-    root = _install(folder, suite, address=f"{place.address(0, 2)}/24", gateway=place.address(0, 1))
-    (root / "etc/tmpfiles.d/loop.conf").write_text(_loop_devices())
-    (root / "etc/systemd/system/cgroups.service").write_text(CGROUPS_UNIT)
-    output("systemctl", "--quiet", "--root", str(root), "enable", "cgroups.service")
-    (folder / "metadata.yaml").write_text('{"architecture": "x86_64", "creation_date": 1}\n')
-    machine = Machine(
-        enter=("lxc", "exec", name, "--env", "HOME=/root", "--"),
-        switch_on=lambda: output("lxc", "start", name),
-        lose_power=lambda: output("lxc", "stop", "--force", name),
-    )
+    name = place.node(0)
+    remove_machines(place, [name])
     try:
-        output("lxc", "image", "import", str(_pack(folder)), "--alias", image, timeout_s=600)
-        output("lxc", "storage", "create", pool, "dir")
-        address = ("ipv4.dhcp=false", f"ipv4.address={place.address(0, 1)}/24", "ipv4.nat=true", "ipv6.address=none")
-        output("lxc", "network", "create", network, *address)
-        keys = ("security.privileged=true", "security.nesting=true", f"raw.lxc={RAW_LXC}")
-        options = ("--no-profiles", "--storage", pool, "--network", network)
-        output("lxc", "init", image, name, *options, *(word for key in keys for word in ("--config", key)))
+        make_image(place, folder, suite)
+        machine = make_machine(place, name, place.address(0, 2))
         machine.boot()
         machine.check_out()
         yield machine
     finally:
-        _remove(name, image, pool, network)
+        remove_machines(place, [name])
+
+
+def make_image(
+    place: Place, folder: Path, suite: str, *more: str, change: Callable[[Path], object] = lambda _root: None
+) -> None:
+    """An image of LXD for such machines, with their network and their pool, which have its name."""
+    image = _image(place)  # the pool's own: mkfs.btrfs takes a file for mounted if the root's is one of the same path
+    root = _install(folder, suite, *more, address=f"{place.address(0, 2)}/24", gateway=place.address(0, 1))
+    (root / "etc/tmpfiles.d/loop.conf").write_text(_loop_devices())
+    (root / "etc/systemd/system/cgroups.service").write_text(CGROUPS_UNIT)
+    output("systemctl", "--quiet", "--root", str(root), "enable", "cgroups.service")
+    change(root)
+    (folder / "metadata.yaml").write_text('{"architecture": "x86_64", "creation_date": 1}\n')
+    output("lxc", "image", "import", str(_pack(folder)), "--alias", image, timeout_s=600)
+    output("lxc", "storage", "create", image, "dir")
+    address = ("ipv4.dhcp=false", f"ipv4.address={place.address(0, 1)}/24", "ipv4.nat=true", "ipv6.address=none")
+    output("lxc", "network", "create", _network(place), *address)
+
+
+def make_machine(place: Place, name: str, address: str) -> Machine:
+    """A machine from that image, switched off."""
+    keys = ("security.privileged=true", "security.nesting=true", f"raw.lxc={RAW_LXC}")
+    options = ("--no-profiles", "--storage", _image(place), "--network", _network(place))
+    output("lxc", "init", _image(place), name, *options, *(word for key in keys for word in ("--config", key)))
+    with tempfile.NamedTemporaryFile("w") as interfaces:
+        interfaces.write(_interfaces(f"{address}/24", place.address(0, 1)))
+        interfaces.flush()
+        output("lxc", "file", "push", interfaces.name, f"{name}/etc/network/interfaces")
+    return Machine(
+        enter=("lxc", "exec", name, "--env", "HOME=/root", "--"),
+        switch_on=lambda: output("lxc", "start", name),
+        lose_power=lambda: output("lxc", "stop", "--force", name),
+    )
+
+
+def remove_machines(place: Place, names: Iterable[str]) -> None:
+    """Also what a killed run left."""
+    parts = (("image", "delete", _image(place)), ("storage", "delete", _image(place)))
+    for argv in (*(("delete", "--force", name) for name in names), *parts, ("network", "delete", _network(place))):
+        subprocess.run(["lxc", *argv], check=False, capture_output=True)
+
+
+def _image(place: Place) -> str:
+    return f"{place.mark}-machine"
+
+
+def _network(place: Place) -> str:
+    return f"{place.mark}0"
 
 
 @contextmanager
@@ -199,26 +232,21 @@ def virtual_machine(_place: Place, folder: Path, suite: str) -> Iterator[Machine
             lose_power()
 
 
-def _remove(name: str, image: str, pool: str, network: str) -> None:
-    """Also what a killed run left."""
-    parts = (("delete", "--force", name), ("image", "delete", image), ("storage", "delete", pool))
-    for argv in (*parts, ("network", "delete", network)):
-        subprocess.run(["lxc", *argv], check=False, capture_output=True)
-
-
 def _install(folder: Path, suite: str, *more: str, address: str, gateway: str) -> Path:
     """Debian as its installer leaves it, in a folder, with an address and what this machine trusts."""
     root = folder / "rootfs"
     packages = ",".join((*PACKAGES, *more))
     output("mmdebstrap", "--quiet", "--variant=apt", f"--include={packages}", suite, str(root), timeout_s=900)
-    interfaces = ("auto lo eth0", "iface lo inet loopback", "iface eth0 inet static")
-    (root / "etc/network/interfaces").write_text(
-        "\n".join((*interfaces, f"address {address}", f"gateway {gateway}", "")),
-    )
+    (root / "etc/network/interfaces").write_text(_interfaces(address, gateway))
     (root / "etc/hostname").write_text("fresh\n")
     (root / "etc/machine-id").write_text("")
     shutil.copy(TRUSTED, root / TRUSTED.relative_to("/"))
     return root
+
+
+def _interfaces(address: str, gateway: str) -> str:
+    lines = ("auto lo eth0", "iface lo inet loopback", "iface eth0 inet static")
+    return "\n".join((*lines, f"address {address}", f"gateway {gateway}", ""))
 
 
 def _pack(folder: Path) -> Path:

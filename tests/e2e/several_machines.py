@@ -1,0 +1,55 @@
+"""Several machines as `container` makes them, with sshd and nothing of gpuprov's, on one network of LXD's."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.e2e.conftest import output
+from tests.e2e.machine import Machine, make_image, make_machine, remove_machines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.e2e.places import Place
+
+PACKAGES = ("openssh-server", "python3", "python3-venv")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """Machines by name, and the key that opens them for root."""
+
+    machines: dict[str, Machine]
+    addresses: dict[str, str]
+    key: Path
+
+
+@contextmanager
+def several_machines(place: Place, folder: Path, names: tuple[str, ...], suite: str = "bookworm") -> Iterator[Lab]:
+    """They run, and know nobody but the owner of the key."""
+    key = folder / "key"
+    output("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
+
+    def with_key(root: Path) -> None:
+        (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
+        shutil.copy(key.with_suffix(".pub"), root / "root/.ssh/authorized_keys")
+
+    machines: dict[str, Machine] = {}
+    addresses = {name: place.address(0, 2 + number) for number, name in enumerate(names)}
+    instances = {name: place.node(number) for number, name in enumerate(names)}
+    remove_machines(place, instances.values())
+    try:
+        make_image(place, folder, suite, *PACKAGES, change=with_key)
+        for name, instance in instances.items():
+            machines[name] = make_machine(place, instance, addresses[name])
+            machines[name].boot()
+            # each has a name and a key of its own
+            own = f"hostname {name} && echo {name} >/etc/hostname && rm /etc/ssh/ssh_host_* && ssh-keygen -A"
+            machines[name].run("sh", "-c", f"{own} && systemctl restart ssh")
+        yield Lab(machines=machines, addresses=addresses, key=key)
+    finally:
+        remove_machines(place, instances.values())
