@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from gpuprov.planes.job_desk import JobDesk
     from gpuprov.spec.anneal_order import AnnealOrder
 
-VERB: Final = "gpuprov anneal run"
 LOOK_S: Final = 3  # that a look at the jobs waits for their end
 PATIENCE_S: Final = 120.0  # for a node that is being restarted
 RETRY_S: Final = 5.0
@@ -79,8 +79,9 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     check_anneal(order)
     refuse_old_results(out)
     driver = connect()
-    desk = find_desk(driver, cluster, verb=VERB)
-    parts = nodes or len(planes_of_cluster(driver, cluster, verb=VERB)[0].nodes)
+    verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
+    desk = find_desk(driver, cluster, verb=verb)
+    parts = nodes or len(planes_of_cluster(driver, cluster, verb=verb)[0].nodes)
     anneal = AnnealDesk.beside(desk)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
     with ExitStack() as until_prepared:

@@ -131,6 +131,7 @@ def test_an_interrupted_run_says_where_it_is(project: Path) -> None:
 def test_prepared_parts_run_from_a_queue(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prepare", "line.py", "--conf", "run.yaml", "--store", "out", "--parts", "2", "--target", "0.5"]) == 0
     told = document(capsys)
+    validate(json.loads((project / "out/runs.json").read_text()))
     assert (told["parts"], told["runs"]) == (2, [{"name": "line", "parts": 2}])
     assert main(["merge", "out"]) == 3
     error = document(capsys)["error"]

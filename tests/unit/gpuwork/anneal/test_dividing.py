@@ -22,6 +22,7 @@ from gpuwork.anneal.settings import AnnealSettings
 from gpuwork.anneal.status import MAX_STEPS
 from gpuwork.anneal.tree import TREE
 from gpuwork.errors import Elsewhere, StoreError, TimedOut
+from tests.schemas import validate
 from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, read_npz
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ def test_a_run_in_parts_is_the_run_in_one_bit_for_bit(here: Path) -> None:
     assert best["chains"].tolist() == [int(whole.values.argmin())]
     assert all((run.part(part) / RESULT).exists() for part in range(3)), "every part's result is kept"
     assert sorted(path.name for path in (run.folder / TREE).glob("*.npz")) == ["1-0.npz", "1-1.npz", "2-0.npz"]
+    for path in (run.folder / ORDER, run.folder / DIVISION, run.part(2) / RECORD):
+        validate(json.loads(path.read_text()))
     before = (run.part(1) / RESULT).stat().st_mtime_ns
     run_part(run, 1, stop=threading.Event())
     assert (run.part(1) / RESULT).stat().st_mtime_ns == before, "what is done is not run again"
