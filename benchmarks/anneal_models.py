@@ -45,7 +45,8 @@ class Streams:
         self._s0 = _rotated(self._s0, 55) ^ s1 ^ (s1 << np.uint64(14))
         self._s1 = _rotated(s1, 36)
         numbers = ((word >> np.uint64(11)).astype(np.float64) * 2.0**-53).astype(np.float32)
-        return np.minimum(numbers, np.nextafter(np.float32(1), np.float32(0)))
+        below_one: NDArray[np.float32] = np.minimum(numbers, np.nextafter(np.float32(1), np.float32(0)))
+        return below_one
 
 
 def _rotated(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
@@ -58,7 +59,8 @@ def evaluate(states: NDArray[np.float32]) -> NDArray[np.float32]:
     wide = states.astype(np.float64)
     squares, waves = (wide**2).sum(axis=0), np.cos(2 * math.pi * wide).sum(axis=0)
     energies = -20 * np.exp(-0.2 * np.sqrt(squares / 2)) - np.exp(waves / 2) + 20 + math.e
-    return energies.astype(np.float32)
+    narrow: NDArray[np.float32] = energies.astype(np.float32)
+    return narrow
 
 
 def anneal_in_numpy(chains: int, steps: int) -> NDArray[np.float32]:
@@ -66,7 +68,8 @@ def anneal_in_numpy(chains: int, steps: int) -> NDArray[np.float32]:
     streams = Streams(chains)
     states = (60 * np.stack([streams.uniform(), streams.uniform()]).astype(np.float64) - 30).astype(np.float32)
     energies = evaluate(states)
-    best, temperature = energies.copy(), np.float32(INITIAL_TEMP)
+    best: NDArray[np.float32] = energies.copy()
+    temperature = np.float32(INITIAL_TEMP)
     for step in range(1, steps + 1):
         moves = np.stack([streams.uniform(), streams.uniform()]).astype(np.float64)
         rnd = streams.uniform()

@@ -22,6 +22,7 @@ from gpuwork.errors import StoreError, TimedOut, WorkError
 from gpuwork.program import program_argv
 from gpuwork.record import last_line
 from gpuwork.shared_folder import make_folder, only_one
+from gpuwork.where import find_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
 _LOOK_S: Final = 0.1
+_SIMULATOR: Final = "NUMBA_ENABLE_CUDASIM"
 _WRITE_S: Final = 600
 
 
@@ -83,7 +85,7 @@ def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[st
     watcher.start()
     argv = program_argv("gpuwork.anneal.child", str(run.folder.resolve()), str(number), str(os.getpid()))
     try:
-        status = run_group(argv, cwd=part, env=environment, log=part / LOG, stop=ended)
+        status = run_group(argv, cwd=part, env=_with_simulator(environment), log=part / LOG, stop=ended)
     finally:
         watch.over.set()
         watcher.join()
@@ -105,6 +107,12 @@ def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[st
         evidence=failure.message[-3000:] if failure else last_line(part / LOG) or f"exit status {status}",
         fix=_fix(failure.exception if failure else "", part),
     )
+
+
+def _with_simulator(environment: Mapping[str, str]) -> dict[str, str]:
+    """Kernels run on numba's simulator where the GPUs are simulated, however the part was started."""
+    wanted = _SIMULATOR not in environment and find_where(environment).simulated
+    return {**environment, **({_SIMULATOR: "1"} if wanted else {})}
 
 
 def _fix(exception: str, part: Path) -> str:

@@ -73,9 +73,7 @@ def test_the_known_answers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("distribution", ["uniform", "normal"])
 @pytest.mark.parametrize("precision", ["float32", "float64"])
-def test_values_are_the_energies_of_their_states_bit_for_bit(
-    precision: str, distribution: str, tmp_path: Path
-) -> None:
+def test_values_are_the_energies_of_their_states_bit_for_bit(precision: str, distribution: str, tmp_path: Path) -> None:
     settings = {"max_steps": 500, "initial_temp": 10, "thread_count": 1001, "precision": precision}
     _, folder = anneal(tmp_path / "out", EXAMPLES / "ackley.py", {**settings, "distribution": distribution})
     assert call(sys.executable, "-c", EVALUATE, folder) == "same\n"

@@ -226,6 +226,17 @@ def test_what_cannot_be_is_refused_in_words(name: str, annealing: Annealing) -> 
     assert [path.name for path in annealing.folder.iterdir() if path.is_dir()] in ([], ["anneal-runs"])
 
 
+def test_ctrl_c_leaves_the_jobs_and_says_how_to_end_them(annealing: Annealing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    annealing.jobs.slurm.hold()
+    monkeypatch.setattr("gpuprov.planes.job_desk.JobDesk.wait", interrupt)
+    annealing("run", "line.py", "--conf", "run.yaml", code=130)
+    assert "1 goes on; to end it: gpuprov jobs cancel 1" in annealing.said.err
+    assert len(annealing.jobs.orders()) == 1
+
+
 HOSTILE: dict[str, Any] = {
     "another folder": {"folder": "/etc", "runs": [{"name": "line", "parts": 1}], "parts": 1},
     "no runs": {"runs": [], "parts": 1},

@@ -208,6 +208,16 @@ def test_why_a_part_failed_is_told_as_the_predecessor_did(here: Path) -> None:
     assert 'model.py", line 5' in caught.value.evidence
 
 
+def test_a_part_on_simulated_gpus_has_the_simulator(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "bin").mkdir()
+    (here / "bin/nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H100 SIMULATED (UUID: GPU-12345678)'\n")
+    (here / "bin/nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+    record = run_part(new_run(here, parts=1), 0, stop=threading.Event(), environment=dict(os.environ))
+    assert (record.simulated, record.gpus) == (True, ("GPU-12345678",))
+
+
 @pytest.mark.usefixtures("simulated")
 def test_a_part_that_is_run_elsewhere_is_left_alone(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpuwork.shared_folder import only_one

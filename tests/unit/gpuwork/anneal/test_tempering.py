@@ -33,7 +33,7 @@ def test_exchange_finds_the_optimum_of_a_rugged_function_in_fewer_steps() -> Non
         common = {"thread_count": 8, "max_steps": STEPS, "initial_temp": 20, "random_seed": seed}
         cooled.append(steps_to_the_optimum(anneal(model, **common).chains))
         ladders = {"min_temp": 0.5, "replicas": 8, "exchange_every": 5}
-        tempered.append(steps_to_the_optimum(anneal(model, **common, **ladders).chains))
+        tempered.append(steps_to_the_optimum(anneal(model, **common, **ladders).chains)  # type: ignore[arg-type])
     assert max(tempered) < STEPS, tempered
     assert STEPS in cooled, "some chains that cool never leave their valley"
     assert 2 * sum(tempered) < sum(cooled), (tempered, cooled)
