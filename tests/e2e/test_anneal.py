@@ -38,9 +38,9 @@ def annealing(
 ) -> Iterator[Annealing]:
     request.getfixturevalue("lxc")
     spec = gpuprov.folder / f"anneal-{request.param}.yaml"
-    spec.write_text(place.spec(engine="lxd", share="true", nodes=f"role: {request.param}"))
+    spec.write_text(place.spec(engine="lxd", share="true"))
     shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
-    gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
+    gpuprov("cluster", "up", "-f", str(spec), "--role", request.param, "--no-verify")
     yield Annealing(gpuprov, place, tmp_path_factory.mktemp("anneal"))
     gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes", "--engine", "lxd")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -30,10 +30,10 @@ def test_exchange_finds_the_optimum_of_a_rugged_function_in_fewer_steps() -> Non
     model = changed("state[i] + randoms[i] - 0.5", "state[i] + 1.6 * randoms[i] - 0.8", RASTRIGIN)
     cooled, tempered = [], []
     for seed in range(4):
-        common = {"thread_count": 8, "max_steps": STEPS, "initial_temp": 20, "random_seed": seed}
+        common: dict[str, Any] = {"thread_count": 8, "max_steps": STEPS, "initial_temp": 20, "random_seed": seed}
         cooled.append(steps_to_the_optimum(anneal(model, **common).chains))
-        ladders = {"min_temp": 0.5, "replicas": 8, "exchange_every": 5}
-        tempered.append(steps_to_the_optimum(anneal(model, **common, **ladders).chains)  # type: ignore[arg-type])
+        ladders: dict[str, Any] = {"min_temp": 0.5, "replicas": 8, "exchange_every": 5}
+        tempered.append(steps_to_the_optimum(anneal(model, **common, **ladders).chains))
     assert max(tempered) < STEPS, tempered
     assert STEPS in cooled, "some chains that cool never leave their valley"
     assert 2 * sum(tempered) < sum(cooled), (tempered, cooled)
