@@ -2,7 +2,8 @@
 
 A chain has 32 replicas, one in each bit of a word, and a word for each site. A step is SWEEPS sweeps over a
 checkerboard, in which each spin flips by Metropolis; all replicas of a site share a random number. So moves are
-accepted there, and `acceptance_func` takes each. The energy is the mean of the replicas', and that of the ground state is -70.
+accepted there, and `acceptance_func` takes each. The energy is the mean of the replicas', and that of the ground state
+is -70.
 """
 
 import math

@@ -76,7 +76,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         TimedOut: A step did not end.
     """
     check_nodes(nodes)
-    check_anneal(order)
+    check_anneal(order, to_run=True)
     refuse_old_results(out)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
@@ -123,7 +123,7 @@ def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) 
     Raises:
         UsageError: The models or what is asked for is wrong; nothing was run.
     """
-    check_anneal(order)
+    check_anneal(order, to_run=True)
     refuse_old_results(out)
     words = [f"{name}={value}" for name, value in simulator_environment(simulated=simulated).items()]
     program = [sys.executable, "-c", _LOCAL, str(find_asset("gpuwork").parent), "run", *order.here, "--out", str(out)]

@@ -12,6 +12,7 @@ from gpuwork.anneal.part_record import (
     LOG,
     PROGRESS,
     RECORD,
+    Failure,
     PartRecord,
     read_failure,
     read_progress,
@@ -36,6 +37,8 @@ PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
 _LOOK_S: Final = 0.1
 _SIMULATOR: Final = "NUMBA_ENABLE_CUDASIM"
 _WRITE_S: Final = 600
+_FEW: Final = 8  # lines of an error of CUDA's
+_SHOWN: Final = 3000  # characters of a traceback
 
 
 class PartFailed(WorkError):
@@ -102,11 +105,11 @@ def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[st
     if stop.is_set():
         raise Interrupted
     failure = read_failure(part)
+    evidence, fix = _explain(failure, part)
     raise PartFailed(
-        f"part {number} of {run.name} failed",
-        evidence=failure.message[-3000:] if failure else last_line(part / LOG) or f"exit status {status}",
-        fix=_fix(failure.exception if failure else "", part),
-    )
+        f"part {number} of {run.name} failed", evidence=evidence or last_line(part / LOG) or f"exit status {status}",
+        fix=fix,
+    )  # fmt: skip
 
 
 def _with_simulator(environment: Mapping[str, str]) -> dict[str, str]:
@@ -115,10 +118,17 @@ def _with_simulator(environment: Mapping[str, str]) -> dict[str, str]:
     return {**environment, **({_SIMULATOR: "1"} if wanted else {})}
 
 
-def _fix(exception: str, part: Path) -> str:
-    if exception in ("CudaSupportError", "CudaDriverError"):
-        return "on a machine without a GPU, set NUMBA_ENABLE_CUDASIM=1"
-    return f"less {part / LOG}"
+def _explain(failure: Failure | None, part: Path) -> tuple[str, str]:
+    """The evidence of a failure, and what to type next."""
+    if failure is None:
+        return "", f"less {part / LOG}"
+    lines = [line for line in failure.message.splitlines() if line.strip()]
+    last = "\n".join(lines[-_FEW:])
+    if failure.exception in ("CudaSupportError", "CudaDriverError"):
+        return last, "nvidia-smi; on a machine without a GPU, set NUMBA_ENABLE_CUDASIM=1 for numba's simulator"
+    if "OUT_OF_MEMORY" in failure.message:
+        return last, "the GPU has too little memory: ask for fewer chains, a shorter state or float32"
+    return failure.message[-_SHOWN:], f"less {part / LOG}"
 
 
 class _Watch:

@@ -198,6 +198,9 @@ def test_every_fault_is_told_before_anything_is_copied(annealing: Annealing) -> 
         for line in ("bad.py: cool: is missing", "evaluate: uses import", "bad.yaml:1: max_step: is not known",
                      "bad.yaml:2: precision: is 'float16'"):  # fmt: skip
             assert line in said
+    (annealing.folder / "bare.py").write_text(changed("dimensions = 1", ""))
+    assert annealing("check", "bare.py") == "no faults\n"
+    assert "dimensions: is missing" in annealing.refused("run", "bare.py")
     assert annealing.untouched
     assert not (annealing.folder / "executed").exists()
 
