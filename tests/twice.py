@@ -98,6 +98,9 @@ TWICE: dict[str, Twice] = {
     "grid results": Twice(kind="reads", argv=("grid", "results", "."), where=()),
     "grid pull": Twice(kind="acts", argv=("grid", "pull", "."), where=()),
     "grid cancel": Twice(kind="acts", argv=("grid", "cancel", "."), where=()),
+    # tests/unit/cli/test_anneal.py
+    "anneal check": Twice(kind="reads", argv=("anneal", "check", "model.py"), where=()),
+    "anneal run": Twice(kind="acts", argv=("anneal", "run", "model.py"), where=()),
     "cp": Twice(kind="acts", argv=("cp", "/etc/hostname", "{p}001:/tmp/")),
     "logs": Twice(kind="reads", argv=("logs", "{p}000")),
     "example lab": Twice(kind="changes", argv=("example", "lab"), where=()),  # tests/unit/cli/test_example.py

@@ -17,15 +17,21 @@ if TYPE_CHECKING:
 _SHOWN: Final = 50
 
 
-def check_anneal(order: AnnealOrder, *, python: str = sys.executable) -> None:
+def check_anneal(order: AnnealOrder, *, to_run: bool = False, python: str = sys.executable) -> None:
     """Refuse models and configurations that have faults.
+
+    Args:
+        order: What is to be annealed.
+        to_run: Whether settings that only a run needs must be there.
+        python: The interpreter.
 
     Raises:
         UsageError: With every fault.
         HostNotReady: The program does not run here.
         TimedOut: They could not be looked through in time.
     """
-    faults = ask_here(("-m", "gpuwork.anneal", "check", "--json", *order.here), python=python)["faults"]
+    more = ("--to-run",) if to_run else ()
+    faults = ask_here(("-m", "gpuwork.anneal", "check", "--json", *more, *order.here), python=python)["faults"]
     if not faults:
         return
     lines = []
@@ -33,10 +39,10 @@ def check_anneal(order: AnnealOrder, *, python: str = sys.executable) -> None:
         place = fault["file"] if fault["line"] is None else f"{fault['file']}:{fault['line']}"
         message = f"{fault['where']}: {fault['message']}" if fault["where"] else fault["message"]
         lines.append(str(Problem(path=place, message=message, allowed=fault["allowed"])))
-    more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    left = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
     what = "a fault" if len(lines) == 1 else f"{len(lines)} faults"
     raise UsageError(
         f"{what} in what is to be annealed; nothing was executed",
-        evidence="\n".join([*lines[:_SHOWN], *more]),
+        evidence="\n".join([*lines[:_SHOWN], *left]),
         fix="correct these files; docs/anneal.md describes models and configurations",
     )

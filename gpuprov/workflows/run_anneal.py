@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from gpuprov.planes.job_desk import JobDesk
     from gpuprov.spec.anneal_order import AnnealOrder
 
-VERB: Final = "gpuprov anneal run"
 LOOK_S: Final = 3  # that a look at the jobs waits for their end
 PATIENCE_S: Final = 120.0  # for a node that is being restarted
 RETRY_S: Final = 5.0
@@ -76,11 +76,12 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         TimedOut: A step did not end.
     """
     check_nodes(nodes)
-    check_anneal(order)
+    check_anneal(order, to_run=True)
     refuse_old_results(out)
     driver = connect()
-    desk = find_desk(driver, cluster, verb=VERB)
-    parts = nodes or len(planes_of_cluster(driver, cluster, verb=VERB)[0].nodes)
+    verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
+    desk = find_desk(driver, cluster, verb=verb)
+    parts = nodes or len(planes_of_cluster(driver, cluster, verb=verb)[0].nodes)
     anneal = AnnealDesk.beside(desk)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
     with ExitStack() as until_prepared:
@@ -122,7 +123,7 @@ def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) 
     Raises:
         UsageError: The models or what is asked for is wrong; nothing was run.
     """
-    check_anneal(order)
+    check_anneal(order, to_run=True)
     refuse_old_results(out)
     words = [f"{name}={value}" for name, value in simulator_environment(simulated=simulated).items()]
     program = [sys.executable, "-c", _LOCAL, str(find_asset("gpuwork").parent), "run", *order.here, "--out", str(out)]

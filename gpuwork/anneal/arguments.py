@@ -25,11 +25,12 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     check = verbs.add_parser("check", help="all faults of models and configurations; executes and writes nothing")
     _add_wanted(check)
     check.add_argument("--json", action="store_true", help="as one document")
+    check.add_argument("--to-run", action="store_true", help="also what a run needs, such as dimensions")
     run = verbs.add_parser("run", help="run on this machine, on each of its GPUs")
     _add_wanted(run)
     run.add_argument("--out", type=Path, metavar="FOLDER", help="a new folder; default anneal-runs/TIME")
     run.add_argument("--text", action="store_true", help="also write the results as text")
-    prepare = verbs.add_parser("prepare", help="freeze models and write what is to be run, for a queue")
+    prepare = verbs.add_parser("prepare", help="copy models and write what is to be run, for a queue")
     _add_wanted(prepare)
     prepare.add_argument("--store", type=Path, required=True, metavar="FOLDER", help="that all nodes share")
     prepare.add_argument(

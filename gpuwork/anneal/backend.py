@@ -95,9 +95,12 @@ def _simulated_draws(real: Any) -> tuple[Kernel, Kernel]:  # noqa: ANN401
     return uniform, gauss
 
 
-def device_function(function: Callable[..., Any]) -> Kernel:
-    """A function that kernels can call; in the simulator as it is, since its wrapper takes a lock on every call."""
-    return function if SIMULATED else cuda.jit(function, device=True)
+def device_function(function: Callable[..., Any], *, uses_cuda: bool = False) -> Kernel:
+    """A function that kernels can call.
+
+    In the simulator it stays as it is unless it uses `cuda` itself: the wrapper takes a lock on every call.
+    """
+    return function if SIMULATED and not uses_cuda else cuda.jit(function, device=True)
 
 
 def to_device(array: NDArray[Any]) -> DeviceArray:

@@ -61,7 +61,7 @@ def _wanted(asked: argparse.Namespace, *, with_settings: bool = True) -> AnnealW
 
 
 def _check(asked: argparse.Namespace) -> int:
-    _, faults = check_pairs(_wanted(asked, with_settings=False))
+    _, faults = check_pairs(_wanted(asked, with_settings=asked.to_run))
     if asked.json:
         _print(CHECKED, faults=[*map(asdict, faults)])
         return Refused.exit_code if faults else EXIT_DONE

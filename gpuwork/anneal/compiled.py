@@ -73,7 +73,10 @@ def make_functions(model: ModelFile, *, path: str) -> Functions:
     length = _measure(space[_HOST]())
     for name in FUNCTIONS:
         if name != _HOST:
-            space[name] = device_function(space[name])
+            uses_cuda = any(
+                isinstance(node, ast.Name) and node.id == "cuda" for node in ast.walk(model.functions[name])
+            )
+            space[name] = device_function(space[name], uses_cuda=uses_cuda)
     return Functions(**{name: space[name] for name in FUNCTIONS if name != _HOST}, length=length)
 
 

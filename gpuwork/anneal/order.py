@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.anneal.settings import AnnealSettings, as_written, check_settings
 from gpuwork.errors import StoreError
-from gpuwork.freeze import check_copy, freeze, hash_files
 from gpuwork.shared_folder import read_limited, write_file
 from gpuwork.strict import exactly, matching, parse_strict_json, read_fields, whole
 
@@ -20,7 +20,6 @@ ORDER: Final = "order.json"
 SCHEMA: Final = "gpuprov.anneal-order/v1"
 MODEL: Final = "model.py"
 MOST_PARTS: Final = 10_000
-CODE: Final = ".code"
 PARTS: Final = "parts"
 NAME: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _FIELDS: Final = {
@@ -40,7 +39,7 @@ class Run:
     Attributes:
         folder: Where everything of it is.
         name: For people.
-        code: The hash of the frozen model.
+        code: The hash of the model, which is not run if it was changed.
         parts: Into how many its chains are divided.
         settings: How the model is annealed.
     """
@@ -53,8 +52,8 @@ class Run:
 
     @property
     def model(self) -> Path:
-        """The frozen model."""
-        return self.folder / CODE / self.code / MODEL
+        """Its copy of the model."""
+        return self.folder / MODEL
 
     def part(self, number: int) -> Path:
         """The folder of a part."""
@@ -62,7 +61,7 @@ class Run:
 
 
 def write_run(folder: Path, *, name: str, model: str, settings: AnnealSettings, parts: int) -> Run:
-    """Freeze a model and write what is asked of it; the folder is new.
+    """Copy a model and write what is asked of it; the folder is new.
 
     Args:
         folder: Of the run.
@@ -72,13 +71,8 @@ def write_run(folder: Path, *, name: str, model: str, settings: AnnealSettings, 
         parts: Into how many its chains are divided, at most.
     """
     folder.mkdir(parents=True)
-    staged = folder / ".staged"
-    staged.mkdir()
-    (staged / MODEL).write_text(model, encoding="utf-8")
-    code = hash_files(staged, [MODEL])
-    freeze(staged, [MODEL], code=code, into=folder / CODE)
-    (staged / MODEL).unlink()
-    staged.rmdir()
+    write_file(folder / MODEL, model)
+    code = hashlib.sha256(model.encode()).hexdigest()
     units = settings.thread_count // (settings.replicas or 1)
     run = Run(folder=folder, name=name, code=code, parts=min(parts, units), settings=settings)
     (folder / PARTS).mkdir()
@@ -87,7 +81,7 @@ def write_run(folder: Path, *, name: str, model: str, settings: AnnealSettings, 
 
 
 def read_run(folder: Path) -> Run:
-    """A run whose model is as it was frozen.
+    """A run whose model is as it was checked.
 
     Raises:
         StoreError: It is not there, or was changed.
@@ -103,7 +97,13 @@ def read_run(folder: Path) -> Run:
             f"{folder} is no run as it was written", evidence=f"{ORDER} {error}"[:1000], fix=f"ls -l {folder}"
         ) from error
     run = Run(folder=folder, name=told["name"], code=told["code"], parts=told["parts"], settings=settings)
-    check_copy(folder / CODE / run.code)
+    found = hashlib.sha256(read_limited(run.model) or b"").hexdigest()
+    if found != run.code:
+        raise StoreError(
+            f"the model of {run.name} was changed since it was checked",
+            evidence=f"{run.model} is {found[:12]}, and was {run.code[:12]}",
+            fix="run the model that you want again, from its own file",
+        )
     return run
 
 

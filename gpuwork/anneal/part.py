@@ -12,6 +12,7 @@ from gpuwork.anneal.part_record import (
     LOG,
     PROGRESS,
     RECORD,
+    Failure,
     PartRecord,
     read_failure,
     read_progress,
@@ -22,6 +23,7 @@ from gpuwork.errors import StoreError, TimedOut, WorkError
 from gpuwork.program import program_argv
 from gpuwork.record import last_line
 from gpuwork.shared_folder import make_folder, only_one
+from gpuwork.where import find_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +35,10 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
 _LOOK_S: Final = 0.1
+_SIMULATOR: Final = "NUMBA_ENABLE_CUDASIM"
 _WRITE_S: Final = 600
+_FEW: Final = 8  # lines of an error of CUDA's
+_SHOWN: Final = 3000  # characters of a traceback
 
 
 class PartFailed(WorkError):
@@ -83,7 +88,7 @@ def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[st
     watcher.start()
     argv = program_argv("gpuwork.anneal.child", str(run.folder.resolve()), str(number), str(os.getpid()))
     try:
-        status = run_group(argv, cwd=part, env=environment, log=part / LOG, stop=ended)
+        status = run_group(argv, cwd=part, env=_with_simulator(environment), log=part / LOG, stop=ended)
     finally:
         watch.over.set()
         watcher.join()
@@ -100,17 +105,30 @@ def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[st
     if stop.is_set():
         raise Interrupted
     failure = read_failure(part)
+    evidence, fix = _explain(failure, part)
     raise PartFailed(
-        f"part {number} of {run.name} failed",
-        evidence=failure.message[-3000:] if failure else last_line(part / LOG) or f"exit status {status}",
-        fix=_fix(failure.exception if failure else "", part),
-    )
+        f"part {number} of {run.name} failed", evidence=evidence or last_line(part / LOG) or f"exit status {status}",
+        fix=fix,
+    )  # fmt: skip
 
 
-def _fix(exception: str, part: Path) -> str:
-    if exception in ("CudaSupportError", "CudaDriverError"):
-        return "on a machine without a GPU, set NUMBA_ENABLE_CUDASIM=1"
-    return f"less {part / LOG}"
+def _with_simulator(environment: Mapping[str, str]) -> dict[str, str]:
+    """Kernels run on numba's simulator where the GPUs are simulated, however the part was started."""
+    wanted = _SIMULATOR not in environment and find_where(environment).simulated
+    return {**environment, **({_SIMULATOR: "1"} if wanted else {})}
+
+
+def _explain(failure: Failure | None, part: Path) -> tuple[str, str]:
+    """The evidence of a failure, and what to type next."""
+    if failure is None:
+        return "", f"less {part / LOG}"
+    lines = [line for line in failure.message.splitlines() if line.strip()]
+    last = "\n".join(lines[-_FEW:])
+    if failure.exception in ("CudaSupportError", "CudaDriverError"):
+        return last, "nvidia-smi; on a machine without a GPU, set NUMBA_ENABLE_CUDASIM=1 for numba's simulator"
+    if "OUT_OF_MEMORY" in failure.message:
+        return last, "the GPU has too little memory: ask for fewer chains, a shorter state or float32"
+    return failure.message[-_SHOWN:], f"less {part / LOG}"
 
 
 class _Watch:

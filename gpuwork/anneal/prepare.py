@@ -59,10 +59,10 @@ def check_pairs(wanted: AnnealWish) -> tuple[list[AnnealPair], list[Fault]]:
     faults: list[Fault] = []
     models: list[ModelFile | None] = []
     for path in wanted.models:
-        model, found = read_model(path, file=str(path))
+        model, found = read_model(path.resolve(), file=str(path))
         faults += found + (find_model_faults(model) if model is not None else [])
         models.append(model)
-    read = [(path, *read_configuration(path, file=str(path))) for path in wanted.configurations]
+    read = [(path, *read_configuration(path.resolve(), file=str(path))) for path in wanted.configurations]
     faults += [fault for _, _, found in read for fault in found]
     count = len(models), max(1, len(read))
     if count[0] > 1 and count[1] > 1 and count[0] != count[1]:

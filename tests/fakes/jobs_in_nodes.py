@@ -166,7 +166,6 @@ class JobsInNodes:
         for copy in (
             *self.folder.glob("jobs/.code/*"),
             *self.folder.glob("grids/*/runs/.code/*"),
-            *self.folder.glob("anneal/*/*/.code/*"),
         ):
             remove_copy(copy)
 

@@ -16,7 +16,6 @@ from gpuwork.anneal.result import read_result
 from gpuwork.anneal.settings import check_settings
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import WorkError
-from gpuwork.freeze import remove_copy
 from gpuwork.machine import describe_machine
 from gpuwork.where import find_where
 
@@ -109,8 +108,6 @@ class Service:
                 return _without({"type": "error", "exception": type(error).__name__, "message": str(error)})
             return {"values": result.values, "states": result.states, "failure": None}
         finally:
-            for copy in place.glob("run/.code/*"):
-                remove_copy(copy)
             shutil.rmtree(place, ignore_errors=True)
 
 

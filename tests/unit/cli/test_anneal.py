@@ -198,6 +198,9 @@ def test_every_fault_is_told_before_anything_is_copied(annealing: Annealing) -> 
         for line in ("bad.py: cool: is missing", "evaluate: uses import", "bad.yaml:1: max_step: is not known",
                      "bad.yaml:2: precision: is 'float16'"):  # fmt: skip
             assert line in said
+    (annealing.folder / "bare.py").write_text(changed("dimensions = 1", ""))
+    assert annealing("check", "bare.py") == "no faults\n"
+    assert "dimensions: is missing" in annealing.refused("run", "bare.py")
     assert annealing.untouched
     assert not (annealing.folder / "executed").exists()
 
@@ -224,6 +227,17 @@ def test_what_cannot_be_is_refused_in_words(name: str, annealing: Annealing) -> 
     assert words in annealing.refused("run", *argv)
     assert not (annealing.jobs.folder / "anneal").exists()
     assert [path.name for path in annealing.folder.iterdir() if path.is_dir()] in ([], ["anneal-runs"])
+
+
+def test_ctrl_c_leaves_the_jobs_and_says_how_to_end_them(annealing: Annealing, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    annealing.jobs.slurm.hold()
+    monkeypatch.setattr("gpuprov.planes.job_desk.JobDesk.wait", interrupt)
+    annealing("run", "line.py", "--conf", "run.yaml", code=130)
+    assert "1 goes on; to end it: gpuprov jobs cancel 1" in annealing.said.err
+    assert len(annealing.jobs.orders()) == 1
 
 
 HOSTILE: dict[str, Any] = {

@@ -39,6 +39,8 @@ ROW = re.compile(r"^\| `(gpuprov\.[a-z-]+/v1)` \| ([^|]*) \| \[[a-z-]+\]\(([a-z-
 PRINTED, _, OTHERS = PAGE.partition("These documents are not printed by a verb:")
 STREAMS = {"exec", "run", "shell", "ssh"}
 # More than what tests/twice.py has for a verb that can be typed on the fake engine.
+MODEL = str(DOCS.parent / "examples/anneal/ackley.py")
+QUICK = ("--gpu-mode", "simulated", "--target", "100", "--out", "{folder}/out")
 MORE: tuple[tuple[str, Argv], ...] = (
     ("cluster up", ("cluster", "up", "-n", "3")),
     ("verify", ("verify",)),
@@ -55,6 +57,8 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("queue page", ("queue", "page")),
     ("grid run", ("grid", "run", "--local", "--first-only", "{folder}/Project")),
     *((f"grid {verb}", ("grid", verb, "{folder}/Project")) for verb in ("run", "status", "results", "pull", "cancel")),
+    ("anneal check", ("anneal", "check", MODEL)),
+    ("anneal run", ("anneal", "run", MODEL, "--chains", "2", "--local", *QUICK)),
     ("inventory", ("inventory", "--graph")),
     ("inventory", ("inventory", "--host", "c000")),
     *((f"host {verb}", ("host", verb, "hoff")) for verb in ("add", "show", "remove")),

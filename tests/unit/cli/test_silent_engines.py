@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.world import World
 
+MODEL = str(Path(__file__).parents[3] / "examples/anneal/ackley.py")
 GRID = str(Path(__file__).parents[2] / "data/grid")
 # What is typed about something that is there, and about something that no engine which answers has.
 ASKING: dict[str, tuple[list[str], list[str] | None]] = {
@@ -42,6 +43,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
         f"grid {verb}": ([GRID], [GRID, "--cluster", "other"])
         for verb in ("run", "status", "results", "pull", "cancel")
     },
+    "anneal run": ([MODEL], [MODEL, "--cluster", "other"]),
     "gpus": ([], None),
     "list": ([], None),
     "show": (["c000"], ["c009"]),
@@ -67,6 +69,7 @@ NOT_ASKING = {
     "play": "its inventory does",
     "doctor": "of the one engine that is named, or the default one",
     "explain": "needs no engine",
+    "anneal check": "needs no engine",
     "record": "of GPUs only",
     "bundle": "says what is missing in the archive",
     "host prepare": "makes one ready",

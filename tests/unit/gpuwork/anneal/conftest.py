@@ -14,7 +14,6 @@ from gpuwork.anneal.settings import check_settings
 from gpuwork.anneal.validator import find_model_faults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from gpuwork.anneal.chains import ChainRun, Chains
@@ -106,14 +105,10 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A current folder that can be removed: frozen models cannot be written to."""
-    from gpuwork.freeze import remove_copy
-
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder."""
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
-    for copy in tmp_path.rglob(".code/*"):
-        remove_copy(copy)
+    return tmp_path
 
 
 def read_npz(path: Path) -> dict[str, Any]:

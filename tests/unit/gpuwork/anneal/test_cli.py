@@ -131,6 +131,7 @@ def test_an_interrupted_run_says_where_it_is(project: Path) -> None:
 def test_prepared_parts_run_from_a_queue(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prepare", "line.py", "--conf", "run.yaml", "--store", "out", "--parts", "2", "--target", "0.5"]) == 0
     told = document(capsys)
+    validate(json.loads((project / "out/runs.json").read_text()))
     assert (told["parts"], told["runs"]) == (2, [{"name": "line", "parts": 2}])
     assert main(["merge", "out"]) == 3
     error = document(capsys)["error"]
@@ -154,3 +155,20 @@ def test_what_cannot_be_parsed_is_refused(arguments: list[str], project: Path) -
     with pytest.raises(SystemExit) as caught:
         main(["run", str(project / "line.py"), *arguments])
     assert caught.value.code == 2
+
+
+def test_a_machine_without_a_gpu_is_told_of_the_simulator(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_ENABLE_CUDASIM", "0")
+    monkeypatch.setenv("NUMBA_CUDA_DRIVER", str(project / "none"))
+    assert main(["run", "line.py", "--conf", "run.yaml", "--out", "out"]) == 1
+    said = capsys.readouterr().err
+    assert "CudaSupportError" in said
+    assert "set NUMBA_ENABLE_CUDASIM=1 for numba's simulator" in said
+
+
+def test_models_and_configurations_may_be_links(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "link.py").symlink_to("line.py")
+    assert main(["check", "link.py", "--to-run"]) == 0
+    assert capsys.readouterr().out == "no faults\n"

@@ -22,6 +22,7 @@ from gpuwork.anneal.settings import AnnealSettings
 from gpuwork.anneal.status import MAX_STEPS
 from gpuwork.anneal.tree import TREE
 from gpuwork.errors import Elsewhere, StoreError, TimedOut
+from tests.schemas import validate
 from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, read_npz
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ def test_a_run_in_parts_is_the_run_in_one_bit_for_bit(here: Path) -> None:
     assert best["chains"].tolist() == [int(whole.values.argmin())]
     assert all((run.part(part) / RESULT).exists() for part in range(3)), "every part's result is kept"
     assert sorted(path.name for path in (run.folder / TREE).glob("*.npz")) == ["1-0.npz", "1-1.npz", "2-0.npz"]
+    for path in (run.folder / ORDER, run.folder / DIVISION, run.part(2) / RECORD):
+        validate(json.loads(path.read_text()))
     before = (run.part(1) / RESULT).stat().st_mtime_ns
     run_part(run, 1, stop=threading.Event())
     assert (run.part(1) / RESULT).stat().st_mtime_ns == before, "what is done is not run again"
@@ -205,6 +208,16 @@ def test_why_a_part_failed_is_told_as_the_predecessor_did(here: Path) -> None:
     assert 'model.py", line 5' in caught.value.evidence
 
 
+def test_a_part_on_simulated_gpus_has_the_simulator(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "bin").mkdir()
+    (here / "bin/nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H100 SIMULATED (UUID: GPU-12345678)'\n")
+    (here / "bin/nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{here / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.delenv("NUMBA_ENABLE_CUDASIM", raising=False)
+    record = run_part(new_run(here, parts=1), 0, stop=threading.Event(), environment=dict(os.environ))
+    assert (record.simulated, record.gpus) == (True, ("GPU-12345678",))
+
+
 @pytest.mark.usefixtures("simulated")
 def test_a_part_that_is_run_elsewhere_is_left_alone(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gpuwork.shared_folder import only_one
@@ -221,14 +234,12 @@ def test_a_part_that_is_run_elsewhere_is_left_alone(here: Path, monkeypatch: pyt
 def test_a_run_that_was_changed_is_refused(here: Path) -> None:
     run = new_run(here)
     assert read_run(run.folder) == run
-    assert oct(run.model.stat().st_mode)[-3:] == "444"
     told = json.loads((run.folder / ORDER).read_text())
     for change in ({"parts": 0}, {"name": "../x"}, {"settings": {**told["settings"], "max_steps": 0}}, {"more": 1}):
         (run.folder / ORDER).write_text(json.dumps({**told, **change}))
         with pytest.raises(StoreError):
             read_run(run.folder)
     (run.folder / ORDER).write_text(json.dumps(told))
-    run.model.chmod(0o644)
     run.model.write_text("other")
     with pytest.raises(StoreError):
         read_run(run.folder)

@@ -1,0 +1,70 @@
+"""Annealing on a real cluster: the known answer of Ackley's function, in parts."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.places import Place
+
+EXAMPLES = Path(__file__).parents[2] / "examples/anneal"
+
+
+class Annealing:
+    """A cluster of two nodes that share a folder."""
+
+    def __init__(self, gpuprov: Gpuprov, place: Place, folder: Path) -> None:
+        self.gpuprov, self.place, self.folder = gpuprov, place, folder
+
+    def run(self, model: Path, out: str, *options: str, expect: int = 0) -> dict[str, Any]:
+        return self.gpuprov.json(
+            *("anneal", "run", str(model), "--conf", str(EXAMPLES / "run.yaml"), "--out", str(self.folder / out)),
+            *("--cluster", self.place.cluster, *options),
+            expect=expect,
+        )
+
+
+@pytest.fixture(scope="module", params=["slurm", pytest.param("worker", marks=pytest.mark.long)])
+def annealing(
+    request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Annealing]:
+    request.getfixturevalue("lxc")
+    spec = gpuprov.folder / f"anneal-{request.param}.yaml"
+    spec.write_text(place.spec(engine="lxd", share="true"))
+    shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
+    gpuprov("cluster", "up", "-f", str(spec), "--role", request.param, "--no-verify")
+    yield Annealing(gpuprov, place, tmp_path_factory.mktemp("anneal"))
+    gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes", "--engine", "lxd")
+
+
+def test_the_known_answer_in_two_parts(annealing: Annealing) -> None:
+    plot = annealing.folder / "best.svg"
+    document = annealing.run(EXAMPLES / "ackley.py", "out", "--nodes", "2", "--plot", str(plot))
+    (run,) = document["runs"]
+    assert (run["state"], run["errors"], document["exit_code"]) == ("done", 0, 0)
+    assert sum(part["chains"] for part in run["parts"]) == 16
+    assert {part["node"] for part in run["parts"]} <= {annealing.place.node(0), annealing.place.node(1)}
+    with np.load(annealing.folder / "out/ackley/best.npz") as best:
+        assert 0 <= best["values"][0] < 0.1
+        assert best["values"][0] == run["best"]
+    with np.load(annealing.folder / "out/ackley/all.npz") as found:
+        assert found["values"].shape == (16,)
+    assert plot.read_text().count("<polyline") == 16
+
+
+def test_a_model_that_fails_is_told_in_words(annealing: Annealing) -> None:
+    model = annealing.folder / "broken.py"
+    text = (EXAMPLES / "rastrigin.py").read_text()
+    model.write_text(text.replace("MOST = 5.12", "MOST = 1 // 0"))
+    document = annealing.run(model, "broken", "--nodes", "1", expect=1)
+    (part,) = document["runs"][0]["parts"]
+    assert "ZeroDivisionError" in part["reason"]
+    assert not (annealing.folder / "broken").exists()

@@ -1,0 +1,58 @@
+"""docs/anneal.md and the program say the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from gpuwork.anneal import cli
+from gpuwork.anneal.arguments import build_parser
+from gpuwork.anneal.contract import FUNCTIONS
+from gpuwork.anneal.predecessor.worker import ACTORS
+from gpuwork.anneal.settings import NAMES, AnnealSettings
+from gpuwork.errors import Elsewhere, Refused, StoreError, TimedOut
+
+PAGE = (Path(__file__).parents[4] / "docs/anneal.md").read_text()
+
+
+def section(title: str) -> str:
+    """What stands below a heading, up to the next one."""
+    found: str = PAGE.partition(f"## {title}\n")[2].partition("\n## ")[0]
+    assert found
+    return found
+
+
+def test_the_verbs_and_options_are_those_of_the_program() -> None:
+    verbs = build_parser()[1].choices
+    table = re.findall(r"^\| `([a-z]+)[^`|]*` \| [^|]+ \|(.*)\|$", section("The program"), re.MULTILINE)
+    documented = {verb: set(re.findall(r"--[a-z-]+", options)) for verb, options in table}
+    there = {
+        verb: {option for action in parser._actions for option in action.option_strings if len(option) > 2} - {"--help"}
+        for verb, parser in verbs.items()
+    }
+    assert documented == there
+
+
+def test_the_functions_are_those_of_the_contract() -> None:
+    found = dict(re.findall(r"^\| `([a-z_]+)\(([a-z_, ]*)\)` \| (?:host|device)", PAGE, re.MULTILINE))
+    assert found == {name: ", ".join(arguments) for name, arguments in FUNCTIONS.items()}
+
+
+def test_the_settings_and_their_defaults_are_those_of_the_program() -> None:
+    rows = re.findall(r"^\| (`[a-z_`, ]+) \| [^|]+ \| ([^|]+) \|$", section("A configuration"), re.MULTILINE)
+    names = [name for row, _ in rows for name in re.findall(r"`([a-z_]+)`", row)]
+    assert sorted(names) == sorted(NAMES)
+    settings = AnnealSettings(dimensions=1)
+    for row, default in rows:
+        if re.fullmatch(r"`?[0-9a-z.]+`?", default) and default != "none":
+            assert str(getattr(settings, row.strip("`"))) == default.strip("`"), row
+
+
+def test_the_exit_codes_and_actors_are_those_of_the_program() -> None:
+    text = PAGE.replace("\n", " ").partition("Exit codes:")[2].partition("## ")[0]
+    codes = [*map(int, re.findall(r"(?:^| · ) ?(\d+) ", text))]
+    kinds = (Refused, StoreError, TimedOut, Elsewhere)
+    program = (cli.EXIT_DONE, cli.EXIT_FAILED, *(kind.exit_code for kind in kinds), cli.EXIT_INTERRUPTED)
+    assert codes == [*program, cli.EXIT_STOPPED]
+    served = section("A worker for a master of the predecessor")
+    assert re.findall(r"^\| `([a-z_]+)` \|(?: [^|]*)?\| [^|]* \|$", served, re.MULTILINE) == [*ACTORS]
