@@ -39,7 +39,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     from gpuprov.documents.programs import program_run_document
     from gpuprov.planes.program_chart import render_chart
     from gpuprov.spec.program_order import ProgramOrder
-    from gpuprov.workflows.run_program import run_program, run_program_here
+    from gpuprov.workflows.programs import run_program, run_program_here
 
     folder, data = find_project(given["program"]), find_data(given["data"])
     order = ProgramOrder(program=folder, data=data, settings=given["settings"], workers=given["workers"])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gpuprov.host.program_check import CheckedProgram
     from gpuprov.planes.program_answers import ProgramRow
     from gpuprov.planes.queue_page import NodePage
-    from gpuprov.workflows.run_program import ProgramRun
+    from gpuprov.workflows.programs import ProgramRun
 
 
 def program_check_document(checked: CheckedProgram, *, host: str) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class RunLook:
     complaint: Complaint | None
 
 
-def read_prepared(told: Mapping[str, Any]) -> str:
+def read_prepared_run(told: Mapping[str, Any]) -> str:
     """The folder of a run in the nodes; raises ValueError for anything else."""
     run, _, _ = fields_of(told, PREPARED, {"run": _RUN, "hash": _HASH, "name": _NAME})
     return str(run)

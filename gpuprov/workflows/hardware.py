@@ -34,7 +34,7 @@ class NodeHardware:
     reason: str | None
 
 
-def look_at_host() -> MachineHardware:
+def ask_this_machine() -> MachineHardware:
     """This host."""
     return read_hardware({**ask_here(("-m", "gpuwork.hardware"))})
 

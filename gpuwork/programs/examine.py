@@ -16,12 +16,12 @@ _SIGNED: Final = frozenset("bhilq")
 _UNSIGNED: Final = frozenset("BHILQ")
 _FLOATS: Final = frozenset("fdg")
 
-Found = dict[str, str]
+FoundFault = dict[str, str]
 
 
 def examine(module: ModuleType, runner: ModuleType | None) -> dict[str, Any]:
     """The structures that are there, with their fields, and every fault of the modules."""
-    faults: list[Found] = []
+    faults: list[FoundFault] = []
     structures = {}
     for name in STRUCTURES:
         kind = getattr(module, name, None)
@@ -69,7 +69,7 @@ def _kind(of: Any) -> str:  # noqa: ANN401  (ctypes has no type for its types)
     return {"?": "bool", "c": "character"}.get(code, "other")
 
 
-def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found]:
+def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
     fields = dict(_fields(kind))
     dynamic = getattr(kind, DYNAMIC, {})
     integers = {field for field, of in fields.items() if "integer" in _kind(of) and "of" not in _kind(of)}
@@ -100,7 +100,7 @@ def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found
                 yield _found("python", f"{name}.{DEFAULTS}", f"there is no field {field}", ", ".join(fields))
 
 
-def _table_faults(kind: type[ctypes.Structure]) -> Iterator[Found]:
+def _table_faults(kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
     """Why a table cannot become such a dataset by the names of its fields."""
     fields = dict(_fields(kind))
     wanted = {"rows": "c_long", "columns": "c_long", "values": "POINTER(c_double)"}
@@ -120,7 +120,7 @@ def _table_faults(kind: type[ctypes.Structure]) -> Iterator[Found]:
 
 def _function_faults(
     source: str, module: ModuleType, functions: Mapping[str, tuple[str, ...]], *, required: bool
-) -> Iterator[Found]:
+) -> Iterator[FoundFault]:
     for name, parameters in functions.items():
         call = f"{name}({', '.join(parameters)})"
         function = getattr(module, name, None)
@@ -136,5 +136,5 @@ def _function_faults(
             continue
 
 
-def _found(source: str, where: str, message: str, allowed: str = "") -> Found:
+def _found(source: str, where: str, message: str, allowed: str = "") -> FoundFault:
     return {"source": source, "where": where, "message": message, "allowed": allowed}

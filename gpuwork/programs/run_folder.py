@@ -147,7 +147,7 @@ def read_run(path: Path) -> RunFolder:
     )
 
 
-def error_document(error: WorkError) -> dict[str, Any]:
+def render_error(error: WorkError) -> dict[str, Any]:
     """An error as a document."""
     told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
     return {"schema": "gpuprov.error/v1", "version": 1, "error": told}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
 from gpuprov.planes.hardware_answers import PROGRAM as HARDWARE
-from gpuprov.planes.work_place import FOLDER, GRIDS, PROGRAMS, PROJECTS, desk_argv, grid_argv, program_argv
+from gpuprov.planes.work_place import FOLDER, GRIDS, PROGRAMS, PROJECTS, desk_argv, grid_argv, cuda_program_argv
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROGRAM = tuple(desk_argv())
 GRID = tuple(grid_argv())
-CUDA = tuple(program_argv())
+CUDA = tuple(cuda_program_argv())
 # What is asked of a node, and with what it begins behind `python3 -m`
 STARTS: dict[tuple[str, ...], tuple[str, ...]] = {
     PROGRAM: ("gpuwork.jobs", "--folder", FOLDER),
