@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.planes.hardware_answers import MachineHardware
-    from gpuprov.workflows.hardware import NodeHardware
+    from gpuprov.planes.hardware_answers import MachineHardware, NodeHardware
 
 _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
 

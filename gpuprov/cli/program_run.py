@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
     """Run the program in DIR in iterations, each on all rows of the data, and print its result.
 
-    Its workers are jobs of the cluster, one for each GPU; the rows are divided by the GPUs' rates. Faults of the program
-    and of the data are all reported before anything is copied. On Ctrl-C, the jobs are cancelled.
+    Its workers are jobs of the cluster, one for each GPU; the rows are divided by the GPUs' rates. Faults of the
+    program and of the data are all reported before anything is copied. On Ctrl-C, the jobs are cancelled.
     """
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.waiting import SystemClock

@@ -23,7 +23,9 @@ def _environment(folder: Path) -> jinja2.Environment:
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder),
         undefined=jinja2.StrictUndefined,
-        autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2", "svg.j2")),  # the others are configuration files
+        autoescape=jinja2.select_autoescape(
+            enabled_extensions=("html.j2", "svg.j2")
+        ),  # the others are configuration files
         keep_trailing_newline=True,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.held_gpus import leased_uuids
@@ -17,7 +16,7 @@ from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
 from gpuprov.planes.find_desk import find_desk
-from gpuprov.planes.program_answers import read_result
+from gpuprov.planes.program_answers import ProgramRun, read_result
 from gpuprov.planes.program_desk import ProgramDesk, work_command
 from gpuprov.planes.queue_page import NodePage
 from gpuprov.spec.job_order import SubmitOrder
@@ -36,19 +35,6 @@ LOOK_S: Final = 1.0
 PATIENCE_S: Final = 120.0  # for a node that is being restarted
 ROUNDS: Final = 10  # looks between two at the jobs
 _ENDED: Final = ("done", "failed", "cancelled", "lost")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgramRun:
-    """A run that has ended well.
-
-    Attributes:
-        id: Of its jobs; None on this machine.
-        result: The document of gpuwork.programs.
-    """
-
-    id: str | None
-    result: Mapping[str, Any]
 
 
 def run_program(

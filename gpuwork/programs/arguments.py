@@ -84,7 +84,7 @@ def _setting(text: str) -> tuple[str, Any]:
     return name, _scalar(value)
 
 
-def _scalar(text: str) -> bool | int | float | str | None:
+def _scalar(text: str) -> Any:  # noqa: ANN401  (as YAML has it)
     try:
         return float(text) if "." not in text and "e" in text.lower() else _as_yaml(text)
     except ValueError:

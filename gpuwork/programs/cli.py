@@ -16,7 +16,7 @@ from gpuwork.errors import Fault, Refused, WorkError
 from gpuwork.programs.arguments import parse_arguments
 from gpuwork.programs.check import examine_program
 from gpuwork.programs.prepare import prepare_run
-from gpuwork.programs.run_folder import render_error, read_run
+from gpuwork.programs.run_folder import read_run, render_error
 from gpuwork.programs.store import find_program, registered_programs, remove_registered
 from gpuwork.programs.table import check_table
 from gpuwork.programs.toolkit import find_toolkit

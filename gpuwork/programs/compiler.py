@@ -23,7 +23,9 @@ _LINE: Final = re.compile(
     r"(?P<file>[^:()\n]{1,500})(?::(?P<line>\d{1,7})(?::\d+)?|\((?P<paren>\d{1,7})\)): "
     r"(?:fatal )?(?:catastrophic )?error(?: #?[\w-]+)?: (?P<said>.{1,1000})"
 )
-_LINKER: Final = re.compile(r".{0,500}(undefined reference to .{1,300}|multiple definition of .{1,300}|cannot find .{1,300})")
+_LINKER: Final = re.compile(
+    r".{0,500}(undefined reference to .{1,300}|multiple definition of .{1,300}|cannot find .{1,300})"
+)
 
 
 def compile_sources(argv: Sequence[str], *, folder: Path, limit_s: float = COMPILE_S) -> list[Fault]:

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.programs.member import BUILD, ROUND, TAKE
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramError
-from gpuwork.programs.rounds import ShareAnswer, SliceResult, find_missing, follow_each_other, plan_shares, require_whole
+from gpuwork.programs.rounds import (
+    ShareAnswer,
+    SliceResult,
+    find_missing,
+    follow_each_other,
+    plan_shares,
+    require_whole,
+)
 from gpuwork.programs.seat import INITIALISE_S
 from gpuwork.programs.slices import Slice, plan_slices
 

@@ -15,14 +15,23 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.programs.codec import address_of, array_bytes, decode, dynamic_fields, encode, encoded_size, pieces
+from gpuwork.programs.codec import (
+    address_of,
+    array_bytes,
+    decode,
+    dynamic_fields,
+    encode,
+    encoded_size,
+    field_types,
+    pieces,
+)
 from gpuwork.programs.contract import DATASET, DEFAULTS, PARAMS, RESULT, ROWS, RUNNER_FUNCTIONS, STATE
 from gpuwork.programs.library import Library, ProgramFault
 from gpuwork.programs.table import MappedFile, Table
 from gpuwork.programs.wire import receive, send
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import ModuleType
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -136,7 +145,7 @@ class Program:
         self._kept.append(mapped)
         if is_table:
             table = mapped.decoded(Table)
-            values = ctypes.cast(table.values, dict(self._kind(DATASET)._fields_)["values"])  # type: ignore[misc]  # noqa: SLF001
+            values = ctypes.cast(table.values, field_types(self._kind(DATASET))["values"])
             self._dataset = self._kind(DATASET)(rows=table.rows, columns=table.columns, values=values)
         else:
             self._dataset = mapped.decoded(self._kind(DATASET))
@@ -210,7 +219,7 @@ class Program:
 
     def _decoded(self, encoded: bytearray, name: str) -> ctypes.Structure:
         value = decode(self._kind(name), encoded, address_of(encoded))
-        value._bytes = encoded  # type: ignore[attr-defined]  # noqa: SLF001  (lives as long as what points into it)
+        value._bytes = encoded  # noqa: SLF001  (lives as long as what points into it)
         return value
 
     def _checked(self, value: object, name: str) -> ctypes.Structure:
@@ -228,7 +237,7 @@ class Program:
 
 def _by_names(kind: type[ctypes.Structure], settings: dict[str, Any]) -> ctypes.Structure:
     """Parameters whose fields have the values of the settings, or their defaults."""
-    fields = [field[0] for field in kind._fields_]  # type: ignore[misc]  # noqa: SLF001
+    fields = [*field_types(kind)]
     unknown = [name for name in settings if name not in fields]
     if unknown:
         raise ProgramFault(f"there is no setting {', '.join(unknown)}; allowed: {', '.join(fields)}")
@@ -252,7 +261,7 @@ def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whate
     if chart is None:
         return None
     try:
-        groups = [
+        groups: list[dict[str, Any]] = [
             {
                 "label": str(group["label"])[:100],
                 "points": [[float(x), float(y)] for x, y in group["points"]],
@@ -272,7 +281,7 @@ def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whate
 def _as_json(value: ctypes.Structure) -> dict[str, Any]:
     """All fields; of an array the first elements."""
     told: dict[str, Any] = {}
-    for name, *_ in type(value)._fields_:  # type: ignore[misc]  # noqa: SLF001
+    for name in field_types(type(value)):
         if name in dynamic_fields(type(value)):
             count = array_bytes(value, name) // ctypes.sizeof(getattr(value, name)._type_)
             told[name] = _plain(getattr(value, name)[: min(count, _MOST_POINTS)])

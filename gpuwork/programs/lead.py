@@ -1,4 +1,4 @@
-"""Leads a run from beginning to end: its scheduler, its workers where they are on this machine, its rounds, its result."""
+"""Leads a run from beginning to end: scheduler, workers where they are on this machine, rounds, result."""
 
 from __future__ import annotations
 
@@ -198,4 +198,3 @@ def _document(
         "result": told["result"],
         "chart": told["chart"],
     }
-

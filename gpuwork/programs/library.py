@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-
 class ProgramFault(Exception):
     """The program did what it must not, in words."""
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from distributed import WorkerPlugin
 
 from gpuwork.errors import WorkError
-from gpuwork.programs.rounds import ShareAnswer, SliceResult, RoundShare, follow_each_other, join_answers
+from gpuwork.programs.rounds import RoundShare, ShareAnswer, SliceResult, follow_each_other, join_answers
 from gpuwork.programs.seat import Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuwork.programs.run_folder import RunFolder
 
@@ -28,7 +28,7 @@ ROUND: Final = "gpuwork_round"
 CLOSE: Final = "gpuwork_close"
 
 
-class RunMember(WorkerPlugin):
+class RunMember(WorkerPlugin):  # type: ignore[misc]
     """Answers for a worker of a run."""
 
     name = "gpuwork"
@@ -55,10 +55,10 @@ class RunMember(WorkerPlugin):
         return {"number": self._number, **self._seat.place.as_message()}
 
     async def _build(self) -> dict[str, Any]:
-        return (await self._do(lambda: [self._seat.build()] and [])).as_message()
+        return (await self._do(self._seat.build)).as_message()
 
     async def _close(self) -> dict[str, Any]:
-        return (await self._do(lambda: [self._seat.close()] and [])).as_message()
+        return (await self._do(self._seat.close)).as_message()
 
     async def _take(self, share: Mapping[str, Any]) -> dict[str, Any]:
         wanted = RoundShare.of_message(share)
@@ -96,13 +96,13 @@ class RunMember(WorkerPlugin):
             merged.append(SliceResult(round=number, numbers=numbers, content=content))
         return merged
 
-    async def _do(self, work: Callable[[], list[SliceResult]]) -> ShareAnswer:
+    async def _do(self, work: Callable[[], Sequence[SliceResult] | None]) -> ShareAnswer:
         """Do something in the thread of the program's process; its failure is an answer."""
         try:
             parts = await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except WorkError as error:
             return ShareAnswer(failed=(error.what, error.evidence, error.fix))
-        return ShareAnswer(parts=tuple(parts))
+        return ShareAnswer(parts=tuple(parts or ()))
 
     async def _ask(self, share: RoundShare, verb: str, **given: Any) -> ShareAnswer:  # noqa: ANN401
         """Have another worker do its share; one that is gone is told of."""

@@ -89,9 +89,7 @@ class Members:
     async def _look(self, addresses: list[str]) -> list[tuple[str, dict[str, Any]]]:
         async def look(address: str) -> dict[str, Any] | None:
             try:
-                said: dict[str, Any] = await asyncio.wait_for(
-                    getattr(self._client.rpc(address), LOOK)(), _LOOK_LIMIT_S
-                )
+                said: dict[str, Any] = await asyncio.wait_for(getattr(self._client.rpc(address), LOOK)(), _LOOK_LIMIT_S)
             except (OSError, asyncio.TimeoutError):
                 return None
             return said

@@ -91,7 +91,9 @@ def _write_dataset(
         except OSError as error:
             raise Refused("the data cannot be read", evidence=str(error), fix=f"ls -l {data}") from error
         if faults:
-            raise refusal(faults, of="the data", page="a CSV file has numbers alone, and may begin with a line of names")
+            raise refusal(
+                faults, of="the data", page="a CSV file has numbers alone, and may begin with a line of names"
+            )
     with tempfile.TemporaryDirectory() as place:
         try:
             with ProgramProcess(folder, checked.config, log=Path(place, "log")) as process:
@@ -102,7 +104,9 @@ def _write_dataset(
                     target=str(run / DATASET), what="make its dataset",
                 )  # fmt: skip
         except ProgramError as error:
-            fault = Fault(file=checked.config.runner or checked.config.python, message=f"{error.what}: {error.evidence}")
+            fault = Fault(
+                file=checked.config.runner or checked.config.python, message=f"{error.what}: {error.evidence}"
+            )
             raise refusal([fault], of=f"the program {folder.name}", page=PAGE) from error
     if said["written"] and data is not None:
         (run / TABLE).unlink()  # what it was made of is not held twice

@@ -54,12 +54,15 @@ template <class T, size_t n> struct Kind<T[n]> {{
 template <class T> void tell(const char *name, size_t offset) {{
     char kind[300];
     Kind<T>::tell(kind);
-    printf("{{\\"name\\": \\"%s\\", \\"offset\\": %zu, \\"size\\": %zu, \\"kind\\": \\"%s\\"}}\\n", name, offset, sizeof(T), kind);
+    const char *form = "{{\\"name\\": \\"%s\\", \\"offset\\": %zu, \\"size\\": %zu, \\"kind\\": \\"%s\\"}}\\n";
+    printf(form, name, offset, sizeof(T), kind);
 }}
 """
 _DECLARED: Final = 'static_assert(std::is_same<decltype(&{name}), {type}>::value, "signature");'
 _SIZE: Final = 'void tell_{number}() {{ tell<{name}>("{name}", 0); }}'
-_FIELD: Final = 'void tell_{number}() {{ tell<decltype((({name} *)0)->{field})>("{name}.{field}", offsetof({name}, {field})); }}'
+_FIELD: Final = (
+    'void tell_{number}() {{ tell<decltype((({name} *)0)->{field})>("{name}.{field}", offsetof({name}, {field})); }}'
+)
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

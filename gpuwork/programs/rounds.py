@@ -90,7 +90,7 @@ class ShareAnswer:
         """As it was sent."""
         parts = tuple(SliceResult(**{**part, "numbers": tuple(part["numbers"])}) for part in told["parts"])
         failed = None if told["failed"] is None else tuple(told["failed"])
-        return cls(parts=parts, lost=tuple(told["lost"]), failed=failed)  # type: ignore[arg-type]
+        return cls(parts=parts, lost=tuple(told["lost"]), failed=failed)
 
 
 def plan_shares(holders: Sequence[tuple[str, Sequence[Slice]]]) -> RoundShare:

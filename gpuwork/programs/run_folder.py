@@ -84,7 +84,7 @@ class RunFolder:
 
     def write(self) -> None:
         """Keep what it is."""
-        document = {"schema": SCHEMA, "version": 1, **{**asdict(self), "path": str(self.path)}}
+        document = {"schema": SCHEMA, "version": 1, **asdict(self), "path": str(self.path)}
         write_file(self.path / _RUN, json.dumps(document, indent=1) + "\n")
 
     def write_meeting(self, meeting: Meeting) -> None:

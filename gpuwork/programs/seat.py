@@ -99,7 +99,7 @@ class Seat:
         self._again(lambda process: self._take(process, part))
 
     def iterate(self, part: Slice, number: int, state: bytes) -> bytes:
-        """The result of a round over a slice, which is taken first if it is not here; asked again, it is not done again."""
+        """The result of a round over a slice, which is taken first; asked again, it is the same."""
         if number != self._round:
             self._round, self._results = number, {}
         if part.number not in self._results:

@@ -196,9 +196,7 @@ def _remove(program: Registered) -> None:
         (program.folder / _FILE).unlink()
         remove_copy(program.folder)
     except OSError as error:
-        raise StoreError(
-            "the program cannot be removed", evidence=str(error), fix=f"ls -l {program.folder}"
-        ) from error
+        raise StoreError("the program cannot be removed", evidence=str(error), fix=f"ls -l {program.folder}") from error
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gpuprov.drivers.base import ExecResult
 from gpuprov.drivers.node_trees import ITEM
 from gpuprov.planes.hardware_answers import PROGRAM as HARDWARE
-from gpuprov.planes.work_place import FOLDER, GRIDS, PROGRAMS, PROJECTS, desk_argv, grid_argv, cuda_program_argv
+from gpuprov.planes.work_place import FOLDER, GRIDS, PROGRAMS, PROJECTS, cuda_program_argv, desk_argv, grid_argv
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
 from gpuwork.freeze import remove_copy

@@ -81,7 +81,10 @@ LAST = {
 
 
 PROGRAM_ROW = {
-    **{"hash": "0123456789abcdef" * 4, "name": "kmeans", "version": "1.0", "registered": "2026-11-23T00:00:00Z"},
+    "hash": "0123456789abcdef" * 4,
+    "name": "kmeans",
+    "version": "1.0",
+    "registered": "2026-11-23T00:00:00Z",
     "built_for": ["sm_90"],
 }
 # What the program in a node says

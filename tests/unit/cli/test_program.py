@@ -81,7 +81,9 @@ def test_check_tells_all_faults(types: Typing, tmp_path: Path) -> None:
     broken = write_program(tmp_path / "q", cuda=CUDA.replace("result->rows +=", "result->rowz +="))
     what, evidence, fix = types.error("program", "check", broken, "--data", tmp_path / "t.csv", "--set", "no=1")
     assert what.startswith("3 faults")
-    assert [word for word in ("columns.py", "columns.cu", "t.csv line 2") if word not in evidence.replace(":", " line ")] == []
+    assert [
+        word for word in ("columns.py", "columns.cu", "t.csv line 2") if word not in evidence.replace(":", " line ")
+    ] == []
     assert "docs/programs.md" in fix
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -73,8 +72,10 @@ def test_a_header_that_lies_is_told_field_by_field(tmp_path: Path) -> None:
         "columns.h: AggregationResult.columns: is in columns.py, and the header does not have it",
         "columns.h: GlobalParams.max_iterations: has 4 bytes in the header and 8 in columns.py",
         "columns.h: GlobalParams: has 16 bytes in the header and 8 in columns.py",
-        "columns.h: Dataset.values: is a pointer to floating-point number of 4 in the header and a pointer to "
-        "floating-point number of 8 in columns.py",
+        (
+            "columns.h: Dataset.values: is a pointer to floating-point number of 4 in the header and a pointer to "
+            "floating-point number of 8 in columns.py"
+        ),
         "columns.h: AggregationResult.rows: begins at byte 0 in the header and 8 in columns.py",
     ]
 
@@ -179,4 +180,4 @@ def test_other_files_of_the_folder_do_not_belong_to_it(tmp_path: Path) -> None:
     assert before == after
     assert before is not None
     assert json.dumps(before.files) == '["columns.cu", "columns.h", "columns.py", "config.yaml"]'
-    assert os.listdir(program).count("__pycache__") == 0
+    assert not (program / "__pycache__").exists()

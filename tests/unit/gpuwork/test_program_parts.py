@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,17 +16,17 @@ from gpuwork.hardware_reader import read_devices
 from gpuwork.programs.codec import address_of, copy_arrays, decode, encode, without_arrays
 from gpuwork.programs.config import read_config
 from gpuwork.programs.rounds import (
-    ShareAnswer,
     NotWhole,
-    SliceResult,
     RoundShare,
+    ShareAnswer,
+    SliceResult,
     find_missing,
     follow_each_other,
     plan_shares,
     require_whole,
 )
 from gpuwork.programs.slices import Slice, plan_slices
-from gpuwork.programs.store import find_program, in_use, registered_programs, register, remove_registered
+from gpuwork.programs.store import find_program, in_use, register, registered_programs, remove_registered
 from gpuwork.programs.table import MappedFile, Table, check_table, write_table
 from tests.fakes.programs import ROOT, write_program
 from tests.schemas import validate
@@ -159,7 +158,7 @@ def test_a_broken_row_is_told_with_its_line(text: str, said: str, tmp_path: Path
     (tmp_path / "t.csv").write_text(text)
     assert [*map(str, check_table(tmp_path / "t.csv")[1])] == [said]
     write_table(tmp_path / "t.csv", tmp_path / "t.bin")
-    assert os.listdir(tmp_path) == ["t.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
 def test_a_table_is_what_was_written(tmp_path: Path) -> None:
@@ -181,7 +180,7 @@ def test_a_large_table_is_not_held(tmp_path: Path) -> None:
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "before = peak(); write_table(Path(sys.argv[1]), Path(sys.argv[2])); print(peak() - before)"
     )
-    argv = [sys.executable, "-c", code, tmp_path / "t.csv", tmp_path / "t.bin"]
+    argv = [sys.executable, "-c", code, str(tmp_path / "t.csv"), str(tmp_path / "t.bin")]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 24 * 1024, "KiB more than at the beginning"
     assert (tmp_path / "t.bin").stat().st_size > 39 * 1024**2

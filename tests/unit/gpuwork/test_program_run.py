@@ -117,9 +117,7 @@ def test_a_crash_in_one_slice_is_told_with_its_rows(programs: Programs, tmp_path
     (tmp_path / "t.csv").write_text("".join(f"{row}\n" for row in range(9)))
     began = time.monotonic()
     error = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "3", code=1)["error"]
-    assert error["what"].startswith(
-        "program columns crashed when it was to run an iteration over the rows 6 to 8 on "
-    )
+    assert error["what"].startswith("program columns crashed when it was to run an iteration over the rows 6 to 8 on ")
     assert error["evidence"] == "SIGSEGV: Segmentation fault"
     assert time.monotonic() < began + 60
     assert Path(error["fix"].split()[-1]).exists()
@@ -194,7 +192,9 @@ def test_a_program_that_is_killed_begins_again(programs: Programs, tmp_path: Pat
     running = Running(programs, tmp_path)
     (worker,) = running.find("gpuwork.programs.part", "worker", "--number", "2")
     (inside,) = [
-        pid for pid in running.find("gpuwork.programs.inside") if f"\t{worker}\n" in Path(f"/proc/{pid}/status").read_text()
+        pid
+        for pid in running.find("gpuwork.programs.inside")
+        if f"\t{worker}\n" in Path(f"/proc/{pid}/status").read_text()
     ]
     os.kill(inside, signal.SIGKILL)
     document = running.finish()
@@ -232,7 +232,7 @@ def test_who_lacks_the_certificate_of_the_run_is_refused(programs: Programs, tmp
     (tmp_path / "other").mkdir()
     make_certificate(tmp_path / "other")
     for where, security in ((address, read_security(tmp_path / "other")), (address.replace("tls", "tcp"), None)):
-        with pytest.raises(OSError, match="Timed out|closed|handshake|TLS|certificate"):
+        with pytest.raises(OSError, match=r"Timed out|closed|handshake|TLS|certificate"):
             Client(where, security=security, timeout=3)
     with Client(address, security=read_security(running.folder), timeout=10) as client:
         assert len(client.scheduler_info(n_workers=-1)["workers"]) == 3

@@ -1,4 +1,4 @@
-"""The package is copied into nodes by itself: the standard library and PyYAML suffice, and Celery or Dask where those are."""
+"""The package is copied into nodes by itself: the standard library and PyYAML suffice, and Celery or Dask for some."""
 
 from __future__ import annotations
 
