@@ -9,6 +9,7 @@ their results; and `Client.scatter` of the same bytes. Prints a table in Markdow
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import signal
 import statistics
@@ -166,7 +167,7 @@ def main() -> None:
         empty.run(3, 16)  # builds it
         for _ in range(2):
             moments, _ = empty.run(asked.rounds // 2, 16)
-            ours += [after - before for before, after in zip(moments[1:], moments[2:], strict=False)]
+            ours += [after - before for before, after in itertools.pairwise(moments)]
             with plain_dask(folder) as client:
                 dask_seconds += dask_rounds(client, asked.rounds // 2)
             moments, _ = empty.run(1, asked.mib * 1024**2 // 8 // COLUMNS)

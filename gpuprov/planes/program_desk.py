@@ -61,6 +61,10 @@ class ProgramDesk(NodeProgram):
         """A run as it is."""
         return self.ask(read_look, "look", run)
 
+    def drop(self, run: str) -> None:
+        """Have the data of a run removed whose jobs have been cancelled."""
+        self.ask(read_look, "drop", run)
+
     def page(self) -> RunPage | None:
         """Dask's page of the run that began last among those that go on; None where there is none."""
         return self.ask(read_pages, "pages", RUNS)

@@ -81,6 +81,7 @@ def run_program(
     except KeyboardInterrupt:
         reporter.warn(f"cancelling jobs {submitted.id}")
         desk.cancel([submitted.id])
+        programs.drop(run)
         raise
     return ProgramRun(id=submitted.id, result=result)
 

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Fault, Refused, WorkError
+from gpuwork.errors import Fault, Refused, StoreError, WorkError
 from gpuwork.programs.arguments import parse_arguments
 from gpuwork.programs.check import examine_program
 from gpuwork.programs.prepare import prepare_run
@@ -48,7 +48,7 @@ class _Interrupted(BaseException):
 def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
-    verbs = {"check": _check, "run": _run, "prepare": _prepare, "work": _work, "look": _look}
+    verbs = {"check": _check, "run": _run, "prepare": _prepare, "work": _work, "look": _look, "drop": _drop}
     verbs |= {"pages": _pages, "list": _list, "rm": _remove}
     try:
         with on_signals(_interrupt):
@@ -155,6 +155,17 @@ def _look(asked: argparse.Namespace) -> Printed:
     run = read_run(asked.run)
     document = {"schema": LOOKED, "version": 1, "progress": run.find_progress(), "end": run.find_end()}
     return document, EXIT_DONE
+
+
+def _drop(asked: argparse.Namespace) -> Printed:
+    run = read_run(asked.run)
+    if run.find_end() is None:
+        run.end(
+            render_error(
+                StoreError("the run was cancelled", evidence="somebody dropped it", fix="run the program again")
+            )
+        )
+    return _look(asked)
 
 
 def _pages(asked: argparse.Namespace) -> Printed:

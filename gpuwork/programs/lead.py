@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import WorkError
 from gpuwork.program import program_argv
-from gpuwork.programs.certificate import KEY, read_security
+from gpuwork.programs.certificate import read_security
 from gpuwork.programs.drive import Leader
 from gpuwork.programs.meet import settle_dask, wait_for_meeting
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramProcess
-from gpuwork.programs.run_folder import DATASET, RESULT_SCHEMA, TABLE, render_error
+from gpuwork.programs.run_folder import RESULT_SCHEMA, render_error
 from gpuwork.programs.seat import INITIALISE_S
 from gpuwork.programs.store import in_use
 from gpuwork.where import find_where
@@ -52,17 +52,10 @@ def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[dict[str
     try:
         document = _lead(run, gpus, tell)
     except WorkError as error:
-        _end(run, render_error(error))
+        run.end(render_error(error))
         raise
-    _end(run, document)
+    run.end(document)
     return document
-
-
-def _end(run: RunFolder, document: dict[str, Any]) -> None:
-    """Keep how it ended, and nothing that is large or secret."""
-    run.write_end(document)
-    for path in (run.path / KEY, run.path / TABLE, run.path / DATASET):
-        path.unlink(missing_ok=True)
 
 
 def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SCHEMA: Final = "gpuprov.program-folder/v1"
 RESULT_SCHEMA: Final = "gpuprov.program-result/v1"
 PARAMS: Final = "params.bin"
+CERTIFICATE: Final = "certificate.pem"
+KEY: Final = "key.pem"
 TABLE: Final = "table.bin"
 DATASET: Final = "dataset.bin"
 _RUN: Final = "run.json"
@@ -114,9 +116,11 @@ class RunFolder:
             return None
         return told if isinstance(told, dict) else None
 
-    def write_end(self, document: dict[str, Any]) -> None:
-        """Tell how it ended."""
+    def end(self, document: dict[str, Any]) -> None:
+        """Tell how it ended, and keep nothing that is large or secret."""
         write_file(self.path / _RESULT, json.dumps(document) + "\n")
+        for name in (KEY, TABLE, DATASET):
+            (self.path / name).unlink(missing_ok=True)
 
     def find_end(self) -> dict[str, Any] | None:
         """How it ended: a result or an error; None if it has not."""

@@ -8,7 +8,6 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, StoreError
@@ -20,6 +19,7 @@ from gpuwork.strict import exactly, is_moment, matching, parse_strict_json, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from gpuwork.programs.config import ProgramConfig
 

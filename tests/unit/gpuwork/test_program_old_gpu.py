@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +14,9 @@ from gpuwork.programs.config import read_config
 from gpuwork.programs.separate import separate
 from gpuwork.programs.toolkit import Toolkit, find_toolkit
 from tests.fakes.programs import CUDA, LAUNCH, ROOT, write_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 SOURCE = """\
 #include "a.h"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -32,6 +31,8 @@ from tests.fakes.programs import ROOT, write_program
 from tests.schemas import validate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuwork.programs.store import Registered
 
 
