@@ -29,7 +29,7 @@ _GPU: Final = {"uuid": is_text, "name": is_text, "memory_bytes": whole(0, 2**62)
     name: whole(0, 2**31) for name in ATTRIBUTES
 }
 
-Gpu = dict[str, Any]
+GpuNumbers = dict[str, Any]
 
 
 class NoCuda(Exception):
@@ -46,7 +46,7 @@ def find_hardware() -> dict[str, Any]:
     """The document; GPUs that CUDA's driver does not tell have a name and no numbers."""
     where = find_where()
     try:
-        gpus, reason = ask_cuda(), None
+        gpus, reason = ask_cuda_driver(), None
     except NoCuda as error:
         gpus, reason = [_unknown(uuid) for uuid in where.gpus], str(error)
     return {
@@ -80,7 +80,7 @@ def block_size_hint(largest_block: int, threads: int, blocks: int) -> int:
     return max(_WARP, int((largest_block + threads / max(1, blocks)) / 2) // _WARP * _WARP)
 
 
-def ask_cuda(limit_s: float = ASK_S) -> list[Gpu]:
+def ask_cuda_driver(limit_s: float = ASK_S) -> list[GpuNumbers]:
     """The GPUs that a program sees, in CUDA's order.
 
     Raises:
@@ -103,7 +103,7 @@ def ask_cuda(limit_s: float = ASK_S) -> list[Gpu]:
         raise NoCuda(f"the query ended with status {done.returncode}: {said or 'no output'}") from None
 
 
-def _described(told: dict[str, Any]) -> Gpu:
+def _described(told: dict[str, Any]) -> GpuNumbers:
     return {
         "uuid": told["uuid"],
         "name": told["name"],
@@ -120,7 +120,7 @@ def _described(told: dict[str, Any]) -> Gpu:
     }
 
 
-def _unknown(uuid: str) -> Gpu:
+def _unknown(uuid: str) -> GpuNumbers:
     numbers = (
         *("name", "memory_bytes", "compute_capability", "multiprocessors", "clock_khz"),
         *("threads_of_multiprocessor", "blocks_of_multiprocessor", "largest_block", "block_size_hint"),

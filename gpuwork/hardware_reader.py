@@ -25,13 +25,13 @@ ATTRIBUTES: Final = {
 def main() -> None:
     """Print a list of GPUs, or why there is none."""
     try:
-        told: object = read_gpus(ctypes.CDLL(_LIBRARY))
+        told: object = read_devices(ctypes.CDLL(_LIBRARY))
     except (OSError, AttributeError, RuntimeError) as error:
         told = {"reason": f"CUDA's driver: {error}"}
     sys.stdout.write(json.dumps(told))
 
 
-def read_gpus(cuda: Any) -> list[dict[str, Any]]:  # noqa: ANN401  (a library)
+def read_devices(cuda: Any) -> list[dict[str, Any]]:  # noqa: ANN401  (a library)
     """The GPUs of a library of CUDA's driver; raises RuntimeError where a call fails."""
     _call(cuda, "cuInit", 0)
     count = ctypes.c_int()

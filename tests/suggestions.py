@@ -48,7 +48,16 @@ _ENDS = r",|;|\)| \(|\n| +#| && | \|\| | \| |: |`"
 _NO_ARTICLE = r"(?<![\w./-])(?<!\ba )(?<!\bA )(?<!no )(?<!the )(?<!not )"
 _COMMAND = re.compile(rf"""{_NO_ARTICLE}gpuprov ((?:'[^']*'|"[^"]*"|(?!{_ENDS}).)+)""")
 # What stands for a word that the reader knows
-READERS = {"NODE": "c001", "NAME": "web", "NEW": "copy", "CLUSTER": "lab", "PLAYBOOK": "site.yml", "PORT": "8080"}
+READERS = {
+    "DIR": ".",
+    "HASH": "0123456",
+    "NODE": "c001",
+    "NAME": "web",
+    "NEW": "copy",
+    "CLUSTER": "lab",
+    "PLAYBOOK": "site.yml",
+    "PORT": "8080",
+}
 # What may stand for an expression of the source; `c001` for any other
 _SAMPLES = {
     **dict.fromkeys(("kernel", "order.kernel", "self.kernel"), "matmul"),

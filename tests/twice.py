@@ -101,6 +101,13 @@ TWICE: dict[str, Twice] = {
     # tests/unit/cli/test_anneal.py
     "anneal check": Twice(kind="reads", argv=("anneal", "check", "model.py"), where=()),
     "anneal run": Twice(kind="acts", argv=("anneal", "run", "model.py"), where=()),
+    # tests/unit/cli/test_program.py
+    "program check": Twice(kind="reads", argv=("program", "check", "."), where=()),
+    "program run": Twice(kind="acts", argv=("program", "run", "."), where=()),
+    "program list": Twice(kind="reads", argv=("program", "list"), where=()),
+    "program rm": Twice(kind="acts", argv=("program", "rm", "0123456"), where=()),
+    "program page": Twice(kind="reads", argv=("program", "page"), where=()),
+    "hardware": Twice(kind="reads", argv=("hardware",), where=()),
     "cp": Twice(kind="acts", argv=("cp", "/etc/hostname", "{p}001:/tmp/")),
     "logs": Twice(kind="reads", argv=("logs", "{p}000")),
     "example lab": Twice(kind="changes", argv=("example", "lab"), where=()),  # tests/unit/cli/test_example.py

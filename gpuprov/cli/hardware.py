@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.planes.hardware_answers import MachineHardware
-    from gpuprov.workflows.hardware import NodeHardware
+    from gpuprov.planes.hardware_answers import MachineHardware, NodeHardware
 
 _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
 
@@ -31,9 +30,9 @@ def command(session: Session, cluster: str, engine: str | None) -> None:
     BLOCK SIZE is a number of threads for a block that suits most kernels.
     """
     from gpuprov.documents.hardware import hardware_document
-    from gpuprov.workflows.hardware import look_at_host, look_at_nodes
+    from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 
-    own = look_at_host()
+    own = ask_this_machine()
     nodes: Sequence[NodeHardware] = ()
     try:
         nodes = look_at_nodes(partial(open_engine_of_cluster, session, engine, cluster), cluster)

@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what click hands over, by name
     """Run the program in DIR in iterations, each on all rows of the data, and print its result.
 
-    Its workers are jobs of the cluster, one for each GPU; the rows are divided by the GPUs' rates. Faults of the program
-    and of the data are all reported before anything is copied. On Ctrl-C, the jobs are cancelled.
+    Its workers are jobs of the cluster, one for each GPU; the rows are divided by the GPUs' rates. Faults of the
+    program and of the data are all reported before anything is copied. On Ctrl-C, the jobs are cancelled.
     """
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.waiting import SystemClock
     from gpuprov.documents.programs import program_run_document
     from gpuprov.planes.program_chart import render_chart
     from gpuprov.spec.program_order import ProgramOrder
-    from gpuprov.workflows.run_program import run_program, run_program_here
+    from gpuprov.workflows.programs import run_program, run_program_here
 
     folder, data = find_project(given["program"]), find_data(given["data"])
     order = ProgramOrder(program=folder, data=data, settings=given["settings"], workers=given["workers"])

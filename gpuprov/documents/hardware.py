@@ -10,8 +10,7 @@ from gpuprov.documents.envelope import document
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from gpuprov.planes.hardware_answers import MachineHardware
-    from gpuprov.workflows.hardware import NodeHardware
+    from gpuprov.planes.hardware_answers import MachineHardware, NodeHardware
 
 
 def hardware_document(own: MachineHardware, nodes: Sequence[NodeHardware], *, host: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ LONGEST_S: Final = 14 * 24 * 3600.0
 _KINDS: Final[dict[int, type[GpuprovError]]] = {1: ProgramFailed, 2: UsageError, 3: HostNotReady}
 
 
-def run_here(order: ProgramOrder, *, python: str) -> Mapping[str, Any]:
+def run_on_this_machine(order: ProgramOrder, *, python: str) -> Mapping[str, Any]:
     """The document of a result.
 
     Raises:

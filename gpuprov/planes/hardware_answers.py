@@ -1,4 +1,4 @@
-"""What the program `gpuwork.hardware` says of a machine, read strictly: root in a node can say anything in its place."""
+"""What the program `gpuwork.hardware` says of a machine, read strictly: root in a node can say anything."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ class MachineHardware:
     threads: int
     gpus: tuple[Mapping[str, Any], ...]
     simulated: bool
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeHardware:
+    """What a node has, or why nobody knows."""
+
+    node: str
+    hardware: MachineHardware | None
     reason: str | None
 
 

@@ -78,7 +78,20 @@ class RunLook:
     complaint: Complaint | None
 
 
-def read_prepared(told: Mapping[str, Any]) -> str:
+@dataclass(frozen=True, kw_only=True)
+class ProgramRun:
+    """A run that has ended well.
+
+    Attributes:
+        id: Of its jobs; None on this machine.
+        result: The document of gpuwork.programs.
+    """
+
+    id: str | None
+    result: Mapping[str, Any]
+
+
+def read_prepared_run(told: Mapping[str, Any]) -> str:
     """The folder of a run in the nodes; raises ValueError for anything else."""
     run, _, _ = fields_of(told, PREPARED, {"run": _RUN, "hash": _HASH, "name": _NAME})
     return str(run)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.node_program import NodeProgram
-from gpuprov.planes.program_answers import RUNS, read_look, read_pages, read_prepared, read_programs, read_removed
-from gpuprov.planes.work_place import PROGRAMS, program_argv
+from gpuprov.planes.program_answers import RUNS, read_look, read_pages, read_prepared_run, read_programs, read_removed
+from gpuprov.planes.work_place import PROGRAMS, cuda_program_argv
 
 if TYPE_CHECKING:
     from gpuprov.planes.program_answers import ProgramRow, RunLook, RunPage
@@ -35,7 +35,7 @@ class ProgramDesk(NodeProgram):
 
     def argv(self, *arguments: str) -> list[str]:
         """With the store of the cluster."""
-        return program_argv(*arguments)
+        return cuda_program_argv(*arguments)
 
     def translated(self, fix: str) -> str | None:
         """Its list is that of `gpuprov program`."""
@@ -52,7 +52,7 @@ class ProgramDesk(NodeProgram):
         """
         given = () if data is None else ("--data", data)
         return self.ask(
-            read_prepared,
+            read_prepared_run,
             *("prepare", program, "--runs", RUNS, "--workers", str(workers), *order.choice, *given),
             limit_s=scaled_limit_s(PREPARE_S),
         )
@@ -60,6 +60,10 @@ class ProgramDesk(NodeProgram):
     def look(self, run: str) -> RunLook:
         """A run as it is."""
         return self.ask(read_look, "look", run)
+
+    def drop(self, run: str) -> None:
+        """Have the data of a run removed whose jobs have been cancelled."""
+        self.ask(read_look, "drop", run)
 
     def page(self) -> RunPage | None:
         """Dask's page of the run that began last among those that go on; None where there is none."""

@@ -37,7 +37,7 @@ def anneal_argv(*arguments: str) -> list[str]:
     return _argv("gpuwork.anneal", *arguments)
 
 
-def program_argv(*arguments: str) -> list[str]:
+def cuda_program_argv(*arguments: str) -> list[str]:
     """The same of the program for CUDA programs, with its store."""
     return _argv("gpuwork.programs", "--store", PROGRAMS, *arguments)
 

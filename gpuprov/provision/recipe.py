@@ -37,7 +37,7 @@ _DASK = ("bokeh>=3.1", "distributed>=2024.8")  # without Bokeh Dask has no page
 _NVCC = ("nvidia-cuda-cccl", "nvidia-cuda-crt", "nvidia-cuda-nvcc", "nvidia-cuda-runtime", "nvidia-nvvm")
 TOOLKIT: dict[CudaWheels, tuple[str, ...]] = {
     "none": _DASK,
-    "cu12": (*_DASK, "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12"),
+    "cu12": (*_DASK, "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvrtc-cu12", "nvidia-cuda-runtime-cu12"),
     "cu13": (*_DASK, *(f"{name}>=13,<14" for name in _NVCC)),
 }
 # What workers need; tzdata, because an image has no time zones and kombu asks for UTC.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +13,7 @@ from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.host.order_check import ask_here
 from gpuprov.planes.answer_kinds import parse_program_answer
-from gpuprov.planes.hardware_answers import PROGRAM, MachineHardware, read_hardware
+from gpuprov.planes.hardware_answers import PROGRAM, MachineHardware, NodeHardware, read_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,16 +24,7 @@ ANSWER_S: Final = 60.0
 _WORKERS_MIN: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeHardware:
-    """What a node has, or why nobody knows."""
-
-    node: str
-    hardware: MachineHardware | None
-    reason: str | None
-
-
-def look_at_host() -> MachineHardware:
+def ask_this_machine() -> MachineHardware:
     """This host."""
     return read_hardware({**ask_here(("-m", "gpuwork.hardware"))})
 

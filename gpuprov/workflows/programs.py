@@ -1,18 +1,151 @@
-"""`program list`, `rm` and `page`: registered programs, and Dask's page of a run; holds no lock."""
+"""`program run`, `list`, `rm` and `page`: CUDA programs on tables, as jobs of a cluster or here; holds no lock."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.core.errors import UsageError
+from gpuprov.cluster.held_gpus import leased_uuids
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import EngineError, TimedOut, UsageError
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
+from gpuprov.host.outgoing_files import OutgoingProject
+from gpuprov.host.program_check import check_program
+from gpuprov.host.program_run import run_on_this_machine
 from gpuprov.planes.find_desk import find_desk
-from gpuprov.planes.program_desk import ProgramDesk
+from gpuprov.planes.program_answers import ProgramRun, read_result
+from gpuprov.planes.program_desk import ProgramDesk, work_command
 from gpuprov.planes.queue_page import NodePage
+from gpuprov.spec.job_order import SubmitOrder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
+    from gpuprov.planes.job_desk import JobDesk
     from gpuprov.planes.program_answers import ProgramRow
+    from gpuprov.spec.program_order import ProgramOrder
+
+LOOK_S: Final = 1.0
+PATIENCE_S: Final = 120.0  # for a node that is being restarted
+ROUNDS: Final = 10  # looks between two at the jobs
+_ENDED: Final = ("done", "failed", "cancelled", "lost")
+
+
+def run_program(
+    connect: Callable[[], Driver], cluster: str, order: ProgramOrder, *, reporter: Reporter, clock: Clock
+) -> ProgramRun:
+    """Check a program and its data here, copy them into a node, and have jobs of the cluster run it.
+
+    Args:
+        connect: Opens the engine, once nothing is wrong with the program.
+        cluster: Name of the cluster.
+        order: What is asked for.
+        reporter: Is told what goes on.
+        clock: Where time comes from.
+
+    Raises:
+        UsageError: The program or the data are wrong, or the cluster takes no jobs; nothing was submitted.
+        ProgramFailed: And why.
+        EngineError: The node or its plane refused, or the workers were lost.
+    """
+    with reporter.phase("check"):
+        checked = check_program(order)
+    for words in checked.left_out:
+        reporter.warn(f"not checked on this host: {words}")
+    driver = connect()
+    desk = find_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
+    programs = ProgramDesk.beside(desk)
+    workers = order.workers or _count_gpus(driver, cluster)
+    with ExitStack() as until_prepared:
+        with reporter.phase("copy"):
+            place = until_prepared.enter_context(programs.holding(OutgoingProject(order.program, checked.files).tar()))
+            data = None
+            if order.data is not None:
+                tar = OutgoingProject(order.data.parent, [order.data.name]).tar()
+                data = f"{until_prepared.enter_context(programs.holding(tar))}/{order.data.name}"
+        with reporter.phase("prepare"):
+            run = programs.prepare(order, place, data, workers=workers)
+    command = work_command(run)
+    with reporter.phase("submit"):
+        submitted = desk.submit(SubmitOrder(command=command, name=checked.name, count=workers, gpus=1), None)
+    reporter.note(f"{workers} workers: jobs {submitted.id}")
+    try:
+        with reporter.phase("iterate"):
+            result = _wait(desk, programs, run, submitted.id, reporter=reporter, clock=clock)
+    except KeyboardInterrupt:
+        reporter.warn(f"cancelling jobs {submitted.id}")
+        desk.cancel([submitted.id])
+        programs.drop(run)
+        raise
+    return ProgramRun(id=submitted.id, result=result)
+
+
+def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
+    """Run a program on this machine.
+
+    Raises:
+        UsageError: The program or the data are wrong.
+        HostNotReady: This machine lacks what is needed.
+        ProgramFailed: And why.
+        EngineError: The node or its plane refused, or the workers were lost.
+    """
+    with reporter.phase("iterate"):
+        return ProgramRun(id=None, result=read_result(run_on_this_machine(order, python=sys.executable)))
+
+
+def _count_gpus(driver: Driver, cluster: str) -> int:
+    """The GPUs that running nodes hold; one worker where there are none."""
+    nodes = observe_cluster(driver, cluster).nodes
+    return max(1, sum(len(leased_uuids(node)) for node in nodes if node.status == "running"))
+
+
+def _wait(
+    desk: JobDesk, programs: ProgramDesk, run: str, job: str, *, reporter: Reporter, clock: Clock
+) -> Mapping[str, Any]:
+    """The result, as soon as the run has ended.
+
+    Raises:
+        ProgramFailed: And why.
+        EngineError: Its jobs ended without a result.
+    """
+    heard_s, rounds = clock.now_s(), 0
+    while True:
+        try:
+            ended = rounds % ROUNDS == ROUNDS - 1 and all(one.state in _ENDED for one in desk.show([job]).jobs)
+            look = programs.look(run)
+        except (EngineError, TimedOut) as error:
+            if clock.now_s() - heard_s > PATIENCE_S:
+                raise
+            reporter.warn(f"{error.what}; asking again")
+            clock.sleep(LOOK_S)
+            continue
+        heard_s = clock.now_s()
+        if look.result is not None:
+            return look.result
+        if look.complaint is not None:
+            raise programs.as_error(look.complaint)
+        if ended:
+            raise _without_result(desk, job)
+        reporter.node(job, "waits for workers" if look.workers is None else f"{look.iterations} iterations")
+        rounds += 1
+        clock.sleep(LOOK_S)
+
+
+def _without_result(desk: JobDesk, job: str) -> EngineError:
+    jobs = desk.show([job]).jobs
+    shown = "; ".join(f"{one.id} {one.state}: {one.reason or 'no reason'}" for one in jobs[:5])
+    job = jobs[0].id if jobs else job
+    return EngineError(
+        "the jobs of the run ended without a result",
+        evidence=shown,
+        fix=name_cluster(f"gpuprov jobs logs {job}", desk.cluster),
+    )
 
 
 def list_programs(driver: Driver, cluster: str) -> tuple[ProgramRow, ...]:
@@ -26,7 +159,8 @@ def remove_program(driver: Driver, cluster: str, program: str) -> ProgramRow:
     Raises:
         UsageError: There is none of that hash, or it is in use.
     """
-    return ProgramDesk.beside(find_desk(driver, cluster, verb="gpuprov program rm")).remove(program)
+    verb = f"gpuprov program rm {shlex.quote(excerpt(program))}"
+    return ProgramDesk.beside(find_desk(driver, cluster, verb=verb)).remove(program)
 
 
 def find_run_page(driver: Driver, cluster: str) -> NodePage:

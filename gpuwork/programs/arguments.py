@@ -41,6 +41,8 @@ def build_parser() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[
     work.add_argument("number", type=int, metavar="N", help="from 0")
     look = verbs.add_parser("look", help="how far a run is, or how it ended")
     look.add_argument("run", type=_path, metavar="RUN", help="as `prepare` printed it")
+    drop = verbs.add_parser("drop", help="remove the data of a run whose jobs were cancelled")
+    drop.add_argument("run", type=_path, metavar="RUN", help="as `prepare` printed it")
     pages = verbs.add_parser("pages", help="where Dask shows the run that began last and goes on")
     pages.add_argument("runs", type=_path, metavar="FOLDER", help="as `prepare` got it")
     verbs.add_parser("list", help="all registered programs")
@@ -84,7 +86,7 @@ def _setting(text: str) -> tuple[str, Any]:
     return name, _scalar(value)
 
 
-def _scalar(text: str) -> bool | int | float | str | None:
+def _scalar(text: str) -> Any:  # noqa: ANN401  (as YAML has it)
     try:
         return float(text) if "." not in text and "e" in text.lower() else _as_yaml(text)
     except ValueError:

@@ -7,14 +7,13 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from gpuwork.errors import HostLacks
+from gpuwork.programs.run_folder import CERTIFICATE, KEY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from distributed.security import Security
 
-_CERTIFICATE: Final = "certificate.pem"
-KEY: Final = "key.pem"
 _DAYS: Final = 30
 _LIMIT_S: Final = 60
 
@@ -29,7 +28,7 @@ def make_certificate(run: Path) -> None:
     os.close(key)
     argv = [
         *("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"),
-        *("-keyout", str(run / KEY), "-out", str(run / _CERTIFICATE), "-days", str(_DAYS), "-subj", "/CN=gpuwork"),
+        *("-keyout", str(run / KEY), "-out", str(run / CERTIFICATE), "-days", str(_DAYS), "-subj", "/CN=gpuwork"),
     ]
     try:
         done = subprocess.run(argv, capture_output=True, timeout=_LIMIT_S, check=False, stdin=subprocess.DEVNULL)  # noqa: S603
@@ -46,6 +45,6 @@ def read_security(run: Path) -> Security:
 
     ends = {}
     for end in ("scheduler", "worker", "client"):
-        ends[f"tls_{end}_cert"] = str(run / _CERTIFICATE)
+        ends[f"tls_{end}_cert"] = str(run / CERTIFICATE)
         ends[f"tls_{end}_key"] = str(run / KEY)
-    return Security(tls_ca_file=str(run / _CERTIFICATE), require_encryption=True, **ends)
+    return Security(tls_ca_file=str(run / CERTIFICATE), require_encryption=True, **ends)

@@ -25,7 +25,7 @@ NOMINAL: Final = "sm_75"  # the oldest that nvcc knows: what it compiles for thi
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckedProgram:
+class SoundProgram:
     """A program without faults.
 
     Attributes:
@@ -43,9 +43,9 @@ class CheckedProgram:
     left_out: tuple[str, ...] = ()
 
 
-def check_program(
+def examine_program(
     folder: Path, toolkit: Toolkit, *, settings: Mapping[str, Any] | None = None, compiles: bool = True
-) -> tuple[CheckedProgram | None, list[Fault]]:
+) -> tuple[SoundProgram | None, list[Fault]]:
     """A program, or everything that is wrong with it.
 
     Args:
@@ -72,7 +72,7 @@ def check_program(
             faults += [fault for fault in found if fault not in faults]
     if faults:
         return None, faults
-    checked = CheckedProgram(
+    checked = SoundProgram(
         config=config, files=tuple(files), hash=name_program(config, folder, files),
         makes_dataset=told["makes_dataset"], left_out=left_out,
     )  # fmt: skip

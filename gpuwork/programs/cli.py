@@ -12,14 +12,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import Fault, Refused, WorkError
+from gpuwork.errors import Fault, Refused, StoreError, WorkError
 from gpuwork.programs.arguments import parse_arguments
-from gpuwork.programs.check import check_program
-from gpuwork.programs.lead import lead
-from gpuwork.programs.meet import serve_worker, settle_dask
+from gpuwork.programs.check import examine_program
 from gpuwork.programs.prepare import prepare_run
-from gpuwork.programs.run_folder import error_document, read_run
-from gpuwork.programs.store import find_program, list_programs, remove_program
+from gpuwork.programs.run_folder import read_run, render_error
+from gpuwork.programs.store import find_program, registered_programs, remove_registered
 from gpuwork.programs.table import check_table
 from gpuwork.programs.toolkit import find_toolkit
 from gpuwork.signals import on_signals
@@ -40,7 +38,7 @@ REMOVED: Final = "gpuprov.program-removed/v1"
 EXIT_DONE: Final = 0
 EXIT_INTERRUPTED: Final = 130
 
-Reply = tuple[dict[str, Any], int]
+Printed = tuple[dict[str, Any], int]
 
 
 class _Interrupted(BaseException):
@@ -50,14 +48,14 @@ class _Interrupted(BaseException):
 def main(arguments: list[str]) -> int:
     """Run the program on `arguments` (without its name) and return its exit code."""
     asked = parse_arguments(arguments)
-    verbs = {"check": _check, "run": _run, "prepare": _prepare, "work": _work, "look": _look}
+    verbs = {"check": _check, "run": _run, "prepare": _prepare, "work": _work, "look": _look, "drop": _drop}
     verbs |= {"pages": _pages, "list": _list, "rm": _remove}
     try:
         with on_signals(_interrupt):
             document, code = verbs[asked.verb](asked)
     except WorkError as error:
         _tell(str(error))
-        document, code = error_document(error), error.exit_code
+        document, code = render_error(error), error.exit_code
     except _Interrupted:
         _tell("interrupted")
         return EXIT_INTERRUPTED
@@ -65,8 +63,8 @@ def main(arguments: list[str]) -> int:
     return code
 
 
-def _check(asked: argparse.Namespace) -> Reply:
-    checked, faults = check_program(asked.program, find_toolkit(), settings=dict(asked.settings))
+def _check(asked: argparse.Namespace) -> Printed:
+    checked, faults = examine_program(asked.program, find_toolkit(), settings=dict(asked.settings))
     shape = None
     if asked.data is not None:
         try:
@@ -88,8 +86,12 @@ def _check(asked: argparse.Namespace) -> Reply:
     return document, Refused.exit_code if faults else EXIT_DONE
 
 
-def _run(asked: argparse.Namespace) -> Reply:
+def _run(asked: argparse.Namespace) -> Printed:
+    from gpuwork.programs.meet import settle_dask
+
     settle_dask()
+    from gpuwork.programs.lead import lead
+
     gpus = list(find_where().gpus)
     workers = asked.workers or max(1, len(gpus))
     with tempfile.TemporaryDirectory(prefix="gpuwork-run-") as place:
@@ -119,7 +121,7 @@ def _with_logs(error: WorkError, run: Path, store: Path) -> WorkError:
     return type(error)(error.what, evidence=error.evidence, fix=error.fix.replace(str(run), str(kept)))
 
 
-def _prepare(asked: argparse.Namespace) -> Reply:
+def _prepare(asked: argparse.Namespace) -> Printed:
     asked.runs.mkdir(parents=True, exist_ok=True)
     place = Path(tempfile.mkdtemp(prefix="run-", dir=asked.runs))
     try:
@@ -135,22 +137,38 @@ def _prepare(asked: argparse.Namespace) -> Reply:
     return document, EXIT_DONE
 
 
-def _work(asked: argparse.Namespace) -> Reply:
+def _work(asked: argparse.Namespace) -> Printed:
     run = read_run(asked.run)
     if run.find_end() is not None:
         return {}, EXIT_DONE
+    from gpuwork.programs.meet import serve_worker, settle_dask
+
+    settle_dask()
     if asked.number:
         return {}, serve_worker(run, asked.number)
+    from gpuwork.programs.lead import lead
+
     return lead(run, gpus=[None], tell=run.write_progress), EXIT_DONE
 
 
-def _look(asked: argparse.Namespace) -> Reply:
+def _look(asked: argparse.Namespace) -> Printed:
     run = read_run(asked.run)
     document = {"schema": LOOKED, "version": 1, "progress": run.find_progress(), "end": run.find_end()}
     return document, EXIT_DONE
 
 
-def _pages(asked: argparse.Namespace) -> Reply:
+def _drop(asked: argparse.Namespace) -> Printed:
+    run = read_run(asked.run)
+    if run.find_end() is None:
+        run.end(
+            render_error(
+                StoreError("the run was cancelled", evidence="somebody dropped it", fix="run the program again")
+            )
+        )
+    return _look(asked)
+
+
+def _pages(asked: argparse.Namespace) -> Printed:
     page = None
     places = [path for path in asked.runs.glob("run-*") if path.is_dir()]
     for place in sorted(places, key=lambda path: path.stat().st_mtime, reverse=True):
@@ -163,15 +181,15 @@ def _pages(asked: argparse.Namespace) -> Reply:
     return {"schema": PAGES, "version": 1, "page": page}, EXIT_DONE
 
 
-def _list(asked: argparse.Namespace) -> Reply:
-    rows = [_row(one) for one in list_programs(asked.store.absolute())]
+def _list(asked: argparse.Namespace) -> Printed:
+    rows = [_row(one) for one in registered_programs(asked.store.absolute())]
     return {"schema": PROGRAMS, "version": 1, "programs": rows}, EXIT_DONE
 
 
-def _remove(asked: argparse.Namespace) -> Reply:
+def _remove(asked: argparse.Namespace) -> Printed:
     program = find_program(asked.store.absolute(), asked.hash)
     row = _row(program)
-    remove_program(program)
+    remove_registered(program)
     return {"schema": REMOVED, "version": 1, "program": row}, EXIT_DONE
 
 

@@ -20,9 +20,14 @@ def dynamic_fields(kind: type[ctypes.Structure]) -> Mapping[str, tuple[str, ...]
     return found
 
 
+def field_types(kind: type[ctypes.Structure]) -> dict[str, Any]:
+    """The fields of a structure, in order, with their types."""
+    return {field[0]: field[1] for field in getattr(kind, "_fields_", ())}
+
+
 def element_type(kind: type[ctypes.Structure], field: str) -> Any:  # noqa: ANN401  (ctypes has no type for its types)
     """What a dynamic field points to."""
-    return dict(kind._fields_)[field]._type_  # type: ignore[misc, attr-defined, union-attr]  # noqa: SLF001
+    return field_types(kind)[field]._type_
 
 
 def array_bytes(value: ctypes.Structure, field: str) -> int:

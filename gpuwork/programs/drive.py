@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuwork.programs.member import BUILD, ROUND, TAKE
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramError
-from gpuwork.programs.rounds import Answer, Part, find_missing, follow_each_other, plan_shares, require_whole
+from gpuwork.programs.rounds import (
+    ShareAnswer,
+    SliceResult,
+    find_missing,
+    follow_each_other,
+    plan_shares,
+    require_whole,
+)
 from gpuwork.programs.seat import INITIALISE_S
 from gpuwork.programs.slices import Slice, plan_slices
 
@@ -18,13 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpuwork.programs.process import ProgramProcess
-    from gpuwork.programs.seat import Place
+    from gpuwork.programs.seat import Equipment
 
 MOST_DEATHS: Final = 3  # of workers that had the same slice
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class RunOutcome:
     """What a run came to.
 
     Attributes:
@@ -44,7 +51,7 @@ class Outcome:
     moved: int
 
 
-class Driver:
+class Leader:
     """Has the workers of a run iterate.
 
     Args:
@@ -61,7 +68,7 @@ class Driver:
         self._deaths: dict[int, int] = defaultdict(int)
         self._moved = 0
 
-    def build(self, places: Mapping[str, Place]) -> None:
+    def build(self, places: Mapping[str, Equipment]) -> None:
         """Have the program built on one worker for each kind of GPU.
 
         Raises:
@@ -75,13 +82,13 @@ class Driver:
                     "the worker that was to build the program is gone", evidence=answer.lost[0], fix="tail worker-*.txt"
                 )
 
-    def divide(self, rows: int, places: Mapping[str, Place]) -> None:
+    def divide(self, rows: int, places: Mapping[str, Equipment]) -> None:
         """Have each worker take its slice of the rows."""
         planned = plan_slices(rows, [place.rate for place in places.values()])
         self._holders = {part: address for part, address in zip(planned, places, strict=True) if part is not None}
         self._whole(-1, TAKE, {})
 
-    def iterate(self) -> Outcome:
+    def iterate(self) -> RunOutcome:
         """Rounds, until the program is done."""
         state = bytes(self._process.ask("init_state", limit_s=INITIALISE_S, what="make its first state")[1][0])
         begun = time.monotonic()
@@ -91,14 +98,14 @@ class Driver:
             said, (after,) = self._process.ask("update", state, result, what="update its state")
             number, state, is_done = number + 1, bytes(after), bool(said["done"])
             self._tell(number)
-        return Outcome(
+        return RunOutcome(
             iterations=number, seconds=time.monotonic() - begun, state=state, result=result, holders=self._holders,
             moved=self._moved,
         )  # fmt: skip
 
-    def _whole(self, number: int, verb: str, given: Mapping[str, Any]) -> list[Part]:
+    def _whole(self, number: int, verb: str, given: Mapping[str, Any]) -> list[SliceResult]:
         """The results of all slices, those of workers that died meanwhile from others."""
-        parts: list[Part] = []
+        parts: list[SliceResult] = []
         while missing := find_missing(parts, self._holders):
             by_address: dict[str, list[Slice]] = {}
             for part in missing:
@@ -137,14 +144,14 @@ class Driver:
             rows[address] += part.stop - part.start
             self._moved += 1
 
-    def _merge(self, parts: Sequence[Part]) -> bytes:
+    def _merge(self, parts: Sequence[SliceResult]) -> bytes:
         (group,) = follow_each_other(parts)
         if len(group) == 1:
             return group[0].content
         return bytes(self._process.ask("merge", *(part.content for part in group), what="aggregate results")[1][0])
 
 
-def _raise_failure(answer: Answer) -> None:
+def _raise_failure(answer: ShareAnswer) -> None:
     if answer.failed is not None:
         what, evidence, fix = answer.failed
         raise ProgramError(what, evidence=evidence, fix=fix)

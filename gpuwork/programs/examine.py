@@ -6,6 +6,7 @@ import ctypes
 import inspect
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuwork.programs.codec import field_types
 from gpuwork.programs.contract import (
     DATASET,
     DEFAULTS,
@@ -25,19 +26,22 @@ _SIGNED: Final = frozenset("bhilq")
 _UNSIGNED: Final = frozenset("BHILQ")
 _FLOATS: Final = frozenset("fdg")
 
-Found = dict[str, str]
+FoundFault = dict[str, str]
 
 
 def examine(module: ModuleType, runner: ModuleType | None) -> dict[str, Any]:
     """The structures that are there, with their fields, and every fault of the modules."""
-    faults: list[Found] = []
+    faults: list[FoundFault] = []
     structures = {}
     for name in STRUCTURES:
         kind = getattr(module, name, None)
         if not (isinstance(kind, type) and issubclass(kind, ctypes.Structure)):
             faults.append(_found("python", name, "is missing" if kind is None else "is no ctypes.Structure"))
             continue
-        structures[name] = {"size": ctypes.sizeof(kind), "fields": [_describe(kind, field) for field in _fields(kind)]}
+        structures[name] = {
+            "size": ctypes.sizeof(kind),
+            "fields": [_describe(kind, field) for field in field_types(kind).items()],
+        }
         faults += _structure_faults(name, kind)
     makes_dataset = hasattr(runner, "make_dataset")
     if not makes_dataset and DATASET in structures:
@@ -50,10 +54,6 @@ def examine(module: ModuleType, runner: ModuleType | None) -> dict[str, Any]:
         "faults": faults,
         "makes_dataset": makes_dataset,
     }
-
-
-def _fields(kind: type[ctypes.Structure]) -> list[tuple[str, Any]]:
-    return [(field[0], field[1]) for field in getattr(kind, "_fields_", ())]
 
 
 def _describe(kind: type[ctypes.Structure], field: tuple[str, Any]) -> dict[str, Any]:
@@ -78,40 +78,45 @@ def _kind(of: Any) -> str:  # noqa: ANN401  (ctypes has no type for its types)
     return {"?": "bool", "c": "character"}.get(code, "other")
 
 
-def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[Found]:
-    fields = dict(_fields(kind))
+def _structure_faults(name: str, kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
+    fields = field_types(kind)
+    integers = {field for field, of in fields.items() if _kind(of) in ("signed integer", "unsigned integer")}
     dynamic = getattr(kind, DYNAMIC, {})
-    integers = {field for field, of in fields.items() if "integer" in _kind(of) and "of" not in _kind(of)}
     if not isinstance(dynamic, dict):
         yield _found("python", f"{name}.{DYNAMIC}", "is no dict", "{'values': ('rows', 'columns')}")
         dynamic = {}
-    for field, of in fields.items():
-        is_pointer = _kind(of).startswith("pointer")
-        if is_pointer and name == PARAMS:
-            yield _found("python", f"{name}.{field}", "is a pointer", "parameters have no dynamic fields")
-        elif is_pointer and field not in dynamic:
-            message = f"is a pointer, and {DYNAMIC} does not say how long its array is"
-            yield _found("python", f"{name}.{field}", message, f"{DYNAMIC} = {{{field!r}: ('rows', 'columns')}}")
+    yield from _pointer_faults(name, fields, dynamic)
     for field, lengths in dynamic.items():
         where = f"{name}.{DYNAMIC}[{field!r}]"
         if field not in fields or not _kind(fields[field]).startswith("pointer"):
             yield _found("python", where, f"{name} has no pointer {field}")
-        wrong = [length for length in (lengths if isinstance(lengths, tuple | list) else ()) if length not in integers]
-        if not isinstance(lengths, tuple | list) or not lengths or wrong:
+        named = lengths if isinstance(lengths, tuple | list) else ()
+        if not named or not integers.issuperset(named):
             allowed = f"a tuple of integer fields: {', '.join(sorted(integers)) or 'there are none'}"
             yield _found("python", where, f"is {lengths!r}"[:200], allowed)
     needed = INTEGERS.get(name)
     if needed is not None and needed not in integers:
         yield _found("python", f"{name}.{needed}", "is missing" if needed not in fields else "is no integer", "c_long")
-    if name == PARAMS:
-        for field in getattr(kind, DEFAULTS, {}):
-            if field not in fields:
-                yield _found("python", f"{name}.{DEFAULTS}", f"there is no field {field}", ", ".join(fields))
+    for field in getattr(kind, DEFAULTS, {}) if name == PARAMS else ():
+        if field not in fields:
+            yield _found("python", f"{name}.{DEFAULTS}", f"there is no field {field}", ", ".join(fields))
 
 
-def _table_faults(kind: type[ctypes.Structure]) -> Iterator[Found]:
+def _pointer_faults(name: str, fields: Mapping[str, Any], dynamic: Mapping[str, Any]) -> Iterator[FoundFault]:
+    """Pointers of which nobody says how long their arrays are."""
+    for field, of in fields.items():
+        if not _kind(of).startswith("pointer"):
+            continue
+        if name == PARAMS:
+            yield _found("python", f"{name}.{field}", "is a pointer", "parameters have no dynamic fields")
+        elif field not in dynamic:
+            message = f"is a pointer, and {DYNAMIC} does not say how long its array is"
+            yield _found("python", f"{name}.{field}", message, f"{DYNAMIC} = {{{field!r}: ('rows', 'columns')}}")
+
+
+def _table_faults(kind: type[ctypes.Structure]) -> Iterator[FoundFault]:
     """Why a table cannot become such a dataset by the names of its fields."""
-    fields = dict(_fields(kind))
+    fields = field_types(kind)
     wanted = {"rows": "c_long", "columns": "c_long", "values": "POINTER(c_double)"}
     fits = {
         "rows": ("signed integer",),
@@ -129,7 +134,7 @@ def _table_faults(kind: type[ctypes.Structure]) -> Iterator[Found]:
 
 def _function_faults(
     source: str, module: ModuleType, functions: Mapping[str, tuple[str, ...]], *, required: bool
-) -> Iterator[Found]:
+) -> Iterator[FoundFault]:
     for name, parameters in functions.items():
         call = f"{name}({', '.join(parameters)})"
         function = getattr(module, name, None)
@@ -145,5 +150,5 @@ def _function_faults(
             continue
 
 
-def _found(source: str, where: str, message: str, allowed: str = "") -> Found:
+def _found(source: str, where: str, message: str, allowed: str = "") -> FoundFault:
     return {"source": source, "where": where, "message": message, "allowed": allowed}

@@ -15,14 +15,23 @@ import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.programs.codec import address_of, array_bytes, decode, dynamic_fields, encode, encoded_size, pieces
+from gpuwork.programs.codec import (
+    address_of,
+    array_bytes,
+    decode,
+    dynamic_fields,
+    encode,
+    encoded_size,
+    field_types,
+    pieces,
+)
 from gpuwork.programs.contract import DATASET, DEFAULTS, PARAMS, RESULT, ROWS, RUNNER_FUNCTIONS, STATE
-from gpuwork.programs.library import Library, ProgramFailed
+from gpuwork.programs.library import Library, ProgramFault
 from gpuwork.programs.table import MappedFile, Table
 from gpuwork.programs.wire import receive, send
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from types import ModuleType
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -35,11 +44,11 @@ _CHART: Final = (
     f"allowed: a title and {_MOST_GROUPS} groups of {_MOST_POINTS} points in all, each group with label, points, marked"
 )
 
-Reply = tuple[dict[str, Any], list[Any]]
+Answered = tuple[dict[str, Any], list[Any]]
 
 
 def main(code: str, python: str, runner: str, handles: str, parent: str) -> None:
-    """Answer messages until there are none.
+    """ShareAnswer messages until there are none.
 
     Args:
         code: The folder of the program.
@@ -61,10 +70,10 @@ def main(code: str, python: str, runner: str, handles: str, parent: str) -> None
     send(outgoing, {})
     while (message := receive(incoming)) is not None:
         head, given = message
-        verb: Callable[..., Reply] = getattr(program, f"do_{head.pop('verb')}")
+        verb: Callable[..., Answered] = getattr(program, f"do_{head.pop('verb')}")
         try:
             said, answer = verb(*given, **head)
-        except ProgramFailed as error:
+        except ProgramFault as error:
             send(outgoing, {"failed": str(error)})
         except BaseException:  # noqa: BLE001  (the program's own code, and `sys.exit` is no answer)
             send(outgoing, {"failed": _told()})
@@ -98,24 +107,24 @@ class Program:
         self._dataset: ctypes.Structure | None = None
         self._slices: dict[int, ctypes.Structure] = {}
 
-    def do_examine(self) -> Reply:
+    def do_examine(self) -> Answered:
         """What the modules have, for `gpuwork.programs.check`."""
         from gpuwork.programs.examine import examine
 
         return examine(self._module, self._runner), []
 
-    def do_load(self, *, library: str, block_size: int) -> Reply:
+    def do_load(self, *, library: str, block_size: int) -> Answered:
         """Load the library."""
         self._library = Library(Path(library), self._kind, block_size)
         return {}, []
 
-    def do_make_params(self, *, settings: dict[str, Any]) -> Reply:
+    def do_make_params(self, *, settings: dict[str, Any]) -> Answered:
         """The global parameters: from the runner, or by the names of their fields."""
         make = self._of_runner("make_params")
         params = make(settings) if make else _by_names(self._kind(PARAMS), settings)
         return {}, [encode(self._checked(params, PARAMS))]
 
-    def do_make_dataset(self, *, settings: dict[str, Any], table: str, target: str) -> Reply:
+    def do_make_dataset(self, *, settings: dict[str, Any], table: str, target: str) -> Answered:
         """Have the runner turn a table into a dataset, and write that to a file; nothing where it does not."""
         make = self._of_runner("make_dataset")
         if make is None:
@@ -129,55 +138,55 @@ class Program:
             file.truncate(encoded_size(dataset))
         return {"written": True}, []
 
-    def do_open(self, params: bytearray, *, dataset: str, is_table: bool) -> Reply:
+    def do_open(self, params: bytearray, *, dataset: str, is_table: bool) -> Answered:
         """Map the dataset of a run."""
         self._params = self._decoded(params, PARAMS)
         mapped = MappedFile(Path(dataset))
         self._kept.append(mapped)
         if is_table:
             table = mapped.decoded(Table)
-            values = ctypes.cast(table.values, dict(self._kind(DATASET)._fields_)["values"])  # type: ignore[misc]  # noqa: SLF001
+            values = ctypes.cast(table.values, field_types(self._kind(DATASET))["values"])
             self._dataset = self._kind(DATASET)(rows=table.rows, columns=table.columns, values=values)
         else:
             self._dataset = mapped.decoded(self._kind(DATASET))
         return {"rows": int(getattr(self._dataset, ROWS))}, []
 
-    def do_init_state(self) -> Reply:
+    def do_init_state(self) -> Answered:
         """The first global state."""
         state = self._checked(self._module.init_global_state(self._params, self._dataset), STATE)
         return {}, [encode(state)]
 
-    def do_take_slice(self, *, number: int, start: int, stop: int) -> Reply:
+    def do_take_slice(self, *, number: int, start: int, stop: int) -> Answered:
         """Have the library hold some rows."""
         if number not in self._slices:
             part = self._checked(self._module.get_dataset_slice(self._dataset, start, stop), DATASET)
             rows = int(getattr(part, ROWS))
             if rows != stop - start:
-                raise ProgramFailed(f"get_dataset_slice({start}, {stop}) has {rows} rows instead of {stop - start}")
+                raise ProgramFault(f"get_dataset_slice({start}, {stop}) has {rows} rows instead of {stop - start}")
             self._slices[number] = self._loaded.allocate(part)
         return {}, []
 
-    def do_iterate(self, state: bytearray, *, number: int) -> Reply:
+    def do_iterate(self, state: bytearray, *, number: int) -> Answered:
         """One iteration over a slice: its result."""
         given = self._decoded(state, STATE)
         empty = self._checked(self._module.init_aggregation_result(self._params, given), RESULT)
         return {}, [self._loaded.iterate(self._params, self._slices[number], given, empty)]
 
-    def do_merge(self, *given: bytearray) -> Reply:
+    def do_merge(self, *given: bytearray) -> Answered:
         """Results as one, in their order."""
         merged, *others = (self._decoded(one, RESULT) for one in given)
         for other in others:
             merged = self._checked(self._module.aggregate(merged, other), RESULT)
         return {}, [encode(merged)]
 
-    def do_update(self, state: bytearray, result: bytearray) -> Reply:
+    def do_update(self, state: bytearray, result: bytearray) -> Answered:
         """The state after an iteration, and whether it was the last one."""
         before = self._decoded(state, STATE)
         changed = self._module.update_global_state(self._params, before, self._decoded(result, RESULT))
         after = self._checked(before if changed is None else changed, STATE)
         return {"done": bool(after.done)}, [encode(after)]
 
-    def do_describe(self, state: bytearray, result: bytearray) -> Reply:
+    def do_describe(self, state: bytearray, result: bytearray) -> Answered:
         """The result for people, and a chart of it if the runner makes one."""
         given = (self._params, self._decoded(state, STATE), self._decoded(result, RESULT))
         describe, chart = self._of_runner("describe_result"), self._of_runner("chart_result")
@@ -185,10 +194,10 @@ class Program:
         drawn = chart(*given, self._dataset) if chart else None
         said = json.dumps({"result": told, "chart": _checked_chart(drawn)}, allow_nan=False)
         if len(said) > _MOST_SAID:
-            raise ProgramFailed(f"the result has {len(said)} characters as JSON, more than {_MOST_SAID}")
+            raise ProgramFault(f"the result has {len(said)} characters as JSON, more than {_MOST_SAID}")
         return json.loads(said), []
 
-    def do_close(self) -> Reply:
+    def do_close(self) -> Answered:
         """Let the library free what it holds."""
         for held in self._slices.values():
             self._loaded.free(held)
@@ -210,49 +219,49 @@ class Program:
 
     def _decoded(self, encoded: bytearray, name: str) -> ctypes.Structure:
         value = decode(self._kind(name), encoded, address_of(encoded))
-        value._bytes = encoded  # type: ignore[attr-defined]  # noqa: SLF001  (lives as long as what points into it)
+        value._bytes = encoded  # noqa: SLF001  (lives as long as what points into it)
         return value
 
     def _checked(self, value: object, name: str) -> ctypes.Structure:
         kind = self._kind(name)
         if not isinstance(value, kind):
-            raise ProgramFailed(f"the program gave a {type(value).__name__} in place of a {name}")
+            raise ProgramFault(f"the program gave a {type(value).__name__} in place of a {name}")
         try:
             for field in dynamic_fields(kind):
                 if array_bytes(value, field) and not getattr(value, field):
-                    raise ProgramFailed(f"{name}.{field} has no array")
+                    raise ProgramFault(f"{name}.{field} has no array")
         except ValueError as error:
-            raise ProgramFailed(str(error)) from error
+            raise ProgramFault(str(error)) from error
         return value
 
 
 def _by_names(kind: type[ctypes.Structure], settings: dict[str, Any]) -> ctypes.Structure:
     """Parameters whose fields have the values of the settings, or their defaults."""
-    fields = [field[0] for field in kind._fields_]  # type: ignore[misc]  # noqa: SLF001
+    fields = [*field_types(kind)]
     unknown = [name for name in settings if name not in fields]
     if unknown:
-        raise ProgramFailed(f"there is no setting {', '.join(unknown)}; allowed: {', '.join(fields)}")
+        raise ProgramFault(f"there is no setting {', '.join(unknown)}; allowed: {', '.join(fields)}")
     values = {**getattr(kind, DEFAULTS, {}), **settings}
     missing = [name for name in fields if name not in values]
     if missing:
-        raise ProgramFailed(f"there is no value for {', '.join(missing)}; set each: --set {missing[0]}=VALUE")
+        raise ProgramFault(f"there is no value for {', '.join(missing)}; set each: --set {missing[0]}=VALUE")
     try:
         return kind(**values)
     except TypeError as error:
         shown = ", ".join(f"{name}={value!r}" for name, value in settings.items())
-        raise ProgramFailed(f"the settings {shown} do not fit into {kind.__name__}: {error}") from error
+        raise ProgramFault(f"the settings {shown} do not fit into {kind.__name__}: {error}") from error
 
 
 def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whatever the runner gives)
     """A chart in the one form that it may have.
 
     Raises:
-        ProgramFailed: It has another one.
+        ProgramFault: It has another one.
     """
     if chart is None:
         return None
     try:
-        groups = [
+        groups: list[dict[str, Any]] = [
             {
                 "label": str(group["label"])[:100],
                 "points": [[float(x), float(y)] for x, y in group["points"]],
@@ -262,17 +271,17 @@ def _checked_chart(chart: Any) -> dict[str, Any] | None:  # noqa: ANN401  (whate
         ]
         title = str(chart["title"])[:200]
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise ProgramFailed(f"chart_result gives no chart: {error!r}; {_CHART}") from error
+        raise ProgramFault(f"chart_result gives no chart: {error!r}; {_CHART}") from error
     count = sum(len(group["points"]) for group in groups)
     if count > _MOST_POINTS or len(groups) > _MOST_GROUPS:
-        raise ProgramFailed(f"the chart has {count} points in {len(groups)} groups; {_CHART}")
+        raise ProgramFault(f"the chart has {count} points in {len(groups)} groups; {_CHART}")
     return {"title": title, "groups": groups}
 
 
 def _as_json(value: ctypes.Structure) -> dict[str, Any]:
     """All fields; of an array the first elements."""
     told: dict[str, Any] = {}
-    for name, *_ in type(value)._fields_:  # type: ignore[misc]  # noqa: SLF001
+    for name in field_types(type(value)):
         if name in dynamic_fields(type(value)):
             count = array_bytes(value, name) // ctypes.sizeof(getattr(value, name)._type_)
             told[name] = _plain(getattr(value, name)[: min(count, _MOST_POINTS)])

@@ -1,4 +1,4 @@
-"""Leads a run from beginning to end: its scheduler, its workers where they are on this machine, its rounds, its result."""
+"""Leads a run from beginning to end: scheduler, workers where they are on this machine, rounds, result."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import WorkError
 from gpuwork.program import program_argv
-from gpuwork.programs.certificate import KEY, read_security
-from gpuwork.programs.drive import Driver
+from gpuwork.programs.certificate import read_security
+from gpuwork.programs.drive import Leader
 from gpuwork.programs.meet import settle_dask, wait_for_meeting
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramProcess
-from gpuwork.programs.run_folder import DATASET, RESULT_SCHEMA, TABLE, error_document
+from gpuwork.programs.run_folder import RESULT_SCHEMA, render_error
 from gpuwork.programs.seat import INITIALISE_S
 from gpuwork.programs.store import in_use
 from gpuwork.where import find_where
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from gpuwork.programs.drive import Outcome
+    from gpuwork.programs.drive import RunOutcome
     from gpuwork.programs.run_folder import RunFolder
-    from gpuwork.programs.seat import Place
+    from gpuwork.programs.seat import Equipment
 
 SCHEDULER_S: Final = 60.0
 TOGETHER_S: Final = 60.0  # so long the first workers wait for the others
@@ -52,17 +52,10 @@ def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[dict[str
     try:
         document = _lead(run, gpus, tell)
     except WorkError as error:
-        _end(run, error_document(error))
+        run.end(render_error(error))
         raise
-    _end(run, document)
+    run.end(document)
     return document
-
-
-def _end(run: RunFolder, document: dict[str, Any]) -> None:
-    """Keep how it ended, and nothing that is large or secret."""
-    run.write_end(document)
-    for path in (run.path / KEY, run.path / TABLE, run.path / DATASET):
-        path.unlink(missing_ok=True)
 
 
 def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -98,7 +91,7 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, 
             progress["iterations"] = iterations
             tell(progress)
 
-        driver = Driver(members, process, tell=report)
+        driver = Leader(members, process, tell=report)
         driver.build(places)
         driver.divide(int(said["rows"]), places)
         outcome = driver.iterate()
@@ -110,7 +103,7 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, 
 
 def _gather(
     members: Members, wanted: int, run: RunFolder, lives: Callable[[], None], here: Sequence[subprocess.Popen[bytes]]
-) -> dict[str, Place]:
+) -> dict[str, Equipment]:
     """The workers, in the order of their numbers, once all are there, or some were for long enough."""
     until, first = time.monotonic() + INITIALISE_S, None
     while True:
@@ -172,7 +165,7 @@ def _client(run: RunFolder, address: str) -> Iterator[Client]:
 
 
 def _document(
-    run: RunFolder, outcome: Outcome, places: dict[str, Place], rows: int, told: dict[str, Any]
+    run: RunFolder, outcome: RunOutcome, places: dict[str, Equipment], rows: int, told: dict[str, Any]
 ) -> dict[str, Any]:
     program = run.registered
     return {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class ProgramFailed(Exception):
+class ProgramFault(Exception):
     """The program did what it must not, in words."""
 
 
@@ -30,14 +30,14 @@ class Library:
         try:
             self._loaded = ctypes.CDLL(str(path))
         except OSError as error:
-            raise ProgramFailed(f"the library cannot be loaded: {error}") from error
+            raise ProgramFault(f"the library cannot be loaded: {error}") from error
         pointers = {name: ctypes.POINTER(kind(name)) for name in (PARAMS, DATASET, STATE, RESULT)}
         self._names = {kind(structure): name for name, structure in ALLOCATED.items()}
         self._block_size = block_size
         for name in C_FUNCTIONS:
             found = getattr(self._loaded, name, None)
             if found is None:
-                raise ProgramFailed(f"the library has no function {name}")
+                raise ProgramFault(f"the library has no function {name}")
             found.restype = ctypes.c_int
         self._loaded.run_iteration.argtypes = [ctypes.c_int, *pointers.values()]
         for name, structure in ALLOCATED.items():
@@ -49,7 +49,7 @@ class Library:
         """The same with arrays that C has allocated.
 
         Raises:
-            ProgramFailed: C could not.
+            ProgramFault: C could not.
         """
         name = self._names[type(value)]
         held = without_arrays(value)
@@ -57,10 +57,10 @@ class Library:
         try:
             for field in dynamic_fields(type(value)):
                 if array_bytes(held, field) and not getattr(held, field):
-                    raise ProgramFailed(f"setup_{name} left {field} without memory")
+                    raise ProgramFault(f"setup_{name} left {field} without memory")
             copy_arrays(value, held)
         except ValueError as error:
-            raise ProgramFailed(f"setup_{name}: {error}") from error
+            raise ProgramFault(f"setup_{name}: {error}") from error
         return held
 
     def free(self, held: ctypes.Structure) -> None:
@@ -86,7 +86,7 @@ class Library:
             self._check("run_iteration", self._loaded.gpuwork_finish())
             return encode(held_result)
         except ValueError as error:
-            raise ProgramFailed(f"run_iteration: {error}") from error
+            raise ProgramFault(f"run_iteration: {error}") from error
         finally:
             for held in (held_result, held_state):
                 if held is not None:
@@ -98,4 +98,4 @@ class Library:
     def _check(self, name: str, status: int) -> None:
         if status:
             words = (self._loaded.gpuwork_words(status) or b"").decode(errors="replace")
-            raise ProgramFailed(f"{name} failed with {status}: {words}")
+            raise ProgramFault(f"{name} failed with {status}: {words}")

@@ -113,7 +113,7 @@ def serve_worker(run: RunFolder, number: int) -> int:
 async def _serve_worker(run: RunFolder, number: int, meeting: Meeting) -> None:
     from distributed import Worker
 
-    from gpuwork.programs.member import Member
+    from gpuwork.programs.member import RunMember
 
     worker = Worker(
         meeting.address,
@@ -121,7 +121,7 @@ async def _serve_worker(run: RunFolder, number: int, meeting: Meeting) -> None:
         security=read_security(run.path),
         nthreads=1,
         name=f"worker-{number}",
-        plugins=[Member(run, number)],
+        plugins=[RunMember(run, number)],
         dashboard=False,
         death_timeout=_DEATH_S,
         memory_limit=0,

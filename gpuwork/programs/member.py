@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from distributed import WorkerPlugin
 
 from gpuwork.errors import WorkError
-from gpuwork.programs.rounds import Answer, Part, Share, follow_each_other, join_answers
+from gpuwork.programs.rounds import RoundShare, ShareAnswer, SliceResult, follow_each_other, join_answers
 from gpuwork.programs.seat import Seat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuwork.programs.run_folder import RunFolder
 
@@ -28,7 +28,7 @@ ROUND: Final = "gpuwork_round"
 CLOSE: Final = "gpuwork_close"
 
 
-class Member(WorkerPlugin):
+class RunMember(WorkerPlugin):  # type: ignore[misc]
     """Answers for a worker of a run."""
 
     name = "gpuwork"
@@ -55,29 +55,29 @@ class Member(WorkerPlugin):
         return {"number": self._number, **self._seat.place.as_message()}
 
     async def _build(self) -> dict[str, Any]:
-        return (await self._do(lambda: [self._seat.build()] and [])).as_message()
+        return (await self._do(self._seat.build)).as_message()
 
     async def _close(self) -> dict[str, Any]:
-        return (await self._do(lambda: [self._seat.close()] and [])).as_message()
+        return (await self._do(self._seat.close)).as_message()
 
     async def _take(self, share: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = Share.of_message(share)
+        wanted = RoundShare.of_message(share)
 
-        def take() -> list[Part]:
+        def take() -> list[SliceResult]:
             for one in wanted.slices:
                 self._seat.take(one)
-            return [Part(round=-1, numbers=(one.number,), content=b"") for one in wanted.slices]
+            return [SliceResult(round=-1, numbers=(one.number,), content=b"") for one in wanted.slices]
 
         others = [self._ask(other, TAKE) for other in wanted.others]
         answers = await asyncio.gather(self._do(take), *others)
         return join_answers(answers).as_message()
 
     async def _round(self, number: int, state: bytes, share: Mapping[str, Any]) -> dict[str, Any]:
-        wanted = Share.of_message(share)
+        wanted = RoundShare.of_message(share)
 
-        def iterate() -> list[Part]:
+        def iterate() -> list[SliceResult]:
             return [
-                Part(round=number, numbers=(one.number,), content=self._seat.iterate(one, number, state))
+                SliceResult(round=number, numbers=(one.number,), content=self._seat.iterate(one, number, state))
                 for one in wanted.slices
             ]
 
@@ -86,28 +86,28 @@ class Member(WorkerPlugin):
         merged = await self._do(lambda: self._merge(number, answer.parts)) if answer.failed is None else answer
         if merged.failed is not None:
             return merged.as_message()
-        return Answer(parts=merged.parts, lost=answer.lost).as_message()
+        return ShareAnswer(parts=merged.parts, lost=answer.lost).as_message()
 
-    def _merge(self, number: int, parts: tuple[Part, ...]) -> list[Part]:
+    def _merge(self, number: int, parts: tuple[SliceResult, ...]) -> list[SliceResult]:
         merged = []
         for group in follow_each_other(parts):
             numbers = tuple(one for part in group for one in part.numbers)
             content = self._seat.merge([part.content for part in group])
-            merged.append(Part(round=number, numbers=numbers, content=content))
+            merged.append(SliceResult(round=number, numbers=numbers, content=content))
         return merged
 
-    async def _do(self, work: Callable[[], list[Part]]) -> Answer:
+    async def _do(self, work: Callable[[], Sequence[SliceResult] | None]) -> ShareAnswer:
         """Do something in the thread of the program's process; its failure is an answer."""
         try:
             parts = await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except WorkError as error:
-            return Answer(failed=(error.what, error.evidence, error.fix))
-        return Answer(parts=tuple(parts))
+            return ShareAnswer(failed=(error.what, error.evidence, error.fix))
+        return ShareAnswer(parts=tuple(parts or ()))
 
-    async def _ask(self, share: Share, verb: str, **given: Any) -> Answer:  # noqa: ANN401
+    async def _ask(self, share: RoundShare, verb: str, **given: Any) -> ShareAnswer:  # noqa: ANN401
         """Have another worker do its share; one that is gone is told of."""
         try:
             told = await getattr(self._worker.rpc(share.address), verb)(share=share.as_message(), **given)
         except OSError:
-            return Answer(lost=(share.address,))
-        return Answer.of_message(told)
+            return ShareAnswer(lost=(share.address,))
+        return ShareAnswer.of_message(told)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import BatchError
 from gpuwork.programs.member import CLOSE, LOOK
-from gpuwork.programs.rounds import Answer, join_answers
-from gpuwork.programs.seat import CLEAN_UP_S, Place
+from gpuwork.programs.rounds import ShareAnswer, join_answers
+from gpuwork.programs.seat import CLEAN_UP_S, Equipment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -37,23 +37,23 @@ class Members:
         self._client = client
         self._lives = lives
 
-    def ask(self, address: str, verb: str, **given: Any) -> Answer:  # noqa: ANN401  (what Dask can send)
+    def ask(self, address: str, verb: str, **given: Any) -> ShareAnswer:  # noqa: ANN401  (what Dask can send)
         """What a worker answers; that it is gone, where it does not."""
-        answer: Answer = self._client.sync(self._ask, address, verb, given)
+        answer: ShareAnswer = self._client.sync(self._ask, address, verb, given)
         return answer
 
-    def ask_all(self, verb: str, given: Mapping[str, dict[str, Any]]) -> dict[str, Answer]:
+    def ask_all(self, verb: str, given: Mapping[str, dict[str, Any]]) -> dict[str, ShareAnswer]:
         """What several workers answer, asked at once."""
         answers = self._client.sync(self._ask_all, verb, given)
         return dict(zip(given, answers, strict=True))
 
-    async def _ask(self, address: str, verb: str, given: Mapping[str, Any]) -> Answer:
+    async def _ask(self, address: str, verb: str, given: Mapping[str, Any]) -> ShareAnswer:
         try:
-            return Answer.of_message(await getattr(self._client.rpc(address), verb)(**given))
+            return ShareAnswer.of_message(await getattr(self._client.rpc(address), verb)(**given))
         except OSError:
-            return Answer(lost=(address,))
+            return ShareAnswer(lost=(address,))
 
-    async def _ask_all(self, verb: str, given: Mapping[str, dict[str, Any]]) -> list[Answer]:
+    async def _ask_all(self, verb: str, given: Mapping[str, dict[str, Any]]) -> list[ShareAnswer]:
         return list(await asyncio.gather(*(self._ask(address, verb, one) for address, one in given.items())))
 
     def connected(self) -> list[str]:
@@ -80,11 +80,11 @@ class Members:
                 )
             time.sleep(_LOOK_S)
 
-    def places(self, addresses: Collection[str]) -> dict[str, Place]:
+    def places(self, addresses: Collection[str]) -> dict[str, Equipment]:
         """What each has, in the order of their numbers; those that do not answer are left out."""
         told = self._client.sync(self._look, list(addresses))
         known = [(one.pop("number"), address, one) for address, one in told]
-        return {address: Place(**one) for _, address, one in sorted(known, key=lambda each: each[:2])}
+        return {address: Equipment(**one) for _, address, one in sorted(known, key=lambda each: each[:2])}
 
     async def _look(self, addresses: list[str]) -> list[tuple[str, dict[str, Any]]]:
         async def look(address: str) -> dict[str, Any] | None:
@@ -97,7 +97,7 @@ class Members:
         answers = await asyncio.gather(*map(look, addresses))
         return [(address, said) for address, said in zip(addresses, answers, strict=True) if said is not None]
 
-    def close(self, addresses: Collection[str]) -> Answer:
+    def close(self, addresses: Collection[str]) -> ShareAnswer:
         """Have them free what they hold; what cannot is ended soon anyway."""
         limit_s = CLEAN_UP_S + _LOOK_LIMIT_S
         answers = self._client.sync(

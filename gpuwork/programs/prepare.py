@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuwork.errors import Fault, Refused, StoreError, refusal
 from gpuwork.programs.certificate import make_certificate
-from gpuwork.programs.check import check_program
+from gpuwork.programs.check import examine_program
 from gpuwork.programs.process import ProgramError, ProgramProcess
 from gpuwork.programs.run_folder import DATASET, PARAMS, TABLE, RunFolder
 from gpuwork.programs.store import register
@@ -17,19 +17,19 @@ from gpuwork.programs.table import write_table
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuwork.programs.check import CheckedProgram
+    from gpuwork.programs.check import SoundProgram
     from gpuwork.programs.toolkit import Toolkit
 
 PAGE = "docs/programs.md describes a program"
 
 
-def require_program(folder: Path, toolkit: Toolkit, settings: Mapping[str, Any] | None = None) -> CheckedProgram:
+def require_sound(folder: Path, toolkit: Toolkit, settings: Mapping[str, Any] | None = None) -> SoundProgram:
     """A program without faults.
 
     Raises:
         Refused: With all of them.
     """
-    checked, faults = check_program(folder, toolkit, settings=settings, compiles=False)
+    checked, faults = examine_program(folder, toolkit, settings=settings, compiles=False)
     if checked is None:
         raise refusal(faults, of=f"the program {folder.name}", page=PAGE)
     return checked
@@ -62,7 +62,7 @@ def prepare_run(  # noqa: PLR0913  (what a run is made of)
         Refused: The program, the settings or the data are wrong.
         StoreError: Something cannot be written.
     """
-    checked = require_program(folder, toolkit, settings)
+    checked = require_sound(folder, toolkit, settings)
     try:
         _write_dataset(checked, folder, data, settings, run)
         program = register(folder, checked.files, checked.config, checked.hash, store=store)
@@ -77,7 +77,7 @@ def prepare_run(  # noqa: PLR0913  (what a run is made of)
 
 
 def _write_dataset(
-    checked: CheckedProgram, folder: Path, data: Path | None, settings: Mapping[str, Any], run: Path
+    checked: SoundProgram, folder: Path, data: Path | None, settings: Mapping[str, Any], run: Path
 ) -> None:
     if data is None and not checked.makes_dataset:
         raise Refused(

@@ -54,7 +54,8 @@ template <class T, size_t n> struct Kind<T[n]> {{
 template <class T> void tell(const char *name, size_t offset) {{
     char kind[300];
     Kind<T>::tell(kind);
-    printf("{{\\"name\\": \\"%s\\", \\"offset\\": %zu, \\"size\\": %zu, \\"kind\\": \\"%s\\"}}\\n", name, offset, sizeof(T), kind);
+    const char *form = "{{\\"name\\": \\"%s\\", \\"offset\\": %zu, \\"size\\": %zu, \\"kind\\": \\"%s\\"}}\\n";
+    printf(form, name, offset, sizeof(T), kind);
 }}
 """
 _DECLARED: Final = 'static_assert(std::is_same<decltype(&{name}), {type}>::value, "signature");'

@@ -138,7 +138,7 @@ class ProgramProcess:
         with suppress(OSError):
             os.close(self._incoming)
 
-    def __enter__(self) -> ProgramProcess:
+    def __enter__(self) -> ProgramProcess:  # noqa: PYI034 - Self needs Python 3.11
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -21,7 +21,7 @@ class NotWhole(BatchError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Share:
+class RoundShare:
     """What a worker does of a round, and whom it asks for the rest.
 
     Attributes:
@@ -32,7 +32,7 @@ class Share:
 
     address: str
     slices: tuple[Slice, ...]
-    others: tuple[Share, ...] = ()
+    others: tuple[RoundShare, ...] = ()
 
     def as_message(self) -> dict[str, Any]:
         """As Dask sends it."""
@@ -43,7 +43,7 @@ class Share:
         }
 
     @classmethod
-    def of_message(cls, told: Mapping[str, Any]) -> Share:
+    def of_message(cls, told: Mapping[str, Any]) -> RoundShare:
         """As it was sent."""
         return cls(
             address=told["address"],
@@ -53,7 +53,7 @@ class Share:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class SliceResult:
     """The result over some slices that follow each other.
 
     Attributes:
@@ -68,7 +68,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ShareAnswer:
     """What came of a share: the results that are there, and why the others are not.
 
     Attributes:
@@ -77,7 +77,7 @@ class Answer:
         failed: The parts of the first error of the program: what, evidence and fix.
     """
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SliceResult, ...] = ()
     lost: tuple[str, ...] = ()
     failed: tuple[str, str, str] | None = None
 
@@ -86,34 +86,34 @@ class Answer:
         return {"parts": [asdict(part) for part in self.parts], "lost": list(self.lost), "failed": self.failed}
 
     @classmethod
-    def of_message(cls, told: Mapping[str, Any]) -> Answer:
+    def of_message(cls, told: Mapping[str, Any]) -> ShareAnswer:
         """As it was sent."""
-        parts = tuple(Part(**{**part, "numbers": tuple(part["numbers"])}) for part in told["parts"])
+        parts = tuple(SliceResult(**{**part, "numbers": tuple(part["numbers"])}) for part in told["parts"])
         failed = None if told["failed"] is None else tuple(told["failed"])
-        return cls(parts=parts, lost=tuple(told["lost"]), failed=failed)  # type: ignore[arg-type]
+        return cls(parts=parts, lost=tuple(told["lost"]), failed=failed)
 
 
-def plan_shares(holders: Sequence[tuple[str, Sequence[Slice]]]) -> Share:
+def plan_shares(holders: Sequence[tuple[str, Sequence[Slice]]]) -> RoundShare:
     """A tree over workers with their slices, whose order it keeps."""
     (address, slices), *rest = holders
     size = -(-len(rest) // FAN_OUT)
     groups = [rest[start : start + size] for start in range(0, len(rest), size)] if rest else []
-    return Share(address=address, slices=tuple(slices), others=tuple(map(plan_shares, groups)))
+    return RoundShare(address=address, slices=tuple(slices), others=tuple(map(plan_shares, groups)))
 
 
-def join_answers(answers: Iterable[Answer]) -> Answer:
+def join_answers(answers: Iterable[ShareAnswer]) -> ShareAnswer:
     """All that several came to."""
     answers = list(answers)
-    return Answer(
+    return ShareAnswer(
         parts=tuple(part for answer in answers for part in answer.parts),
         lost=tuple(address for answer in answers for address in answer.lost),
         failed=next((answer.failed for answer in answers if answer.failed is not None), None),
     )
 
 
-def follow_each_other(parts: Sequence[Part]) -> list[list[Part]]:
+def follow_each_other(parts: Sequence[SliceResult]) -> list[list[SliceResult]]:
     """Results of neighbouring slices together, in the order of the slices."""
-    groups: list[list[Part]] = []
+    groups: list[list[SliceResult]] = []
     for part in sorted(parts, key=lambda one: one.numbers):
         if groups and groups[-1][-1].numbers[-1] + 1 == part.numbers[0]:
             groups[-1].append(part)
@@ -122,13 +122,13 @@ def follow_each_other(parts: Sequence[Part]) -> list[list[Part]]:
     return groups
 
 
-def find_missing(parts: Iterable[Part], wanted: Iterable[Slice]) -> list[Slice]:
+def find_missing(parts: Iterable[SliceResult], wanted: Iterable[Slice]) -> list[Slice]:
     """The slices that no result is of."""
     there = {number for part in parts for number in part.numbers}
     return [one for one in wanted if one.number not in there]
 
 
-def require_whole(parts: Sequence[Part], number: int, wanted: Iterable[int]) -> None:
+def require_whole(parts: Sequence[SliceResult], number: int, wanted: Iterable[int]) -> None:
     """Refuse results that are not those of this round, over every slice once.
 
     Raises:

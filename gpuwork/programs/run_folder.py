@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 SCHEMA: Final = "gpuprov.program-folder/v1"
 RESULT_SCHEMA: Final = "gpuprov.program-result/v1"
 PARAMS: Final = "params.bin"
+CERTIFICATE: Final = "certificate.pem"
+KEY: Final = "key.pem"
 TABLE: Final = "table.bin"
 DATASET: Final = "dataset.bin"
 _RUN: Final = "run.json"
@@ -84,7 +86,7 @@ class RunFolder:
 
     def write(self) -> None:
         """Keep what it is."""
-        document = {"schema": SCHEMA, "version": 1, **{**asdict(self), "path": str(self.path)}}
+        document = {"schema": SCHEMA, "version": 1, **asdict(self), "path": str(self.path)}
         write_file(self.path / _RUN, json.dumps(document, indent=1) + "\n")
 
     def write_meeting(self, meeting: Meeting) -> None:
@@ -114,9 +116,11 @@ class RunFolder:
             return None
         return told if isinstance(told, dict) else None
 
-    def write_end(self, document: dict[str, Any]) -> None:
-        """Tell how it ended."""
+    def end(self, document: dict[str, Any]) -> None:
+        """Tell how it ended, and keep nothing that is large or secret."""
         write_file(self.path / _RESULT, json.dumps(document) + "\n")
+        for name in (KEY, TABLE, DATASET):
+            (self.path / name).unlink(missing_ok=True)
 
     def find_end(self) -> dict[str, Any] | None:
         """How it ended: a result or an error; None if it has not."""
@@ -147,7 +151,7 @@ def read_run(path: Path) -> RunFolder:
     )
 
 
-def error_document(error: WorkError) -> dict[str, Any]:
+def render_error(error: WorkError) -> dict[str, Any]:
     """An error as a document."""
     told = {"what": error.what, "evidence": error.evidence, "fix": error.fix, "exit_code": error.exit_code}
     return {"schema": "gpuprov.error/v1", "version": 1, "error": told}

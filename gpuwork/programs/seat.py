@@ -7,7 +7,7 @@ import platform
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.hardware import NoCuda, ask_cuda
+from gpuwork.hardware import NoCuda, ask_cuda_driver
 from gpuwork.programs.build import ensure_library, library_of, target_of
 from gpuwork.programs.process import ProgramKilled, ProgramProcess
 from gpuwork.programs.toolkit import find_toolkit
@@ -25,7 +25,7 @@ _RATE_WITHOUT_GPU: Final = 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Equipment:
     """What a worker has.
 
     Attributes:
@@ -49,20 +49,20 @@ class Place:
         return asdict(self)
 
 
-def look_around() -> Place:
+def look_around() -> Equipment:
     """What this worker has: the first GPU that it can see, or none."""
     try:
-        gpus = ask_cuda()
+        gpus = ask_cuda_driver()
     except NoCuda:
         gpus = []
     if not gpus:
-        return Place(
+        return Equipment(
             node=platform.node(), gpu=None, name=None, target=target_of(None), block_size=_BLOCK_WITHOUT_GPU,
             rate=_RATE_WITHOUT_GPU,
         )  # fmt: skip
     gpu = gpus[0]
     major, minor = map(int, gpu["compute_capability"].split("."))
-    return Place(
+    return Equipment(
         node=platform.node(),
         gpu=gpu["uuid"],
         name=gpu["name"],
@@ -99,7 +99,7 @@ class Seat:
         self._again(lambda process: self._take(process, part))
 
     def iterate(self, part: Slice, number: int, state: bytes) -> bytes:
-        """The result of a round over a slice, which is taken first if it is not here; asked again, it is not done again."""
+        """The result of a round over a slice, which is taken first; asked again, it is the same."""
         if number != self._round:
             self._round, self._results = number, {}
         if part.number not in self._results:

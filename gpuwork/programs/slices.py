@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def plan_slices(rows: int, rates: Sequence[float]) -> list[Slice | None]:
         bounds.append(round(rows * passed / whole))
     planned: list[Slice | None] = []
     number = 0
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in pairwise(bounds):
         if start == stop:
             planned.append(None)
             continue

@@ -8,7 +8,6 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.errors import Refused, StoreError
@@ -20,6 +19,7 @@ from gpuwork.strict import exactly, is_moment, matching, parse_strict_json, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from gpuwork.programs.config import ProgramConfig
 
@@ -147,7 +147,7 @@ def read_registered(place: Path) -> Registered:
     )
 
 
-def list_programs(store: Path) -> list[Registered]:
+def registered_programs(store: Path) -> list[Registered]:
     """All, those that were registered last first; what is being registered is not among them."""
     found = [path for path in (store.iterdir() if store.is_dir() else ()) if re.fullmatch(_HASH, path.name)]
     programs = [read_registered(path) for path in found if (path / _FILE).exists()]
@@ -160,7 +160,7 @@ def find_program(store: Path, text: str) -> Registered:
     Raises:
         Refused: There is none, or more than one.
     """
-    known = list_programs(store)
+    known = registered_programs(store)
     found = [one for one in known if one.hash.startswith(text)] if re.fullmatch(r"[0-9a-f]+", text) else []
     if len(found) != 1 or len(text) < _SHORTEST:
         shown = ", ".join(one.hash[:12] for one in (found or known)[:5]) or "there are none"
@@ -172,7 +172,7 @@ def find_program(store: Path, text: str) -> Registered:
     return found[0]
 
 
-def remove_program(program: Registered) -> None:
+def remove_registered(program: Registered) -> None:
     """Remove a program with all that was built of it.
 
     Raises:

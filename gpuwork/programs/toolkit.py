@@ -14,7 +14,8 @@ NATIVE: Final = Path(__file__).parent / "native"
 STANDIN: Final = "standin"
 _WHEEL: Final = "cu13/bin/nvcc"
 _ELSEWHERE: Final = Path("/usr/local/cuda/bin/nvcc")
-_OLD: Final = ("cuda_nvrtc/lib/libnvrtc.so.12", "cuda_runtime/lib/libcudart.so.12", "cuda_runtime/include")
+_OLD: Final = ("cuda_nvrtc/lib/libnvrtc.so.12", "cuda_runtime/lib/libcudart.so.12")
+_OLD_HEADERS: Final = ("cuda_runtime/include", "cuda_nvcc/include")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class OldCuda:
 
     nvrtc: Path
     cudart: Path
-    include: Path
+    includes: tuple[Path, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,8 @@ def _find_nvcc() -> Path | None:
 
 def _find_old() -> OldCuda | None:
     for place in _wheels():
-        nvrtc, cudart, include = (place / path for path in _OLD)
-        if nvrtc.is_file() and cudart.is_file() and include.is_dir():
-            return OldCuda(nvrtc=nvrtc, cudart=cudart, include=include)
+        nvrtc, cudart = (place / path for path in _OLD)
+        includes = tuple(place / path for path in _OLD_HEADERS)
+        if all(path.exists() for path in (nvrtc, cudart, *includes)):
+            return OldCuda(nvrtc=nvrtc, cudart=cudart, includes=includes)
     return None

@@ -49,7 +49,7 @@ def receive(handle: int, *, ready: Callable[[int], object] = bool) -> Message | 
     length, count = _SIZES.unpack(start)
     if length > _MOST_HEAD or count > 1000:  # noqa: PLR2004
         raise ValueError(f"a message of {length} bytes and {count} pieces")
-    head = parse_strict_json(_whole(handle, length, ready))
+    head = parse_strict_json(bytes(_whole(handle, length, ready)))
     if not isinstance(head, dict):
         raise ValueError("a message that is no object")  # noqa: TRY004  (it is about what was read)
     pieces = []

@@ -22,9 +22,9 @@ from gpuprov.planes.work_place import (
     PROGRAMS,
     PROJECTS,
     anneal_argv,
+    cuda_program_argv,
     desk_argv,
     grid_argv,
-    program_argv,
 )
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.shared_folder import SHARED
@@ -45,7 +45,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = tuple(desk_argv())
 GRID = tuple(grid_argv())
 ANNEAL = tuple(anneal_argv())
-CUDA = tuple(program_argv())
+CUDA = tuple(cuda_program_argv())
 # What is asked of a node, and with what it begins behind `python3 -m`
 STARTS: dict[tuple[str, ...], tuple[str, ...]] = {
     PROGRAM: ("gpuwork.jobs", "--folder", FOLDER),

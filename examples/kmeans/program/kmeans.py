@@ -1,6 +1,6 @@
 """k-means by Lloyd: each row belongs to the nearest centroid, and each centroid becomes the mean of its rows."""
 
-from ctypes import POINTER, Structure, c_double, c_int, c_long, addressof, cast, sizeof
+from ctypes import POINTER, Structure, addressof, c_double, c_int, c_long, cast, sizeof
 
 SAMPLE = 10_000  # rows among which the first centroids are
 

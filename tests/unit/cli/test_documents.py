@@ -16,12 +16,14 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.cli.verbs import VERBS
 from gpuprov.core.outcome import Outcome
+from gpuprov.drivers.base import ExecResult
 from gpuprov.host.remote.inventory import remember_machine
 from gpuprov.host.remote.machine import Machine
 from gpuprov.host.remote.places import find_places
 from gpuprov.provision.events import HostStats
 from gpuprov.provision.site import HostResult, SiteResult
 from tests.fakes.jobs_in_nodes import JobsInNodes, give_jobs
+from tests.fakes.programs import write_program
 from tests.fakes.ssh import install_ssh, world_member
 from tests.schemas import DOCS, SCHEMAS, validate
 from tests.twice import TWICE
@@ -59,6 +61,11 @@ MORE: tuple[tuple[str, Argv], ...] = (
     *((f"grid {verb}", ("grid", verb, "{folder}/Project")) for verb in ("run", "status", "results", "pull", "cancel")),
     ("anneal check", ("anneal", "check", MODEL)),
     ("anneal run", ("anneal", "run", MODEL, "--chains", "2", "--local", *QUICK)),
+    ("program check", ("program", "check", "{folder}/program")),
+    ("program run", ("program", "run", "--local", "{folder}/program", "--data", "{folder}/table.csv")),
+    *((f"program {verb}", ("program", verb)) for verb in ("list", "page")),
+    ("program rm", ("program", "rm", "0123456")),
+    ("hardware", ("hardware",)),
     ("inventory", ("inventory", "--graph")),
     ("inventory", ("inventory", "--host", "c000")),
     *((f"host {verb}", ("host", verb, "hoff")) for verb in ("add", "show", "remove")),
@@ -80,7 +87,23 @@ LAST = {
     "doctor": {0, 3},
     "jobs wait": {1},
     "queue page": {130},
+    "program page": {130},
 }  # exit codes where not 0 alone
+
+
+PROGRAM_ROW = {
+    "hash": "0123456789abcdef" * 4,
+    "name": "kmeans",
+    "version": "1.0",
+    "registered": "2026-11-23T00:00:00Z",
+    "built_for": ["sm_90"],
+}
+# What the program in a node says
+PROGRAM_ANSWERS: dict[str, dict[str, Any]] = {
+    "list": {"schema": "gpuprov.programs/v1", "programs": [PROGRAM_ROW]},
+    "rm": {"schema": "gpuprov.program-removed/v1", "program": PROGRAM_ROW},
+    "page": {"schema": "gpuprov.program-pages/v1", "page": {"node": "c001", "port": 40000}},
+}
 
 
 def documented() -> dict[str, set[str]]:
@@ -130,6 +153,8 @@ def cluster(typed: Typed, tmp_path: Path) -> dict[str, str]:
     (tmp_path / "Project").mkdir()
     (tmp_path / "Project/params.py").write_text("param2requests = {}\nparam2default = {'x': 1}\n")
     (tmp_path / "Project/job.py").write_text("def main(param2val): return {'loss': 1.0}\n")
+    write_program(tmp_path / "program")
+    (tmp_path / "table.csv").write_text("1,2\n")
     return {"cluster": "lab", "p": "c", "spec": str(spec), "play": "", "folder": str(tmp_path)}
 
 
@@ -205,6 +230,7 @@ def printed(
     desk: Callable[[], JobsInNodes],
     have_a_host: Callable[..., None],
     capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Callable[[str, Argv], list[dict[str, Any]]]:
     """Types a verb with --json; returns its document, or those of a watch."""
 
@@ -218,6 +244,10 @@ def printed(
             desk()
             if argv[1] in ("results", "pull"):
                 typed(("grid", "run", argv[-1].format_map(cluster)), capsys)
+        if argv[0] == "program" and argv[1] in PROGRAM_ANSWERS:
+            told = {"version": 1, **PROGRAM_ANSWERS[argv[1]]}
+            desk().say = lambda _: ExecResult(exit_code=0, stdout=json.dumps(told), stderr="")
+            monkeypatch.setattr("gpuprov.workflows.queue_page._require_answer", lambda *_: None)
         if argv[0] == "queue":
             typed(("cluster", "down", "lab"), capsys)
             typed(("cluster", "up", "--role", "worker", "-n", "1", "--share", "--no-verify"), capsys)

@@ -150,6 +150,24 @@ def test_a_crash_in_a_cluster_is_told(types: Typing, tmp_path: Path) -> None:
     assert evidence == "SIGSEGV: Segmentation fault"
 
 
+@pytest.mark.slow
+def test_ctrl_c_cancels_the_jobs_and_removes_the_data(
+    types: Typing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types.jobs.slurm.hold()
+    write_table(tmp_path / "t.csv", 5, 2, seed=1)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpuprov.planes.program_desk.ProgramDesk.look", interrupt)
+    types("program", "run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", code=130)
+    assert "cancelling jobs 1" in types.err
+    (run,) = (types.jobs.folder / "programs/.runs").iterdir()
+    assert [name for name in ("table.bin", "key.pem") if (run / name).exists()] == []
+    assert {row["state"] for row in types.document("jobs")["jobs"]} == {"cancelled"}
+
+
 def answer(types: Typing, **told: object) -> None:
     """Have the node's program answer so."""
 

@@ -226,7 +226,7 @@ def test_a_page_that_does_not_answer_is_told_with_what_to_look_at(
     workers.workers.broken.add("c000")
     assert refused(workers, capsys) == (
         4,
-        "the page of the queue does not answer on c000",
+        "the page does not answer on c000",
         "127.0.0.1:5555: refused",
         "gpuprov exec c000 -- systemctl status gpuwork-flower",
     )

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from gpuwork.programs.check import check_program
+from gpuwork.programs.check import examine_program
 from gpuwork.programs.compiler import read_complaints
 from gpuwork.programs.identity import canonical_json
 from gpuwork.programs.kernels import Launch, find_launches
@@ -20,16 +19,16 @@ HERE = Toolkit(gxx=find_toolkit().gxx, nvcc=None)
 
 
 def faults(folder: Path, toolkit: Toolkit = HERE, **settings: object) -> list[str]:
-    _, found = check_program(folder, toolkit, settings=settings)
+    _, found = examine_program(folder, toolkit, settings=settings)
     return [str(fault).partition(" (allowed")[0] for fault in found]
 
 
 def test_a_program_without_faults_has_a_name(tmp_path: Path) -> None:
-    checked, found = check_program(write_program(tmp_path / "one"), HERE)
+    checked, found = examine_program(write_program(tmp_path / "one"), HERE)
     assert (found, checked is not None) == ([], True)
-    other, _ = check_program(write_program(tmp_path / "two", config=f"# the same\n{CONFIG}"), HERE)
-    later, _ = check_program(write_program(tmp_path / "three", config=CONFIG.replace("1.0", "1.1")), HERE)
-    edited, _ = check_program(write_program(tmp_path / "four", cuda=f"{CUDA}\n"), HERE)
+    other, _ = examine_program(write_program(tmp_path / "two", config=f"# the same\n{CONFIG}"), HERE)
+    later, _ = examine_program(write_program(tmp_path / "three", config=CONFIG.replace("1.0", "1.1")), HERE)
+    edited, _ = examine_program(write_program(tmp_path / "four", cuda=f"{CUDA}\n"), HERE)
     assert checked is not None
     assert other is not None
     assert checked.hash == other.hash, "how config.yaml is written does not count"
@@ -73,8 +72,10 @@ def test_a_header_that_lies_is_told_field_by_field(tmp_path: Path) -> None:
         "columns.h: AggregationResult.columns: is in columns.py, and the header does not have it",
         "columns.h: GlobalParams.max_iterations: has 4 bytes in the header and 8 in columns.py",
         "columns.h: GlobalParams: has 16 bytes in the header and 8 in columns.py",
-        "columns.h: Dataset.values: is a pointer to floating-point number of 4 in the header and a pointer to "
-        "floating-point number of 8 in columns.py",
+        (
+            "columns.h: Dataset.values: is a pointer to floating-point number of 4 in the header and a pointer to "
+            "floating-point number of 8 in columns.py"
+        ),
         "columns.h: AggregationResult.rows: begins at byte 0 in the header and 8 in columns.py",
     ]
 
@@ -153,7 +154,7 @@ def test_launches_are_found_with_their_lines() -> None:
 
 def test_kernels_are_compiled_where_there_is_an_nvcc(tmp_path: Path) -> None:
     program = write_program(tmp_path / "p", cuda=CUDA + LAUNCH)
-    checked, found = check_program(program, HERE)
+    checked, found = examine_program(program, HERE)
     assert found == []
     assert checked is not None
     assert checked.left_out == ("the C functions, as they launch kernels and there is no nvcc here",)
@@ -165,18 +166,18 @@ def test_kernels_are_compiled_where_there_is_an_nvcc(tmp_path: Path) -> None:
 
 
 def test_without_a_compiler_the_rest_is_checked(tmp_path: Path) -> None:
-    checked, _ = check_program(write_program(tmp_path / "p"), Toolkit(gxx=None, nvcc=None))
+    checked, _ = examine_program(write_program(tmp_path / "p"), Toolkit(gxx=None, nvcc=None))
     assert checked is not None
     assert checked.left_out == ("the header and the C functions, as there is no g++ here",)
 
 
 def test_other_files_of_the_folder_do_not_belong_to_it(tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")
-    before, _ = check_program(program, HERE)
+    before, _ = examine_program(program, HERE)
     (program / "table.csv").write_text("1,2\n")
     shutil.copytree(program, tmp_path / "moved/here")
-    after, _ = check_program(tmp_path / "moved/here", HERE)
+    after, _ = examine_program(tmp_path / "moved/here", HERE)
     assert before == after
     assert before is not None
     assert json.dumps(before.files) == '["columns.cu", "columns.h", "columns.py", "config.yaml"]'
-    assert os.listdir(program).count("__pycache__") == 0
+    assert not (program / "__pycache__").exists()

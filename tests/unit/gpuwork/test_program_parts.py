@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
 from gpuwork.errors import Refused
-from gpuwork.hardware import NoCuda, ask_cuda, block_size_hint, find_hardware, read_cpu
-from gpuwork.hardware_reader import read_gpus
+from gpuwork.hardware import NoCuda, ask_cuda_driver, block_size_hint, find_hardware, read_cpu
+from gpuwork.hardware_reader import read_devices
 from gpuwork.programs.codec import address_of, copy_arrays, decode, encode, without_arrays
 from gpuwork.programs.config import read_config
 from gpuwork.programs.rounds import (
-    Answer,
     NotWhole,
-    Part,
-    Share,
+    RoundShare,
+    ShareAnswer,
+    SliceResult,
     find_missing,
     follow_each_other,
     plan_shares,
     require_whole,
 )
 from gpuwork.programs.slices import Slice, plan_slices
-from gpuwork.programs.store import find_program, in_use, list_programs, register, remove_program
+from gpuwork.programs.store import find_program, in_use, register, registered_programs, remove_registered
 from gpuwork.programs.table import MappedFile, Table, check_table, write_table
 from tests.fakes.programs import ROOT, write_program
 from tests.schemas import validate
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuwork.programs.store import Registered
 
 
@@ -58,8 +58,8 @@ def test_what_cannot_be_divided_is_refused(rows: int, rates: list[float]) -> Non
         plan_slices(rows, rates)
 
 
-def part(number: int, *slices: int) -> Part:
-    return Part(round=number, numbers=slices, content=b"x")
+def part(number: int, *slices: int) -> SliceResult:
+    return SliceResult(round=number, numbers=slices, content=b"x")
 
 
 def test_a_round_with_half_of_its_results_is_not_taken_for_whole() -> None:
@@ -80,16 +80,16 @@ def test_a_round_with_half_of_its_results_is_not_taken_for_whole() -> None:
 def test_a_tree_has_every_slice_once_and_keeps_their_order(count: int) -> None:
     holders = [(f"tls://{number}", [Slice(number=number, start=number, stop=number + 1)]) for number in range(count)]
 
-    def walk(share: Share) -> list[int]:
+    def walk(share: RoundShare) -> list[int]:
         return [one.number for one in share.slices] + [number for other in share.others for number in walk(other)]
 
-    def depth(share: Share) -> int:
+    def depth(share: RoundShare) -> int:
         return 1 + max(map(depth, share.others), default=0)
 
     share = plan_shares(holders)
     assert walk(share) == list(range(count))
     assert depth(share) <= 1 + count.bit_length()
-    assert Share.of_message(share.as_message()) == share
+    assert RoundShare.of_message(share.as_message()) == share
 
 
 def test_results_that_are_missing_are_found_and_neighbours_merged() -> None:
@@ -100,8 +100,8 @@ def test_results_that_are_missing_are_found_and_neighbours_merged() -> None:
         [(0, 1), (2,)],
         [(4,)],
     ]
-    answer = Answer(parts=tuple(parts), lost=("tls://1",), failed=("a", "b", "c"))
-    assert Answer.of_message(answer.as_message()) == answer
+    answer = ShareAnswer(parts=tuple(parts), lost=("tls://1",), failed=("a", "b", "c"))
+    assert ShareAnswer.of_message(answer.as_message()) == answer
 
 
 class Both(ctypes.Structure):
@@ -159,7 +159,7 @@ def test_a_broken_row_is_told_with_its_line(text: str, said: str, tmp_path: Path
     (tmp_path / "t.csv").write_text(text)
     assert [*map(str, check_table(tmp_path / "t.csv")[1])] == [said]
     write_table(tmp_path / "t.csv", tmp_path / "t.bin")
-    assert os.listdir(tmp_path) == ["t.csv"]
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
 def test_a_table_is_what_was_written(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_large_table_is_not_held(tmp_path: Path) -> None:
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "before = peak(); write_table(Path(sys.argv[1]), Path(sys.argv[2])); print(peak() - before)"
     )
-    argv = [sys.executable, "-c", code, tmp_path / "t.csv", tmp_path / "t.bin"]
+    argv = [sys.executable, "-c", code, str(tmp_path / "t.csv"), str(tmp_path / "t.bin")]
     done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=True)
     assert int(done.stdout) < 24 * 1024, "KiB more than at the beginning"
     assert (tmp_path / "t.bin").stat().st_size > 39 * 1024**2
@@ -198,15 +198,15 @@ def test_registering_twice_is_registering_once(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     first, second = registered(tmp_path), registered(tmp_path)
     assert first == second
-    assert list_programs(tmp_path / "store") == [first]
+    assert registered_programs(tmp_path / "store") == [first]
     assert find_program(tmp_path / "store", "ababab") == first
     for text in ("ab", "cdcdcd", "../..", ""):
         with pytest.raises(Refused):
             find_program(tmp_path / "store", text)
     with in_use(first), in_use(first), pytest.raises(Refused, match="is in use"):
-        remove_program(first)
-    remove_program(first)
-    assert list_programs(tmp_path / "store") == []
+        remove_registered(first)
+    remove_registered(first)
+    assert registered_programs(tmp_path / "store") == []
 
 
 def test_a_processor_with_two_colons_in_its_line_is_read() -> None:
@@ -228,7 +228,7 @@ def test_a_machine_without_cuda_says_so() -> None:
         pytest.skip("there are GPUs here")
     assert "libcuda.so.1" in document["reason"]
     with pytest.raises(NoCuda, match="libcuda"):
-        ask_cuda()
+        ask_cuda_driver()
 
 
 class Cuda:
@@ -265,7 +265,7 @@ class Cuda:
 
 
 def test_all_gpus_are_read() -> None:
-    one, two = read_gpus(Cuda())
+    one, two = read_devices(Cuda())
     assert (one["name"], two["name"]) == ("H100 number 0", "H100 number 1")
     assert (one["multiprocessors"], one["major"], two["uuid"]) == (132, 9, "GPU-00000000-0000-0000-0000-000000000001")
 
@@ -276,4 +276,4 @@ def test_a_call_that_fails_is_named() -> None:
             return 100
 
     with pytest.raises(RuntimeError, match="cuInit failed with 100"):
-        read_gpus(Broken())
+        read_devices(Broken())

@@ -54,6 +54,18 @@ def test_the_sums_are_the_same_on_any_number_of_workers(workers: int, programs: 
     assert (document["iterations"], document["moved"]) == (3, 0)
 
 
+@pytest.mark.parametrize(("rows", "columns", "seed"), [(1003, 4, 7), (10, 31, 8)])
+def test_tables_of_numpy_have_the_sums_of_numpy(
+    rows: int, columns: int, seed: int, programs: Programs, tmp_path: Path
+) -> None:
+    numpy = pytest.importorskip("numpy")
+    table = numpy.random.default_rng(seed).normal(3, 10, size=(rows, columns))
+    numpy.savetxt(tmp_path / "t.csv", table, delimiter=",", fmt="%.17g")
+    document = programs("run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", "--workers", "3")
+    assert document["result"]["state"]["sums"] == pytest.approx(table.sum(axis=0).tolist(), rel=1e-12)
+    assert document["rows"] == rows
+
+
 def test_registered_and_built_once(programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p", cuda=f"{CUDA}// once\n")
     write_table(tmp_path / "t.csv", 7, 2, seed=2)
@@ -232,7 +244,7 @@ def test_who_lacks_the_certificate_of_the_run_is_refused(programs: Programs, tmp
     (tmp_path / "other").mkdir()
     make_certificate(tmp_path / "other")
     for where, security in ((address, read_security(tmp_path / "other")), (address.replace("tls", "tcp"), None)):
-        with pytest.raises(OSError, match="Timed out|closed|handshake|TLS|certificate"):
+        with pytest.raises(OSError, match=r"Timed out|closed|handshake|TLS|certificate"):
             Client(where, security=security, timeout=3)
     with Client(address, security=read_security(running.folder), timeout=10) as client:
         assert len(client.scheduler_info(n_workers=-1)["workers"]) == 3
