@@ -22,7 +22,7 @@ app = make_app(f"confluentkafka://{broker.host}:{broker.port}")
 app.conf.broker_transport_options = {"wait_time_seconds": 1}
 check_url(app)
 send_runs(app, "7", range(3))
-found = []
+found: list[Any] = []
 
 
 def take(body: Any, message: Any) -> None:

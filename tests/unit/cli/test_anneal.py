@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fakes.engine import Command
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
     from tests.unit.cli.conftest import Typed
 
@@ -63,12 +63,16 @@ class Annealing:
 
 @pytest.fixture
 def annealing(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    typed: Typed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    programs: ForkedPrograms,
+    capfd: pytest.CaptureFixture[str],
 ) -> Iterator[Annealing]:
     """Two nodes, a model, and a Slurm that runs what it is given."""
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, sys.executable)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
     jobs.share()
     jobs.give_python("NUMBA_ENABLE_CUDASIM=1")
     typed.world.engine.faults.clear()

@@ -223,6 +223,14 @@ def have_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...
     return have
 
 
+def answer_for_programs(verb: str, desk: Callable[[], JobsInNodes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the node's program say what it would of a program that was run."""
+    if verb in PROGRAM_ANSWERS:
+        told = {"version": 1, **PROGRAM_ANSWERS[verb]}
+        desk().say = lambda _: ExecResult(exit_code=0, stdout=json.dumps(told), stderr="")
+        monkeypatch.setattr("gpuprov.workflows.queue_page._require_answer", lambda *_: None)
+
+
 @pytest.fixture
 def printed(
     typed: Typed,
@@ -242,12 +250,10 @@ def printed(
             have_a_host(known=argv[1] in ("list", "show"))
         if argv[0] == "grid":
             desk()
-            if argv[1] in ("results", "pull"):
-                typed(("grid", "run", argv[-1].format_map(cluster)), capsys)
-        if argv[0] == "program" and argv[1] in PROGRAM_ANSWERS:
-            told = {"version": 1, **PROGRAM_ANSWERS[argv[1]]}
-            desk().say = lambda _: ExecResult(exit_code=0, stdout=json.dumps(told), stderr="")
-            monkeypatch.setattr("gpuprov.workflows.queue_page._require_answer", lambda *_: None)
+        if argv[:2] in (("grid", "results"), ("grid", "pull")):
+            typed(("grid", "run", argv[-1].format_map(cluster)), capsys)
+        if argv[0] == "program":
+            answer_for_programs(argv[1], desk, monkeypatch)
         if argv[0] == "queue":
             typed(("cluster", "down", "lab"), capsys)
             typed(("cluster", "up", "--role", "worker", "-n", "1", "--share", "--no-verify"), capsys)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import sys
 import xml.etree.ElementTree as ET
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.fakes.engine import Command
+    from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
     from tests.unit.cli.conftest import Typed
 
@@ -59,11 +59,15 @@ class Typing:
 
 @pytest.fixture
 def types(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    typed: Typed,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    programs: ForkedPrograms,
+    capfd: pytest.CaptureFixture[str],
 ) -> Iterator[Typing]:
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, sys.executable)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
     jobs.share()
     jobs.give_python()
     typed.world.engine.faults.clear()
