@@ -243,9 +243,8 @@ def printed(
     """Types a verb with --json; returns its document, or those of a watch."""
 
     def type_it(verb: str, argv: Argv) -> list[dict[str, Any]]:
-        if argv == TWICE[verb].argv:
-            for earlier in TWICE[verb].with_names(cluster).before:
-                typed(earlier, capsys)
+        for earlier in TWICE[verb].with_names(cluster).before if argv == TWICE[verb].argv else ():
+            typed(earlier, capsys)
         if argv[0] == "host":
             have_a_host(known=argv[1] in ("list", "show"))
         if argv[0] == "grid":
