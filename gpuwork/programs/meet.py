@@ -22,6 +22,7 @@ MEET_S: Final = 300.0
 # A worker that says nothing for so long is taken for dead; Dask looks as often, so that it takes twice as long at most
 SILENT_S: Final = 5.0
 _DEATH_S: Final = 10.0  # without a scheduler
+_CONNECT_S: Final = 4.0  # also what it costs that a worker died between two rounds
 _TCP_S: Final = 12.0  # Dask takes no less
 _HERE: Final = "127.0.0.1"
 _LOOK_S: Final = 0.1
@@ -33,7 +34,7 @@ _SETTINGS: Final = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.worker.profile.enabled": False,
-    "distributed.comm.timeouts.connect": "10s",
+    "distributed.comm.timeouts.connect": f"{_CONNECT_S:g}s",
     "distributed.comm.timeouts.tcp": f"{_TCP_S:g}s",
     "distributed.comm.compression": False,
 }

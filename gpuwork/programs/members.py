@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
+SETTLE_S: Final = 15.0  # so long Dask takes to notice that a worker is gone
 ALONE_S: Final = 60.0  # so long a run without any worker waits for one
 _LOOK_S: Final = 0.1
 _LOOK_LIMIT_S: Final = 60.0
@@ -61,18 +62,22 @@ class Members:
         return list(self._client.scheduler_info(n_workers=-1)["workers"])
 
     def alive(self, *, without: Collection[str]) -> list[str]:
-        """Those that are not gone, as soon as there is one.
+        """Those that did not fail, as soon as there is one; else those of the others that are connected still.
 
         Raises:
             WorkersLost: There is none for too long.
         """
         until = time.monotonic() + ALONE_S
         while True:
-            found = [address for address in self.connected() if address not in without]
+            connected = self.connected()
+            found = [address for address in connected if address not in without]
             if found:
                 return found
             self._lives()
-            if time.monotonic() >= until:
+            left_s = until - time.monotonic()
+            if connected and left_s < ALONE_S - SETTLE_S:
+                return connected
+            if left_s <= 0:
                 raise WorkersLost(
                     "no worker is left",
                     evidence=f"{len(without)} ended, and none came within {ALONE_S:g} s",
@@ -100,7 +105,6 @@ class Members:
     def close(self, addresses: Collection[str]) -> ShareAnswer:
         """Have them free what they hold; what cannot is ended soon anyway."""
         limit_s = CLEAN_UP_S + _LOOK_LIMIT_S
-        answers = self._client.sync(
-            self._ask_all, CLOSE, {address: {} for address in addresses}, callback_timeout=limit_s
-        )
+        asked = {address: {} for address in set(self.connected()).intersection(addresses)}
+        answers = self._client.sync(self._ask_all, CLOSE, asked, callback_timeout=limit_s)
         return join_answers(answers)

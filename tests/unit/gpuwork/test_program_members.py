@@ -1,0 +1,169 @@
+"""Who leads a run, and its workers: what it does when some are gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from gpuwork.errors import WorkError
+from gpuwork.programs import members
+from gpuwork.programs.drive import MOST_DEATHS, Leader
+from gpuwork.programs.members import Members, WorkersLost
+from gpuwork.programs.process import ProgramError
+from gpuwork.programs.rounds import NotWhole, RoundShare, ShareAnswer, SliceResult
+from gpuwork.programs.seat import Equipment
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from gpuwork.programs.process import ProgramProcess
+
+
+class Few(Members):
+    """Workers that answer, but for those that are dead, and what they are told to get wrong."""
+
+    def __init__(self, *addresses: str) -> None:
+        self.addresses = list(addresses)
+        self.dead: set[str] = set()
+        self.asked: list[str] = []
+        self.wrong: ShareAnswer | None = None
+
+    def connected(self) -> list[str]:
+        return [address for address in self.addresses if address not in self.dead]
+
+    def alive(self, *, without: Collection[str]) -> list[str]:
+        return [address for address in self.connected() if address not in without]
+
+    def ask(self, address: str, verb: str, **given: Any) -> ShareAnswer:  # noqa: ARG002
+        if self.wrong is not None:
+            return self.wrong
+        return self._answer(RoundShare.of_message(given["share"]), given.get("number", -1))
+
+    def _answer(self, share: RoundShare, number: int) -> ShareAnswer:
+        self.asked.append(share.address)
+        if share.address in self.dead:
+            return ShareAnswer(lost=(share.address,))
+        parts = [SliceResult(round=number, numbers=(one.number,), content=b"x") for one in share.slices]
+        lost: list[str] = []
+        for other in share.others:
+            answer = self._answer(other, number)
+            parts += answer.parts
+            lost += answer.lost
+        return ShareAnswer(parts=tuple(parts), lost=tuple(lost))
+
+
+class Process:
+    """A program that needs three rounds."""
+
+    def ask(self, verb: str, *_given: bytes, **_head: Any) -> tuple[dict[str, Any], list[bytes]]:
+        if verb == "update":
+            self.rounds = getattr(self, "rounds", 0) + 1
+            return {"done": self.rounds == 3}, [b"state"]
+        return {}, [b"xx"]
+
+
+def equipment(*addresses: str) -> dict[str, Equipment]:
+    return {
+        address: Equipment(node="n", gpu=None, name=None, target="standin", block_size=32, rate=1.0)
+        for address in addresses
+    }
+
+
+def led(few: Few, rows: int = 16) -> Leader:
+    leader = Leader(few, cast("ProgramProcess", Process()), tell=lambda _: None)
+    leader.divide(rows, equipment(*few.addresses))
+    return leader
+
+
+def test_a_dead_worker_s_slice_goes_to_one_with_the_fewest_rows() -> None:
+    few = Few("a", "b", "c")
+    leader = led(few)
+    few.dead.add("b")
+    outcome = leader.iterate()
+    assert (outcome.iterations, outcome.moved) == (3, 1)
+    rows = dict.fromkeys(few.addresses, 0)
+    for part, holder in outcome.holders.items():
+        rows[holder] += part.stop - part.start
+    assert rows["b"] == 0
+    assert sum(rows.values()) == 16
+
+
+def test_the_first_of_the_tree_may_die() -> None:
+    few = Few("a", "b", "c", "d", "e", "f")
+    leader = led(few)
+    few.dead.add("a")
+    assert leader.iterate().moved == 1
+
+
+def test_a_slice_that_ends_workers_ends_the_run() -> None:
+    few = Few(*"abcdef")
+    leader = led(few)
+
+    def die(share: RoundShare, number: int) -> ShareAnswer:
+        few.dead |= {share.address}
+        return ShareAnswer(lost=(share.address,), parts=()) if number >= 0 else ShareAnswer()
+
+    few._answer = die  # type: ignore[method-assign]
+    with pytest.raises(ProgramError, match=f"{MOST_DEATHS} workers died that had the rows"):
+        leader.iterate()
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [],
+        [SliceResult(round=0, numbers=(0,), content=b"")],
+        [SliceResult(round=5, numbers=(0, 1), content=b"")],
+        [SliceResult(round=0, numbers=(0, 1, 1), content=b"")],
+    ],
+)
+def test_a_round_that_is_not_whole_ends_the_run(parts: list[SliceResult]) -> None:
+    few = Few("a", "b")
+    leader = led(few)
+    few.wrong = ShareAnswer(parts=tuple(parts))
+    with pytest.raises(NotWhole):
+        leader.iterate()
+
+
+def test_the_first_failure_of_a_program_is_told() -> None:
+    few = Few("a", "b")
+    leader = led(few)
+    few.wrong = ShareAnswer(failed=("it failed", "because", "do this"))
+    with pytest.raises(ProgramError) as error:
+        leader.iterate()
+    assert (error.value.what, error.value.evidence, error.value.fix) == ("it failed", "because", "do this")
+
+
+class Told(Members):
+    """What the scheduler says, again and again."""
+
+    def __init__(self, *said: list[str]) -> None:
+        super().__init__(cast("Any", None), lambda: None)
+        self.said = [*said]
+
+    def connected(self) -> list[str]:
+        return self.said.pop(0) if len(self.said) > 1 else self.said[0]
+
+
+def test_without_a_worker_the_run_ends_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "ALONE_S", 0.3)
+    with pytest.raises(WorkersLost, match="no worker is left"):
+        Told([]).alive(without=["a"])
+    assert Told([], [], ["b"]).alive(without=["a"]) == ["b"]
+
+
+def test_a_worker_that_failed_once_and_is_still_there_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "SETTLE_S", 0.2)
+    assert Told(["a"]).alive(without=["a"]) == ["a"]
+    assert Told(["a"], ["a", "b"]).alive(without=["a"]) == ["b"]
+
+
+def test_a_scheduler_that_ended_is_noticed() -> None:
+    def ended() -> None:
+        raise WorkError("the scheduler ended", evidence="status 1", fix="tail")
+
+    told = Told([])
+    told._lives = ended
+    with pytest.raises(WorkError, match="the scheduler ended"):
+        told.alive(without=["a"])
