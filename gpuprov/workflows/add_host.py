@@ -64,10 +64,13 @@ def add_host(order: AddOrder, places: Places, *, reporter: Reporter) -> Outcome:
     connection = Connection(machine=machine, places=places, takes_new_key=True)
     changed = []
     known = connection.known_fingerprint()
-    with reporter.phase("connect"):
-        facts = look_at_bare_host(connection, reporter)
-    if not known and (shown := connection.known_fingerprint()):
-        changed.append(f"accepted the host key of {machine.name}: {shown}")
+    try:
+        with reporter.phase("connect"):
+            facts = look_at_bare_host(connection, reporter)
+    finally:  # also of a host that does not let this user in: nobody is asked again
+        if not known and (shown := connection.known_fingerprint()):
+            changed.append(f"accepted the host key of {machine.name}: {shown}")
+            reporter.note(changed[0])
     refuse_unfit(machine, facts)
     files = own_files()
     name = f"{__version__}-{own_fingerprint(files)}-{facts.python}"
