@@ -110,7 +110,7 @@ def find_problems(machine: Machine, facts: BareFacts) -> list[tuple[str, str]]:
     on = f"on {machine.name}: "
     if not facts.machine:  # nothing else could be found out
         seen = f"its python3 is {facts.python}" if facts.python else "it has no python3"
-        return [(f"{seen}; gpuprov needs Python {least} or newer", f"{on}apt-get install python3 python3-venv")]
+        return [(f"{seen}; gpuprov needs Python {least} or newer", f"{on}apt-get install python3")]
     found = []
     if facts.system != "Linux":
         found.append((f"it runs {facts.system}, and nodes need Linux", "add a host with Linux"))

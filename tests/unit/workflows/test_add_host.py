@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -273,6 +274,19 @@ def test_a_new_key_is_accepted_and_shown_and_one_that_has_changed_is_refused(
     remove_host("hoff", places, forget=True, reporter=recording)
     assert places.known_hosts.read_bytes() == b""
     assert sorted(path.name for path in places.config.iterdir()) == ["hosts.yml", "known_hosts"]
+
+
+def test_two_controllers_at_once_leave_one_gpuprov(
+    host: Path, places: Places, recording: Recording, tmp_path: Path
+) -> None:
+    (tmp_path / "run2").mkdir()
+    both = (places, Places(config=tmp_path / "config2", runtime=tmp_path / "run2"))
+    with ThreadPoolExecutor(2) as pool:
+        orders = [pool.submit(add_host, AddOrder(machine=HOFF), one, reporter=recording) for one in both]
+        for order in orders:
+            assert order.result().changed
+    assert len([path for path in (host / "opt/gpuprov").iterdir() if path.name.startswith("0.1.0")]) == 1
+    assert (host / "opt/gpuprov/current/bin/gpuprov").is_file()
 
 
 def test_a_host_is_removed_once(
