@@ -64,10 +64,13 @@ def add_host(order: AddOrder, places: Places, *, reporter: Reporter) -> Outcome:
     connection = Connection(machine=machine, places=places, takes_new_key=True)
     changed = []
     known = connection.known_fingerprint()
-    with reporter.phase("connect"):
-        facts = look_at_bare_host(connection, reporter)
-    if not known and (shown := connection.known_fingerprint()):
-        changed.append(f"accepted the host key of {machine.name}: {shown}")
+    try:
+        with reporter.phase("connect"):
+            facts = look_at_bare_host(connection, reporter)
+    finally:  # also of a host that does not let this user in: nobody is asked again
+        if not known and (shown := connection.known_fingerprint()):
+            changed.append(f"accepted the host key of {machine.name}: {shown}")
+            reporter.note(changed[0])
     refuse_unfit(machine, facts)
     files = own_files()
     name = f"{__version__}-{own_fingerprint(files)}-{facts.python}"
@@ -107,7 +110,7 @@ def find_problems(machine: Machine, facts: BareFacts) -> list[tuple[str, str]]:
     on = f"on {machine.name}: "
     if not facts.machine:  # nothing else could be found out
         seen = f"its python3 is {facts.python}" if facts.python else "it has no python3"
-        return [(f"{seen}; gpuprov needs Python {least} or newer", f"{on}apt-get install python3 python3-venv")]
+        return [(f"{seen}; gpuprov needs Python {least} or newer", f"{on}apt-get install python3")]
     found = []
     if facts.system != "Linux":
         found.append((f"it runs {facts.system}, and nodes need Linux", "add a host with Linux"))

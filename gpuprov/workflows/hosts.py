@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,7 @@ from gpuprov.documents.member_answers import read_rows
 from gpuprov.host.remote.ask import Request, ask_member
 from gpuprov.host.remote.bare_host import remove_there
 from gpuprov.host.remote.connection import Connection
-from gpuprov.host.remote.install_paths import PLACE
+from gpuprov.host.remote.install_paths import PLACE, PROGRAM
 from gpuprov.host.remote.inventory import forget_machine, read_machines
 from gpuprov.host.remote.several import ask_hosts, failure_of
 from gpuprov.host.remote.ssh_failure import NotInstalled
@@ -102,3 +103,12 @@ def _refuse_nodes(connection: Connection, reporter: Reporter) -> None:
             ),
             fix=f"on {name}: gpuprov cluster down {clusters[0]}; {forget}",
         )
+
+
+def run_in_node_there(machine: Machine, places: Places, node: str, argv: Sequence[str]) -> int:
+    """Run a command in a node of a host, with this process's own streams; returns its exit status.
+
+    It is a command of its own over the connection, so that a terminal and binary streams pass as ssh passes them.
+    """
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return Connection(machine=machine, places=places).attach([PROGRAM, "exec", node, "--", *argv], terminal=terminal)

@@ -15,6 +15,7 @@ from gpuprov.core.errors import (
     PartDone,
     PlaybookError,
     TimedOut,
+    Unreachable,
     UsageError,
 )
 from gpuprov.core.excerpt import LINE, excerpt, last_words
@@ -123,8 +124,7 @@ class _Conversation:
                 document = self._hear(piece)
                 if document is not None:
                     return document
-            else:
-                self._refuse_silence()
+            self._refuse_lateness()
 
     def end(self) -> None:
         """Tell the member to end: its undo is waited for."""
@@ -193,7 +193,7 @@ class _Conversation:
         fix = f"on {self._name}: {excerpt(said['fix'], LINE)}" if said["fix"] else ""
         return kind(f"{self._name}: {said['what']}", evidence=last_words(said["evidence"], most=40), fix=fix)
 
-    def _refuse_silence(self) -> None:
+    def _refuse_lateness(self) -> None:
         now_s = time.monotonic()
         answer_s, silence_s = self._connection.answer_s, scaled_limit_s(SILENCE_S)
         if not self._answered and now_s - self._began_s >= answer_s:
@@ -219,6 +219,12 @@ class _Conversation:
             )
         if self._ending and self._answered:
             return Stopped(f"the work on {self._name} was ended", evidence=last_words(stderr), fix="try again")
+        if status in (None, SSH_FAILED) and self._answered:
+            return Unreachable(
+                f"the connection to {self._name} was lost",
+                evidence=last_words(stderr) or "ssh said nothing",
+                fix="run the command again: what was begun there is undone",
+            )
         if status in (None, SSH_FAILED):
             return self._connection.failure(stderr)
         return HostNotReady(

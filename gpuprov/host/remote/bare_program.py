@@ -132,7 +132,7 @@ def call(argv: list[str]) -> None:
         raise Failed(
             f"{' '.join(argv[:4])} failed with exit status {running.returncode}",
             "\n".join(said[-15:]),
-            "df -h /opt; on Debian: apt-get install python3-venv",
+            "df -h /opt",
         )
 
 

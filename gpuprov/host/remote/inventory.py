@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
@@ -60,6 +61,21 @@ def find_machine(path: Path, name: str) -> Machine:
             fix=f"gpuprov host add {name} --address ADDRESS",
         )
     return machines[name]
+
+
+def resolve_machine(path: Path, name: str, **given: Any) -> Machine:  # noqa: ANN401 - fields of Machine
+    """A host by its name: what is given of it, then what the inventory says, then the name as its address.
+
+    Args:
+        path: The inventory.
+        name: Of the host; it need not be there.
+        given: Fields of Machine; None for those that are not given.
+
+    Raises:
+        UsageError: ssh cannot take it, or the inventory cannot be read.
+    """
+    known = read_machines(path).get(name, Machine(name=name, address=name))
+    return check_machine(replace(known, **{field: value for field, value in given.items() if value is not None}))
 
 
 def remember_machine(path: Path, machine: Machine) -> bool:

@@ -114,7 +114,7 @@ def failure_of(answer: HostAnswer) -> GpuprovError:
         return error
     what = error.what.removesuffix(" is unreachable")
     words = f"{what} is unreachable since {answer.away_since}" if what != error.what else what
-    evidence = error.evidence if what != error.what else f"{error.evidence}\nfirst seen: {answer.away_since}"
+    evidence = error.evidence if what != error.what else f"{error.evidence}\nsince: {answer.away_since}"
     return type(error)(words, evidence=evidence, fix=error.fix)
 
 

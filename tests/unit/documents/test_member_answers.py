@@ -55,22 +55,22 @@ def test_whatever_is_taken_away_or_of_another_kind_is_refused(told: dict[str, An
             spoil(spoilt, path)
             if path[0] == "limits" and spoil is take_away and len(path) > 1:
                 continue  # any number of them may be told
-            refused = refusal_of(spoilt)
-            if refused is None:
+            error = error_of(spoilt)
+            if error is None:
                 passed.append((spoil.__name__, path))
             else:
-                assert refused.what == "here does not answer as gpuprov does"
-                assert refused.fix.endswith("gpuprov host add here")
+                assert error.what == "here does not answer as gpuprov does"
+                assert error.fix.endswith("gpuprov host add here")
     assert passed == []
+    assert len(paths_of(told)) > 70
 
 
-def refusal_of(told: dict[str, Any]) -> HostNotReady | None:
-    refused: HostNotReady | None = None
+def error_of(document: dict[str, Any]) -> HostNotReady | None:
     try:
-        read_look(told, "here")
+        read_look(document, "here")
     except HostNotReady as error:
-        refused = error
-    return refused
+        return error
+    return None
 
 
 def paths_of(part: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -23,7 +23,7 @@ from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.hosts import look_at_host, look_at_hosts
+from gpuprov.workflows.hosts import look_at_host, look_at_hosts, run_in_node_there
 from gpuprov.workflows.member import DownOrder, ListOrder, MemberUpOrder, StatusOrder, VerifyOrder
 from tests.fakes.ssh import install_ssh, scripted_member, world_member
 
@@ -98,6 +98,17 @@ def test_requests_are_served_by_the_stories_of_that_host(ssh: FakeSsh, places: P
     assert [node["node"] for node in report["nodes"]] == ["c000"]  # type: ignore[attr-defined]
     gone = ask("down", DownOrder(cluster="lab", force=True))
     assert any("c000" in line for line in read_lines(gone, "changed", "hoff"))
+
+
+def test_a_command_in_a_node_there_has_these_streams_and_gives_its_status(
+    ssh: FakeSsh, places: Places, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ssh.reach("hoff.example", member='echo "$@"; echo err >&2; exit 3')
+    assert run_in_node_there(machine("hoff"), places, "c000", ["echo", "a b", "$HOME"]) == 3
+    said = capfd.readouterr()
+    assert said.out == "exec c000 -- echo a b $HOME\n"
+    assert said.err == "err\n"
+    assert "-T" in ssh.calls()[0]
 
 
 @pytest.mark.parametrize(

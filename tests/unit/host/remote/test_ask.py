@@ -119,6 +119,16 @@ def test_a_program_that_ends_without_a_word_is_no_unreachable_host(
     assert "RuntimeError: oops" in caught.value.evidence
 
 
+def test_a_connection_that_breaks_is_told_apart_from_a_host_that_is_away(
+    ssh: FakeSsh, hoff: Connection, recording: Recording
+) -> None:
+    steps = ["hear()", "print('Shared connection to hoff closed.', file=sys.stderr)", "sys.exit(255)"]
+    ssh.reach(ADDRESS, member=scripted_member(*steps))
+    with pytest.raises(Unreachable, match="the connection to hoff was lost") as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert caught.value.evidence == "Shared connection to hoff closed."
+
+
 def test_a_silent_host_is_given_up_within_its_limit(
     ssh: FakeSsh, hoff: Connection, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,8 +156,10 @@ def test_one_that_falls_silent_is_given_up_and_one_that_beats_is_not(
 def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
     beats = "while True: say('beat'); time.sleep(0.1)"
     ssh.reach(ADDRESS, member=scripted_member("hear()", beats))
+    began_s = time.monotonic()
     with pytest.raises(TimedOut, match="has not answered `look`"):
         ask_member(hoff, Request(verb="look", document={}, total_s=1.0), reporter=recording)
+    assert time.monotonic() - began_s < 3.0
 
 
 def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(

@@ -3,12 +3,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.host.remote.inventory import find_machine, forget_machine, read_machines, remember_machine
+from gpuprov.host.remote.inventory import (
+    find_machine,
+    forget_machine,
+    read_machines,
+    remember_machine,
+    resolve_machine,
+)
 from gpuprov.host.remote.machine import Machine
 
 HOFF = Machine(name="hoff", address="192.0.2.11", user="root", port=2222, identity_file="~/.ssh/lab", proxy_jump="gate")
@@ -65,6 +72,15 @@ def test_ansible_reads_it_as_we_do(path: Path) -> None:
         "ansible_ssh_private_key_file": "~/.ssh/lab",
         "ansible_ssh_common_args": "-o ProxyJump=gate",
     }
+
+
+def test_a_name_stands_for_what_is_known_and_what_is_given_comes_first(path: Path) -> None:
+    assert resolve_machine(path, "hoff", user=None) == Machine(name="hoff", address="hoff")
+    remember_machine(path, HOFF)
+    assert resolve_machine(path, "hoff", user=None) == HOFF
+    assert resolve_machine(path, "hoff", user="alice", port=22) == replace(HOFF, user="alice", port=22)
+    with pytest.raises(UsageError, match="'hoff' is not a valid host"):
+        resolve_machine(path, "hoff", address="a b")
 
 
 @pytest.mark.parametrize(
