@@ -120,9 +120,9 @@ class Place:
 
 
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
-PLACES |= dict.fromkeys(
-    ("grid", "work_faults", "users_broker"), PLACES["work"]
-)  # one after the other, as no letter is left
+# one after the other, as no letter is left
+PLACES |= dict.fromkeys(("grid", "work_faults", "users_broker", "anneal", "program"), PLACES["work"])
+PLACES |= {"hosts": PLACES["fresh_machine"]}
 
 
 def sweep(*places: Place) -> None:
