@@ -56,11 +56,14 @@ def test_the_best_state_is_kept_not_the_last() -> None:
 
 
 def test_a_move_begins_from_the_state_whatever_was_rejected_before() -> None:
-    model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[step % 2] += 1.0 + randoms[0]")
-    model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return e_new < 0", model)
-    found = anneal(model, max_steps=9)
-    first = anneal(model, max_steps=1)
-    assert found.chains.states.tolist() == first.chains.states.tolist()
+    # Each move adds to what it finds in new_state, and the ninth is the first one that is accepted
+    model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[0] += 1.0")
+    model = changed("return old_temp * 0.99", "return float(step)", model)
+    model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return temp > 7.5", model)
+    model = changed("return state[0] * state[0] + state[1]", "return -state[0]", model)
+    before = anneal(model, max_steps=8, min_temp=-1).chains.states
+    after = anneal(model, max_steps=9, min_temp=-1).chains.states
+    assert (after - before)[:, 0].tolist() == pytest.approx([1.0] * 4)
 
 
 @pytest.mark.parametrize("count", [1, 3, 16, 17, 20, 33])
