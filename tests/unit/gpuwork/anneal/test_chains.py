@@ -39,11 +39,14 @@ def test_the_value_of_every_chain_is_the_energy_of_its_state_bit_for_bit(precisi
 
 
 def test_a_rejected_move_leaves_the_state_as_it_was() -> None:
-    # Accepts the first move and rejects all others: who binds a name in place of copying elements then has the last.
-    model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return e_new < e_old", LINE)
-    model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[0] = 0.1 if step == 1 else 9.0", model)
+    # The first move is accepted, the second rejected, and the others go on from the first. Who binds a name in place of
+    # copying elements goes on from the rejected one.
+    model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return e_new < e_old")
+    move = "new_state[0] = 0.5 if step == 1 else 9.0 if step == 2 else state[0] - 0.125"
+    model = changed("new_state[0] = state[0] + randoms[0] - 0.5", move, model)
+    model = changed("state[0] = WIDTH * randoms[0]", "state[0] = WIDTH", model)
     found = anneal(model, thread_count=16, max_steps=900).chains
-    assert found.states[:, 0].tolist() == [np.float32(0.1)] * 16
+    assert found.states[:, 0].tolist() == [0.0] * 16
 
 
 def test_the_best_state_is_kept_not_the_last() -> None:
