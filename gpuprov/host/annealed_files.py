@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
@@ -16,25 +17,41 @@ _DEPTH: Final = 2
 
 
 def refuse_old_results(folder: Path) -> None:
-    """Refuse a folder that is there, or cannot be made.
+    """Refuse a folder that is there, or cannot be made; nothing is made yet.
 
     Raises:
         UsageError: Something is at its path.
-        HostNotReady: The folders above it cannot be made.
+        HostNotReady: It cannot be made.
     """
     shown = printable(str(folder), lines=False)
+    if folder.is_symlink() or folder.exists():
+        raise UsageError(
+            "results are never overwritten; nothing was run",
+            evidence=f"{shown} is there",
+            fix="name another folder with --out",
+        )
+    above = next(one for one in folder.parents if one.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        raise _unwritable(folder, f"{printable(str(above), lines=False)} is no folder that you may write to")
+
+
+def make_place(folder: Path) -> None:
+    """Make the folders above one that results come to.
+
+    Raises:
+        HostNotReady: They cannot be made.
+    """
     try:
-        if folder.is_symlink() or folder.exists():
-            raise UsageError(
-                "results are never overwritten; nothing was run",
-                evidence=f"{shown} is there",
-                fix="name another folder with --out",
-            )
         folder.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise HostNotReady(
-            f"results cannot be written to {shown}", evidence=str(error), fix=f"ls -ld {shown}/.."
-        ) from error
+        raise _unwritable(folder, str(error)) from error
+
+
+def _unwritable(folder: Path, evidence: str) -> HostNotReady:
+    shown = printable(str(folder), lines=False)
+    return HostNotReady(
+        f"results cannot be written to {shown}", evidence=evidence, fix="name another folder with --out"
+    )
 
 
 def only_results(runs: Collection[str]) -> Callable[[tuple[str, ...]], bool]:

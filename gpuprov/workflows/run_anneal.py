@@ -17,7 +17,7 @@ from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
 from gpuprov.gpu.simulator import simulator_environment
 from gpuprov.host.anneal_check import check_anneal
-from gpuprov.host.annealed_files import only_results, refuse_old_results
+from gpuprov.host.annealed_files import make_place, only_results, refuse_old_results
 from gpuprov.host.incoming_files import IncomingFiles
 from gpuprov.host.order_check import ask_here
 from gpuprov.host.outgoing_files import OutgoingProject
@@ -205,6 +205,7 @@ def _tell_bests(runs: tuple[AnnealRun, ...], told: dict[str, float], reporter: R
 
 def _fetch(anneal: AnnealDesk, folder: str, out: Path, runs: frozenset[str], reporter: Reporter) -> None:
     """Copy the results into a new folder of this machine."""
+    make_place(out)
     with IncomingFiles(node=anneal.node, path=folder, kind="folder", target=out, wants=only_results(runs)) as incoming:
         anneal.driver.read_tree(anneal.node, folder, incoming.take)
     if incoming.left_out_words:

@@ -221,6 +221,7 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
     "no such cluster": (("line.py", "--cluster", "two"), "the cluster two has no nodes"),
     "old results": (("line.py", "--out", "."), "results are never overwritten"),
     "old results here": (("line.py", "--out", ".", "--local"), "results are never overwritten"),
+    "a folder below a file": (("line.py", "--out", "run.yaml/out"), "results cannot be written to"),
     "a plot in a folder": (("line.py", "--plot", "/"), "cannot be written"),
 }
 
@@ -228,9 +229,10 @@ BAD: dict[str, tuple[tuple[str, ...], str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_what_cannot_be_is_refused_in_words(name: str, annealing: Annealing) -> None:
     argv, words = BAD[name]
-    assert words in annealing.refused("run", *argv)
+    code = 3 if "cannot be written to" in words else 2
+    assert words in annealing.refused("run", *argv, code=code)
     assert not (annealing.jobs.folder / "anneal").exists()
-    assert [path.name for path in annealing.folder.iterdir() if path.is_dir()] in ([], ["anneal-runs"])
+    assert [path.name for path in annealing.folder.iterdir() if path.is_dir()] == []
 
 
 def test_ctrl_c_leaves_the_jobs_and_says_how_to_end_them(annealing: Annealing, monkeypatch: pytest.MonkeyPatch) -> None:

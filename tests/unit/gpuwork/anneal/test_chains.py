@@ -39,11 +39,14 @@ def test_the_value_of_every_chain_is_the_energy_of_its_state_bit_for_bit(precisi
 
 
 def test_a_rejected_move_leaves_the_state_as_it_was() -> None:
-    # Accepts the first move and rejects all others: who binds a name in place of copying elements then has the last.
-    model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return e_new < e_old", LINE)
-    model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[0] = 0.1 if step == 1 else 9.0", model)
-    found = anneal(model, thread_count=16).chains
-    assert found.states[:, 0].tolist() == [np.float32(0.1)] * 16
+    # The first move is accepted, the second rejected, and the others go on from the first. Who binds a name in place of
+    # copying elements goes on from the rejected one.
+    model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return e_new < e_old")
+    move = "new_state[0] = 0.5 if step == 1 else 9.0 if step == 2 else state[0] - 0.125"
+    model = changed("new_state[0] = state[0] + randoms[0] - 0.5", move, model)
+    model = changed("state[0] = WIDTH * randoms[0]", "state[0] = WIDTH", model)
+    found = anneal(model, thread_count=16, max_steps=900).chains
+    assert found.states[:, 0].tolist() == [0.0] * 16
 
 
 def test_the_best_state_is_kept_not_the_last() -> None:
@@ -56,11 +59,14 @@ def test_the_best_state_is_kept_not_the_last() -> None:
 
 
 def test_a_move_begins_from_the_state_whatever_was_rejected_before() -> None:
-    model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[step % 2] += 1.0 + randoms[0]")
-    model = changed("return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)", "return e_new < 0", model)
-    found = anneal(model, max_steps=9)
-    first = anneal(model, max_steps=1)
-    assert found.chains.states.tolist() == first.chains.states.tolist()
+    # Each move adds to what it finds in new_state, and the ninth is the only one that is accepted, if any
+    model = changed("new_state[0] = state[0] + randoms[0] - 0.5", "new_state[0] += 1.0")
+    model = changed("return old_temp * 0.99", "return float(step)", model)
+    model = changed("return state[0] * state[0] + state[1]", "return -state[0]", model)
+    accept = "return e_new < e_old or rnd < math.exp((e_old - e_new) / temp)"
+    before = anneal(changed(accept, "return False", model), max_steps=900).chains.states
+    after = anneal(changed(accept, "return temp == 8.0", model), max_steps=900).chains.states
+    assert (after - before)[:, 0].tolist() == pytest.approx([1.0] * 4)
 
 
 @pytest.mark.parametrize("count", [1, 3, 16, 17, 20, 33])
