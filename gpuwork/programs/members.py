@@ -105,6 +105,6 @@ class Members:
     def close(self, addresses: Collection[str]) -> ShareAnswer:
         """Have them free what they hold; what cannot is ended soon anyway."""
         limit_s = CLEAN_UP_S + _LOOK_LIMIT_S
-        asked = {address: {} for address in set(self.connected()).intersection(addresses)}
+        asked: dict[str, dict[str, Any]] = {address: {} for address in set(self.connected()).intersection(addresses)}
         answers = self._client.sync(self._ask_all, CLOSE, asked, callback_timeout=limit_s)
         return join_answers(answers)
