@@ -75,13 +75,16 @@ def find_order_faults(
     return tuple(told["files"]), told["faults"]
 
 
-def ask_here(program: Sequence[str], *, stdin: str = "", python: str = sys.executable) -> Mapping[str, Any]:
+def ask_here(
+    program: Sequence[str], *, stdin: str = "", python: str = sys.executable, limit_s: float = CHECK_S
+) -> Mapping[str, Any]:
     """The document that a program of what runs in nodes prints on this host.
 
     Args:
         program: What follows the name of the interpreter; with `-S` it starts sooner, and finds no packages.
         stdin: What it is told.
         python: The interpreter.
+        limit_s: How long it may take.
 
     Raises:
         UsageError: It complains.
@@ -90,7 +93,7 @@ def ask_here(program: Sequence[str], *, stdin: str = "", python: str = sys.execu
     """
     done = run(
         [python, *program],
-        timeout_s=CHECK_S,
+        timeout_s=limit_s,
         cwd=find_asset("gpuwork").parent,
         environment={"PYTHONSAFEPATH": ""},  # else it is not found there
         stdin=stdin,

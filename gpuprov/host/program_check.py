@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.printable import printable
 from gpuprov.host.order_check import ask_here, refuse_faults
 
 if TYPE_CHECKING:
     from gpuprov.spec.program_order import ProgramOrder
+
+LIMIT_S: Final = 1800.0  # some GiB of CSV
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,8 @@ def check_program(order: ProgramOrder, *, python: str = sys.executable) -> Check
         TimedOut: They could not be looked through in time.
     """
     data = () if order.data is None else ("--data", str(order.data))
-    told = ask_here(("-m", "gpuwork.programs", "check", str(order.program), *order.choice, *data), python=python)
+    argv = ("-m", "gpuwork.programs", "check", str(order.program), *order.choice, *data)
+    told = ask_here(argv, python=python, limit_s=LIMIT_S)
     if told["faults"]:
         shown = printable(str(order.program), lines=False)
         raise refuse_faults(told["faults"], fix=f"correct {shown}; docs/programs.md describes a program")

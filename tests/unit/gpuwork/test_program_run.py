@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import time
+import urllib.request
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -249,6 +250,18 @@ def test_who_lacks_the_certificate_of_the_run_is_refused(programs: Programs, tmp
     with Client(address, security=read_security(running.folder), timeout=10) as client:
         assert len(client.scheduler_info(n_workers=-1)["workers"]) == 3
     assert running.finish()["result"]["state"]["sums"] == running.sums
+
+
+def test_dask_s_page_shows_the_workers_to_this_machine_alone(programs: Programs, tmp_path: Path) -> None:
+    pytest.importorskip("bokeh")
+    running = Running(programs, tmp_path)
+    port = json.loads((running.folder / "scheduler.json").read_text())["page"]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/status", timeout=30) as page:
+        assert "Dask" in page.read().decode()
+    listening = Path("/proc/net/tcp").read_text().split()
+    assert f"0100007F:{port:04X}" in listening
+    running.process.send_signal(signal.SIGINT)
+    programs.finish(running.process, code=130)
 
 
 def test_kmeans_keeps_its_invariants(programs: Programs) -> None:
