@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov import __version__
 from gpuprov.core.errors import TimedOut, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render
+from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -119,10 +119,10 @@ class MemberEnd:
 
     def _progress(self, kind: str, **content: str) -> None:
         with suppress(queue.Full):  # the connection is slow, or gone
-            self._out.put_nowait(render(kind, **content))
+            self._out.put_nowait(render_line(kind, **content))
 
     def _say(self, kind: str, **content: object) -> None:
-        self._out.put(render(kind, **content), timeout=_SEND_S)
+        self._out.put(render_line(kind, **content), timeout=_SEND_S)
 
     def _end(self, kind: str, **content: object) -> None:
         with self._ending:
@@ -141,7 +141,7 @@ class MemberEnd:
                 try:
                     line = self._out.get(timeout=BEAT_S)
                 except queue.Empty:
-                    line = render("beat")
+                    line = render_line("beat")
                 if line is None:
                     return
                 left = memoryview(line)

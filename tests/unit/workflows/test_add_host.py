@@ -18,11 +18,11 @@ import pytest
 from gpuprov.core.errors import HostNotReady, Unreachable, UsageError
 from gpuprov.host.remote.bare_host import BareFacts
 from gpuprov.host.remote.inventory import read_machines
-from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.ssh_failure import ChangedKey
 from gpuprov.workflows import add_host as story
-from gpuprov.workflows.add_host import AddOrder, add_host, find_problems
+from gpuprov.workflows.add_host import AddOrder, add_host, find_unfit
 from gpuprov.workflows.hosts import remove_host
 from tests.fakes.ssh import install_ssh, world_member
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
-HOFF = Machine(name="hoff", address="192.0.2.11", user="root")
+HOFF = RemoteMachine(name="hoff", address="192.0.2.11", user="root")
 GOOD = BareFacts(
     python="3.11", uid=0, system="Linux", machine=os.uname().machine, free_bytes=10**11, clock_s=1.0, skew_s=0.0
 )
@@ -188,15 +188,15 @@ def test_what_is_not_ours_is_left_alone(host: Path, places: Places, add: Callabl
     ],
 )
 def test_what_a_host_lacks_is_told_with_the_way_out(facts: BareFacts, evidence: str, fix: str) -> None:
-    ((seen, way),) = find_problems(HOFF, facts)
+    ((seen, way),) = find_unfit(HOFF, facts)
     assert evidence in seen
     assert fix in way
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    assert find_problems(HOFF, GOOD) == []
-    assert find_problems(HOFF, replace(GOOD, free_bytes=0, installed="x")) == []
-    assert len(find_problems(HOFF, replace(GOOD, uid=7, machine="riscv64", skew_s=100.0, free_bytes=0))) == 4
+    assert find_unfit(HOFF, GOOD) == []
+    assert find_unfit(HOFF, replace(GOOD, free_bytes=0, installed="x")) == []
+    assert len(find_unfit(HOFF, replace(GOOD, uid=7, machine="riscv64", skew_s=100.0, free_bytes=0))) == 4
 
 
 def test_a_host_without_python_is_told_so(

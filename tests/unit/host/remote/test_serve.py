@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.host.remote.lines import Lines, parse, render
+from gpuprov.host.remote.lines import Lines, parse_line, render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-REQUEST = render("request", verb="up", host="hoff", document={})
+REQUEST = render_line("request", verb="up", host="hoff", document={})
 WORK = """
 import os, signal, sys, time
 from pathlib import Path
@@ -47,10 +47,10 @@ def member(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as running:
         assert running.stdin
         assert running.stdout
-        assert parse(running.stdout.readline()).kind == "hello"
+        assert parse_line(running.stdout.readline()).kind == "hello"
         running.stdin.write(REQUEST)
         running.stdin.flush()
-        assert parse(running.stdout.readline()).kind == "note"
+        assert parse_line(running.stdout.readline()).kind == "note"
         yield running
         running.kill()
 
@@ -77,7 +77,7 @@ def test_both_ends_closed_interrupt_it_once(member: subprocess.Popen[bytes], tmp
 def test_silence_ends_it_and_beats_keep_it(member: subprocess.Popen[bytes], tmp_path: Path) -> None:
     assert member.stdin
     for _ in range(10):
-        member.stdin.write(render("beat"))
+        member.stdin.write(render_line("beat"))
         member.stdin.flush()
         time.sleep(0.25)
     assert member.poll() is None
@@ -88,7 +88,7 @@ def test_silence_ends_it_and_beats_keep_it(member: subprocess.Popen[bytes], tmp_
     assert (tmp_path / "undone").exists()
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\n", render("note", text="x"), b""])
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\n", render_line("note", text="x"), b""])
 def test_what_is_no_request_is_refused_in_words(tmp_path: Path, said: bytes) -> None:
     code = (
         "from gpuprov.cli import session; from gpuprov.cli.main import main; from pathlib import Path; import sys\n"
