@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,14 +105,12 @@ def test_a_worker_that_is_killed_is_replaced(programs: Programs, tmp_path: Path)
     program = write_program(tmp_path / "p", cuda=SLOW)
     sums = write_table(tmp_path / "t.csv", 17, 3, seed=2)
     argv = ("run", str(program), "--data", str(tmp_path / "t.csv"), "--workers", "2", "--set", "max_iterations=150")
-    run = programs.gpuprov.start("--json", "program", *argv, "--cluster", programs.place.cluster)
+    run = programs.gpuprov.start("--json", "--verbose", "program", *argv, "--cluster", programs.place.cluster)
     try:
-        killed = ""
-        until = time.monotonic() + 180
-        while not killed and time.monotonic() < until and run.poll() is None:
-            time.sleep(2)
-            nodes = [programs.place.node(number) for number in (0, 1)]
-            killed = "".join(programs.gpuprov.in_node(node, "python3", "-c", KILL) for node in nodes)
+        assert run.stderr is not None
+        assert any(re.search(r"[1-9]\d* iterations", line) for line in run.stderr), "until its rounds have begun"
+        nodes = [programs.place.node(number) for number in (0, 1)]
+        killed = "".join(programs.gpuprov.in_node(node, "python3", "-c", KILL) for node in nodes)
         out, err = run.communicate(timeout=300)
     finally:
         run.kill()
