@@ -101,10 +101,11 @@ def test_a_kernel_without_a_gpu_is_refused_by_name(programs: Programs, tmp_path:
     assert "add_rows: this kernel is launched, and there is no GPU here" in finished.stderr
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_is_replaced(programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p", cuda=SLOW)
     sums = write_table(tmp_path / "t.csv", 17, 3, seed=2)
-    argv = ("run", str(program), "--data", str(tmp_path / "t.csv"), "--workers", "2", "--set", "max_iterations=150")
+    argv = ("run", str(program), "--data", str(tmp_path / "t.csv"), "--workers", "2", "--set", "max_iterations=60")
     run = programs.gpuprov.start("--json", "--verbose", "program", *argv, "--cluster", programs.place.cluster)
     try:
         assert run.stderr is not None
@@ -118,7 +119,7 @@ def test_a_worker_that_is_killed_is_replaced(programs: Programs, tmp_path: Path)
     assert run.returncode == 0, err
     assert killed.split() == ["killed"]
     document = json.loads(out)["result"]
-    assert (document["result"]["state"]["sums"], document["iterations"]) == (sums, 150)
+    assert (document["result"]["state"]["sums"], document["iterations"]) == (sums, 60)
     assert document["moved"] >= 1
 
 

@@ -37,9 +37,10 @@ open("result.txt", "w").write("42")
 TASKS = "def double(number, word='none'):\n    print('doubled', number * 2, word)\n"
 ACCOUNT = 59400
 FLOWER = "/etc/gpuwork/flower.py"
+QUICK = {("lxd", "slurm"), ("lxd", "worker"), ("docker", "worker")}
 SLURM, WORKERS = (
     [
-        pytest.param((engine, role), id=f"{engine}-{role}", marks=[pytest.mark.long] if engine == "incus" else [])
+        pytest.param((engine, role), id=f"{engine}-{role}", marks=[] if (engine, role) in QUICK else [pytest.mark.long])
         for engine in ("lxd", "docker", "incus")
     ]
     for role in ("slurm", "worker")
