@@ -9,7 +9,7 @@ from gpuprov.core.errors import EngineError
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
-Capability = Literal["snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs"]
+Capability = Literal["snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs", "bridges"]
 
 _LACKS: dict[Capability, tuple[str, str]] = {
     "snapshot": ("does not support snapshots", "copy the node: gpuprov clone NODE NEW"),
@@ -23,6 +23,10 @@ _LACKS: dict[Capability, tuple[str, str]] = {
     ),
     "devices-live": ("cannot change the devices of a running node", "stop the node first: gpuprov stop NODE"),
     "systemd": ("does not run systemd in nodes", "use --engine lxd"),
+    "bridges": (
+        "has no bridge for the private network",
+        "use --engine lxd",
+    ),
     "jobs": ("does not support jobs", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
 }
 
