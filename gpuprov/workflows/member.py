@@ -26,7 +26,7 @@ from gpuprov.documents.outcome import cluster_up_document, outcome_document, pla
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
 from gpuprov.planes.base import Crew
-from gpuprov.planes.host_look import look_at_host
+from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.host_part import Way, look_at_part, look_for_more
 from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.planes.registry import planes_of
@@ -210,7 +210,7 @@ def _fits(value: object, wanted: object) -> bool:
 
 
 def _look(_order: LookOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return look_document(look_at_host(host), host=host.name)
+    return look_document(survey_host(host), host=host.name)
 
 
 def _list(order: ListOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
