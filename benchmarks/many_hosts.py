@@ -170,7 +170,7 @@ def inventory(members: list[FakeMember], gpus: HostGpus) -> int:
 
 
 def overlay(hosts: int) -> int:
-    """What a new host has to do for its end of the overlay; returns the number of commands."""
+    """What a new host has to do for its end of the overlay; returns the number of steps."""
     peers = tuple(underlay(number) for number in range(1, hosts))
     request = OverlayRequest(cluster="lab", vni=77, port=4789, bridge="gpbr1", local=underlay(0), peers=peers, mtu=1450)
     return len(plan_overlay(request, {"gpbr1": OverlayLink(name="gpbr1", kind="bridge", mtu=1450, up=True)}, ()))
@@ -218,7 +218,7 @@ def measure(hosts: int, rounds: int) -> dict[str, Any]:
         "spec as a label, KiB": len(dump_spec(spec)) / 1024,
         "all nodes as a label, KiB": len(text) / 1024,
         "files of a node, KiB": render(spec, whole) / 1024,
-        "commands for the overlay of a host": overlay(hosts),
+        "steps for the overlay of a host": overlay(hosts),
     }
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MIB
     return {"times": times, "sizes": {**sizes, "largest size of the process, MiB": peak}}

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.workflows.hosts_up import HostsUpOrder
     from gpuprov.workflows.over_hosts import HostsBySsh, SpanningCluster
 
 
-def remembered_hosts() -> Mapping[str, Machine]:
+def remembered_hosts() -> Mapping[str, RemoteMachine]:
     """Those that `host add` has remembered."""
     from gpuprov.host.remote.inventory import read_machines
     from gpuprov.host.remote.places import find_places
@@ -138,7 +138,7 @@ def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     return _end(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
 
 
-def host_of_node(session: Session, node: str, engine: str | None) -> Machine | None:
+def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachine | None:
     """The host that was added and has a node; None where this host has it, or no hosts were added."""
     from gpuprov.workflows.over_hosts import find_host_of_node
 
@@ -151,7 +151,7 @@ def host_of_node(session: Session, node: str, engine: str | None) -> Machine | N
     return None
 
 
-def attach(session: Session, machine: Machine, words: Sequence[str]) -> int:
+def attach(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
     """Run a command of the gpuprov there, with this terminal's input and output; returns its exit status."""
     from gpuprov.host.remote.install_paths import PROGRAM
 

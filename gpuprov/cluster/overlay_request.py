@@ -78,7 +78,7 @@ def request_overlay(
         host: The host's name in it.
         addresses: By host, its address on the network between them; those of hosts that are away as they were.
         mtu: As `agree_mtu` says.
-        has_bridge: Whether the host's engine has a bridge for the private network.
+        has_bridge: Whether the host's engine has a bridge for the private network: capability `private-bridge`.
 
     Raises:
         UsageError: Two hosts have one address, or the spec asks for what cannot be done.

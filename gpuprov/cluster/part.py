@@ -62,7 +62,7 @@ class Part:
     def overlay(self, driver: Driver) -> OverlayRequest | None:
         """This host's end of the overlay; None where there is none."""
         addresses = {host.name: host.internal_ip for host in self.spec.hosts if host.internal_ip is not None}
-        has_bridge = "bridges" in driver.capabilities
+        has_bridge = "private-bridge" in driver.capabilities
         mtu = self.spec.network.overlay.mtu or MTU_LEAST
         return request_overlay(self.spec, self.host, addresses, mtu=mtu, has_bridge=has_bridge)
 

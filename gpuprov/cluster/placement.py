@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 from types import MappingProxyType
@@ -134,7 +135,7 @@ def place_nodes(
     room = {offer.host: offer.capacity(memory_bytes) for offer in offers}
     if spec.placement.strategy == "fixed":
         quota = {host.name: host.nodes or 0 for host in spec.hosts}
-        there = {offer.host: sum(homes.get(node) == offer.host for node in wanted) for offer in offers}
+        there = Counter(homes.get(node) for node in wanted)
         room = {host: max(0, min(most, quota.get(host, 0) - there[host])) for host, most in room.items()}
     if sum(room.values()) < len(new):
         raise _no_room(spec, len(wanted), len(new), offers, room)

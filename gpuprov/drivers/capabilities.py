@@ -9,7 +9,7 @@ from gpuprov.core.errors import EngineError
 if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
-Capability = Literal["snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs", "bridges"]
+Capability = Literal["snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs", "private-bridge"]
 
 _LACKS: dict[Capability, tuple[str, str]] = {
     "snapshot": ("does not support snapshots", "copy the node: gpuprov clone NODE NEW"),
@@ -23,10 +23,7 @@ _LACKS: dict[Capability, tuple[str, str]] = {
     ),
     "devices-live": ("cannot change the devices of a running node", "stop the node first: gpuprov stop NODE"),
     "systemd": ("does not run systemd in nodes", "use --engine lxd"),
-    "bridges": (
-        "has no bridge for the private network",
-        "use --engine lxd",
-    ),
+    "private-bridge": ("has no bridge of the host for the private network", "use --engine lxd"),
     "jobs": ("does not support jobs", "use --engine docker, or: gpuprov exec NODE -- COMMAND"),
 }
 

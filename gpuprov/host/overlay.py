@@ -23,6 +23,7 @@ from gpuprov.host.ping import ping_whole
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpuprov.core.execution import Completed
     from gpuprov.host.overlay_plan import OverlayLink, OverlayRequest, Step
 
 _BUDGET_S: Final = 10.0
@@ -174,14 +175,26 @@ def _interface_of(address: str) -> str:
 
 
 def _carry_out(steps: Sequence[Step]) -> None:
+    """Run the commands: those of `ip`, then those of `bridge`, one for each host, in one process."""
+    entries = [step for step in steps if step.argv[0] == "bridge"]
     for step in steps:
-        done = run(step.argv, timeout_s=_BUDGET_S, check=False)
-        if done.exit_code and not step.optional:
-            raise HostNotReady(
-                f"cannot {step.words}",
-                evidence=done.stderr.strip() or "no reason given",
-                fix=f"sudo {shlex.join(step.argv)}",
-            )
+        if step.argv[0] != "bridge":
+            done = run(step.argv, timeout_s=_BUDGET_S, check=False)
+            if done.exit_code and not step.optional:
+                raise _refusal(step, done)
+    if entries:
+        batch = "".join(f"{' '.join(step.argv[1:])}\n" for step in entries)
+        done = run(["bridge", "-batch", "-"], timeout_s=_BUDGET_S, stdin=batch, check=False)
+        if done.exit_code:
+            raise _refusal(entries[0], done)
+
+
+def _refusal(step: Step, done: Completed) -> HostNotReady:
+    return HostNotReady(
+        f"cannot {step.words}",
+        evidence=done.stderr.strip() or "no reason given",
+        fix=f"sudo {shlex.join(step.argv)}",
+    )
 
 
 def _lines(steps: Sequence[Step]) -> tuple[str, ...]:

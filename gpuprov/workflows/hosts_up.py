@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec, HostSpec
@@ -56,14 +56,14 @@ class HostsUpOrder:
     """
 
     draft: Draft
-    known: Mapping[str, Machine]
+    known: Mapping[str, RemoteMachine]
     policy: JobsPolicy
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
 
     @property
-    def machines(self) -> dict[str, Machine]:
+    def machines(self) -> dict[str, RemoteMachine]:
         """The way to each host of the spec."""
         return {host.name: machine_of(host, self.known) for host in self.draft.spec.hosts}
 

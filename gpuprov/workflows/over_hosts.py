@@ -13,7 +13,7 @@ from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows
 from gpuprov.host.remote.ask import Request
 from gpuprov.host.remote.connection import Connection
-from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import ask_hosts, failure_of, work_on_hosts
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
@@ -39,13 +39,13 @@ AWAY: Final = "unreachable"  # the status of nodes on a host that does not answe
 class Hosts(Protocol):
     """The way to other hosts."""
 
-    def ask(self, requests: Mapping[Machine, Request]) -> Answers:
+    def ask(self, requests: Mapping[RemoteMachine, Request]) -> Answers:
         """Ask what changes nothing."""
 
-    def work(self, requests: Mapping[Machine, Request]) -> Answers:
+    def work(self, requests: Mapping[RemoteMachine, Request]) -> Answers:
         """Have each do something."""
 
-    def attach(self, machine: Machine, command: Sequence[str], *, terminal: bool) -> int:
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """Run a command there with this process's streams; returns its exit status."""
 
 
@@ -56,15 +56,15 @@ class HostsBySsh:
     places: Places
     reporter: Reporter
 
-    def ask(self, requests: Mapping[Machine, Request]) -> Answers:
+    def ask(self, requests: Mapping[RemoteMachine, Request]) -> Answers:
         """All side by side."""
         return ask_hosts(requests, self.places, reporter=self.reporter)
 
-    def work(self, requests: Mapping[Machine, Request]) -> Answers:
+    def work(self, requests: Mapping[RemoteMachine, Request]) -> Answers:
         """All side by side."""
         return work_on_hosts(requests, self.places, reporter=self.reporter)
 
-    def attach(self, machine: Machine, command: Sequence[str], *, terminal: bool) -> int:
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """With this process's terminal, or without."""
         return Connection(machine=machine, places=self.places).attach(command, terminal=terminal)
 
@@ -85,7 +85,7 @@ class SpanningCluster:
     name: str
     spec: ClusterSpec | None
     whole: WholeCluster
-    machines: Mapping[str, Machine]
+    machines: Mapping[str, RemoteMachine]
     parts: Mapping[str, HostPart]
     failed: Mapping[str, GpuprovError] = field(default_factory=dict)
     away: Mapping[str, str] = field(default_factory=dict)
@@ -137,11 +137,11 @@ def with_word(row: NodeRow, words: Mapping[str, str]) -> NodeRow:
     return replace(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
 
 
-def machine_of(host: HostSpec, known: Mapping[str, Machine]) -> Machine:
+def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMachine:
     """The way to a host of a spec: as the spec says it, else as `host add` has remembered it."""
     if host.address is None and host.name in known:
         return known[host.name]
-    return Machine(
+    return RemoteMachine(
         name=host.name,
         address=host.ssh_target,
         user=host.user or "",
@@ -151,7 +151,7 @@ def machine_of(host: HostSpec, known: Mapping[str, Machine]) -> Machine:
     )
 
 
-def find_spanning(name: str, known: Mapping[str, Machine], hosts: Hosts) -> SpanningCluster | None:
+def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
     """The cluster of that name that spans hosts; None where no host that answers has one.
 
     The hosts that `host add` has remembered are asked, then those that the cluster has besides.
@@ -178,7 +178,7 @@ def find_spanning(name: str, known: Mapping[str, Machine], hosts: Hosts) -> Span
 
 
 def look_at_spanning(
-    name: str, machines: Mapping[str, Machine], orders: Mapping[str, PartOrder], hosts: Hosts
+    name: str, machines: Mapping[str, RemoteMachine], orders: Mapping[str, PartOrder], hosts: Hosts
 ) -> SpanningCluster:
     """What these hosts have of a cluster and say besides, as they are ordered; changes nothing."""
     requests = {
@@ -188,7 +188,7 @@ def look_at_spanning(
     return _put_together(name, machines, hosts.ask(requests))
 
 
-def _put_together(name: str, machines: Mapping[str, Machine], answers: Answers) -> SpanningCluster:
+def _put_together(name: str, machines: Mapping[str, RemoteMachine], answers: Answers) -> SpanningCluster:
     parts, failed, away = {}, {}, {}
     for answer in answers:
         host = answer.machine.name
@@ -293,7 +293,7 @@ def _lines_of(told: Mapping[str, Any], host: str) -> list[str]:
     return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
 
 
-def find_host_of_node(node: str, known: Mapping[str, Machine], hosts: Hosts) -> Machine:
+def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> RemoteMachine:
     """The host that has a node.
 
     Raises:

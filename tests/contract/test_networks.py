@@ -4,6 +4,7 @@ import json
 import socket
 import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -317,6 +318,11 @@ def test_a_port_of_the_host_that_is_in_use_is_refused(bench: Bench) -> None:
     state = bench.driver.find_node(name)
     assert state
     assert state.exposed == ()
+
+
+@pytest.mark.usefixtures("real")
+def test_the_private_network_is_a_bridge_of_the_host_where_the_engine_says_so(driver: Driver) -> None:
+    assert Path("/sys/class/net", PRIVATE, "bridge").is_dir() == ("private-bridge" in driver.capabilities)
 
 
 @pytest.mark.usefixtures("real")

@@ -38,7 +38,7 @@ class FakeDriver(FakeTrees):
     name = "fake"
     command = "fakectl"
     capabilities: frozenset[Capability] = frozenset(
-        {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs", "bridges"}
+        {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs", "private-bridge"}
     )
     nameserver: str | None = None
     host = "here"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, Unreachable
 from gpuprov.gpu.observe import observe
-from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.member import serve_request
@@ -58,22 +58,22 @@ class HostsInWorlds:
             world.slurm.read = read
 
     @property
-    def machines(self) -> dict[str, Machine]:
+    def machines(self) -> dict[str, RemoteMachine]:
         """All of them, as `host add` would have remembered them."""
-        return {name: Machine(name=name, address=f"{name}.example") for name in self.worlds}
+        return {name: RemoteMachine(name=name, address=f"{name}.example") for name in self.worlds}
 
-    def ask(self, requests: Mapping[Machine, Request]) -> list[HostAnswer]:
+    def ask(self, requests: Mapping[RemoteMachine, Request]) -> list[HostAnswer]:
         return [self._serve(machine, request) for machine, request in requests.items()]
 
-    def work(self, requests: Mapping[Machine, Request]) -> list[HostAnswer]:
+    def work(self, requests: Mapping[RemoteMachine, Request]) -> list[HostAnswer]:
         return self.ask(requests)
 
-    def attach(self, machine: Machine, command: Sequence[str], *, terminal: bool) -> int:
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         assert not terminal
         self.attached.append((machine.name, tuple(command)))
         return 5
 
-    def _serve(self, machine: Machine, request: Request) -> HostAnswer:
+    def _serve(self, machine: RemoteMachine, request: Request) -> HostAnswer:
         name = machine.name
         self.asked.append((name, request.verb))
         if name in self.away:

@@ -59,7 +59,7 @@ class LxdDriver:
     """One LXD or Incus server."""
 
     capabilities: frozenset[Capability] = frozenset(
-        {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "bridges"}
+        {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "private-bridge"}
     )
     nameserver: str | None = None
     host = ""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,8 +33,7 @@ from tests.fakes.places import NOWHERE
 from tests.fakes.world import World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.spec.models import Strategy
     from tests.conftest import Recording
@@ -200,3 +201,20 @@ def test_fewer_nodes_are_removed_where_they_are(members: list[Member]) -> None:
     plans = controller.up(spec_of(4))
     assert {host: plan.remove for host, plan in plans.items()} == {"hoff": (), "hinton": ("c004", "c005")}
     assert "c005" not in controller.known().homes
+
+
+def test_a_cluster_without_hosts_has_the_labels_that_it_had_before_there_were_hosts(world: World) -> None:
+    """The data was written by gpuprov before it knew hosts: another fingerprint would restart every node."""
+    world.up(2)
+    before = json.loads((Path(__file__).parent / "data" / "labels_before_hosts.json").read_text())
+    left_out = ("gpuprov.version", "gpuprov.image")  # which change with gpuprov and with the recipe
+
+    def shown(labels: Mapping[str, str]) -> dict[str, str]:
+        return {label: text for label, text in labels.items() if label not in left_out}
+
+    engine = world.engine
+    now = {
+        "nodes": {name: shown(node.labels) for name, node in engine.nodes.items()},
+        "networks": {name: shown(network.labels) for name, network in engine.networks.items()},
+    }
+    assert now == before
