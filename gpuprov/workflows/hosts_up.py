@@ -21,7 +21,7 @@ from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows, strictly
-from gpuprov.host.remote.ask import Request
+from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
@@ -153,7 +153,8 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
     with reporter.phase("hosts"):
         done = _work(order, agreed, hosts, secret)
-    ready = _wait_ready(agreed, done, hosts, reporter)
+    with reporter.phase("ready"):
+        ready = _wait_ready(agreed, done, hosts, reporter)
     reports: dict[str, Mapping[str, Any]] = {}
     if order.verify and done.changed:
         with reporter.phase("verify"):
@@ -327,7 +328,7 @@ def _plan(order: HostsUpOrder, spec: ClusterSpec, agreed: _Agreed, hosts: Hosts)
     """
     seen = agreed.seen
     requests = {
-        seen.machines[host]: Request(verb="plan", document=asdict(_order_of(order, spec, agreed, host)))
+        seen.machines[host]: MemberRequest(verb="plan", document=asdict(_order_of(order, spec, agreed, host)))
         for host in seen.parts
     }
     planned: dict[str, _Planned] = {}
@@ -385,7 +386,9 @@ def _work(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes) -> 
     """Every host does its part, all side by side; one that fails undoes its own part, and the others go on."""
     seen = agreed.seen
     requests = {
-        seen.machines[host]: Request(verb="up", document=asdict(_order_of(order, agreed.spec, agreed, host, secret)))
+        seen.machines[host]: MemberRequest(
+            verb="up", document=asdict(_order_of(order, agreed.spec, agreed, host, secret))
+        )
         for host in seen.parts
     }
     done = _Done(failed=dict(seen.failed))
@@ -419,7 +422,7 @@ def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) 
             "which did not do its part; what runs on the other nodes goes on"
         )
         return {}
-    request = Request(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))
+    request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))
     (answer,) = hosts.work({agreed.seen.machines[home]: request})
     if answer.document is None:
         raise failure_of(answer)
@@ -435,7 +438,7 @@ def _verify(name: str, names: Sequence[str], seen: SpanningCluster, hosts: Hosts
     Raises:
         GpuprovError: A host does not say it.
     """
-    request = Request(verb="verify", document=asdict(VerifyOrder(cluster=name, nodes=[])))
+    request = MemberRequest(verb="verify", document=asdict(VerifyOrder(cluster=name, nodes=[])))
     answers = hosts.work({seen.machines[host]: request for host in names})
     failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.document is None}
     error = part_error(failed, of=len(answers), what="the nodes could not be verified")

@@ -11,8 +11,8 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows
-from gpuprov.host.remote.ask import Request
-from gpuprov.host.remote.connection import Connection
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import ask_hosts, failure_of, work_on_hosts
 from gpuprov.planes.registry import plane_of
@@ -39,10 +39,10 @@ AWAY: Final = "unreachable"  # the status of nodes on a host that does not answe
 class Hosts(Protocol):
     """The way to other hosts."""
 
-    def ask(self, requests: Mapping[RemoteMachine, Request]) -> Answers:
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
         """Ask what changes nothing."""
 
-    def work(self, requests: Mapping[RemoteMachine, Request]) -> Answers:
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
         """Have each do something."""
 
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
@@ -56,17 +56,17 @@ class HostsBySsh:
     places: Places
     reporter: Reporter
 
-    def ask(self, requests: Mapping[RemoteMachine, Request]) -> Answers:
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
         """All side by side."""
         return ask_hosts(requests, self.places, reporter=self.reporter)
 
-    def work(self, requests: Mapping[RemoteMachine, Request]) -> Answers:
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
         """All side by side."""
         return work_on_hosts(requests, self.places, reporter=self.reporter)
 
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """With this process's terminal, or without."""
-        return Connection(machine=machine, places=self.places).attach(command, terminal=terminal)
+        return SshConnection(machine=machine, places=self.places).attach(command, terminal=terminal)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,7 @@ def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -
     Raises:
         GpuprovError: No host answers at all, or what a host says cannot be read.
     """
-    question = Request(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
+    question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
     answers = list(hosts.ask(dict.fromkeys(known.values(), question)))
     if answers and all(answer.error is not None for answer in answers):
         raise HostNotReady(
@@ -182,7 +182,7 @@ def look_at_spanning(
 ) -> SpanningCluster:
     """What these hosts have of a cluster and say besides, as they are ordered; changes nothing."""
     requests = {
-        machine: Request(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
+        machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
         for host, machine in machines.items()
     }
     return _put_together(name, machines, hosts.ask(requests))
@@ -268,13 +268,13 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
     changed: list[str] = []
     failed = dict(seen.failed)
     if first in seen.parts:
-        (answer,) = hosts.work({seen.machines[first]: Request(verb="down", document=asdict(order))})
+        (answer,) = hosts.work({seen.machines[first]: MemberRequest(verb="down", document=asdict(order))})
         if answer.document is None:
             raise failure_of(answer)
         changed += _lines_of(answer.document, first)
         order = replace(order, force=True)  # it has agreed for all, and nobody gives work any more
     others = [host for host in seen.parts if host != first]
-    request = Request(verb="down", document=asdict(order))
+    request = MemberRequest(verb="down", document=asdict(order))
     for answer in hosts.work({seen.machines[host]: request for host in others}):
         host = answer.machine.name
         if answer.document is None:
@@ -300,7 +300,7 @@ def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Host
         UsageError: None that answers has it, or more than one.
         PartDone: None that answers has it, and some do not answer.
     """
-    request = Request(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(QUESTION_S))
+    request = MemberRequest(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(QUESTION_S))
     answers = hosts.ask(dict.fromkeys(known.values(), request))
     rows = {
         answer.machine: read_rows(answer.document, answer.machine.name)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import ChainMap
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from gpuprov.core.errors import GpuprovError, HostNotReady, Unreachable
+from gpuprov.core.errors import GpuprovError, Unreachable
 from gpuprov.gpu.observe import observe
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from gpuprov.host.remote.ask import Request
+    from gpuprov.host.remote.ask import MemberRequest
     from tests.conftest import Recording
 
 SINCE = "2026-11-23T18:00:00Z"
@@ -46,15 +47,13 @@ class HostsInWorlds:
             (folder / name).mkdir()
             world = World(folder / name, recording)
             world.gpus = observe(root=NOWHERE, mode="simulated", simulated_count=4, seed=f"{number + 1:08x}")
-            world.host.observe = lambda _mode, world=world: world.gpus  # type: ignore[misc]
-            world.host.engines = (
-                EngineDoor(name="lxd", open=lambda w=world: _connect(w, "lxd"), installed=lambda: True),
-            )
+            door = EngineDoor(name="lxd", open=partial(_connect, world), installed=lambda: True)
+            world.host.engines = (door,)
             self.worlds[name] = world
         nodes = ChainMap(*(world.engine.nodes for world in self.worlds.values()))
         read: dict[str, bytes] = {}
         for world in self.worlds.values():
-            world.slurm._engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]  # noqa: SLF001 - one for all
+            world.slurm._engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]  # one for all
             world.slurm.read = read
 
     @property
@@ -62,10 +61,10 @@ class HostsInWorlds:
         """All of them, as `host add` would have remembered them."""
         return {name: RemoteMachine(name=name, address=f"{name}.example") for name in self.worlds}
 
-    def ask(self, requests: Mapping[RemoteMachine, Request]) -> list[HostAnswer]:
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
         return [self._serve(machine, request) for machine, request in requests.items()]
 
-    def work(self, requests: Mapping[RemoteMachine, Request]) -> list[HostAnswer]:
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
         return self.ask(requests)
 
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
@@ -73,7 +72,7 @@ class HostsInWorlds:
         self.attached.append((machine.name, tuple(command)))
         return 5
 
-    def _serve(self, machine: RemoteMachine, request: Request) -> HostAnswer:
+    def _serve(self, machine: RemoteMachine, request: MemberRequest) -> HostAnswer:
         name = machine.name
         self.asked.append((name, request.verb))
         if name in self.away:
@@ -87,9 +86,7 @@ class HostsInWorlds:
         return HostAnswer(machine=machine, document=json.loads(json.dumps(told)))
 
 
-def _connect(world: World, engine: str) -> Any:
-    if engine != "lxd":
-        raise HostNotReady(f"{engine} is not here", evidence="e", fix="f")
+def _connect(world: World) -> Any:
     driver: Any = world.driver
-    driver.name = engine
+    driver.name = "lxd"
     return driver
