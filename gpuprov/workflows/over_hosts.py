@@ -45,6 +45,9 @@ class Hosts(Protocol):
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
         """Have each do something."""
 
+    def is_away(self, machine: RemoteMachine) -> bool:
+        """Whether it is known not to have answered when it was last asked."""
+
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """Run a command there with this process's streams; returns its exit status."""
 
@@ -63,6 +66,10 @@ class HostsBySsh:
     def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
         """All side by side."""
         return work_on_hosts(requests, self.places, reporter=self.reporter)
+
+    def is_away(self, machine: RemoteMachine) -> bool:
+        """By the mark that was left then."""
+        return self.places.is_away(machine)
 
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """With this process's terminal, or without."""
@@ -294,20 +301,20 @@ def _lines_of(told: Mapping[str, Any], host: str) -> list[str]:
 
 
 def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> RemoteMachine:
-    """The host that has a node.
+    """The host that has a node; hosts that did not answer when last asked are asked only if no other one has it.
 
     Raises:
         UsageError: None that answers has it, or more than one.
         PartDone: None that answers has it, and some do not answer.
     """
     request = MemberRequest(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(QUESTION_S))
-    answers = hosts.ask(dict.fromkeys(known.values(), request))
-    rows = {
-        answer.machine: read_rows(answer.document, answer.machine.name)
-        for answer in answers
-        if answer.document is not None
-    }
-    homes = [machine for machine, there in rows.items() if any(row.name == node for row in there)]
+    away = [machine for machine in known.values() if hosts.is_away(machine)]
+    first = [machine for machine in known.values() if machine not in away]
+    answers = list(hosts.ask(dict.fromkeys(first, request)))
+    homes = _homes_of(node, answers)
+    if not homes and away:
+        answers += hosts.ask(dict.fromkeys(away, request))
+        homes = _homes_of(node, answers)
     if len(homes) == 1:
         return homes[0]
     if homes:
@@ -323,3 +330,13 @@ def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Host
         evidence=f"neither here nor on {', '.join(machine.name for machine in known.values())}",
         fix="list the nodes: gpuprov list",
     )
+
+
+def _homes_of(node: str, answers: Answers) -> list[RemoteMachine]:
+    """The hosts that have a node of that name."""
+    return [
+        answer.machine
+        for answer in answers
+        if answer.document is not None
+        and any(row.name == node for row in read_rows(answer.document, answer.machine.name))
+    ]

@@ -123,6 +123,7 @@ PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 PLACES |= dict.fromkeys(
     ("grid", "work_faults", "users_broker"), PLACES["work"]
 )  # one after the other, as no letter is left
+PLACES["hosts"] = PLACES["fresh_machine"]
 
 
 def sweep(*places: Place) -> None:

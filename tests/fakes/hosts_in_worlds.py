@@ -14,6 +14,7 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.host.survey import EngineDoor
 from gpuprov.workflows.member import serve_request
+from tests.fakes.host import FakeHost
 from tests.fakes.places import NOWHERE
 from tests.fakes.world import World
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from gpuprov.gpu.models import HostGpus
     from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.spec.models import GpuMode
     from tests.conftest import Recording
 
 SINCE = "2026-11-23T18:00:00Z"
@@ -34,7 +37,8 @@ class HostsInWorlds:
         worlds: By host.
         away: Hosts that do not answer.
         asked: Each request, as host and verb.
-        attached: Each command that was run on a host.
+        attached: Each command that was run on a host; it ended with `attach_status`.
+        controller: A machine without an engine.
     """
 
     def __init__(self, folder: Path, recording: Recording, names: Sequence[str]) -> None:
@@ -42,6 +46,8 @@ class HostsInWorlds:
         self.away: set[str] = set()
         self.asked: list[tuple[str, str]] = []
         self.attached: list[tuple[str, tuple[str, ...]]] = []
+        self.attach_status = 5
+        self.controller = FakeHost(folder=folder, observe=_no_gpus)
         self._reporter = recording
         for number, name in enumerate(names):
             (folder / name).mkdir()
@@ -70,7 +76,10 @@ class HostsInWorlds:
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         assert not terminal
         self.attached.append((machine.name, tuple(command)))
-        return 5
+        return self.attach_status
+
+    def is_away(self, machine: RemoteMachine) -> bool:
+        return machine.name in self.away
 
     def _serve(self, machine: RemoteMachine, request: MemberRequest) -> HostAnswer:
         name = machine.name
@@ -84,6 +93,10 @@ class HostsInWorlds:
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
         return HostAnswer(machine=machine, document=json.loads(json.dumps(told)))
+
+
+def _no_gpus(_mode: GpuMode) -> HostGpus:
+    raise AssertionError("the controller's own GPUs are of no interest")
 
 
 def _connect(world: World) -> Any:
