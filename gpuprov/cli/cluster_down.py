@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import change_cluster, cluster_argument, engine_option
 from gpuprov.cli.job_options import job_options
 from gpuprov.core.errors import UsageError
@@ -26,13 +27,17 @@ if TYPE_CHECKING:
 @click.option("--yes", is_flag=True, help="Do not ask: end running and queued jobs, and purge what is to be purged.")
 @engine_option
 @click.pass_obj
-def command(session: Session, name: str, engine: str | None, policy: JobsPolicy, *, purge: bool, yes: bool) -> None:
+def command(session: Session, name: str, engine: str | None, policy: JobsPolicy, *, purge: bool, yes: bool) -> int:
     """Remove a cluster: its nodes and their data, its networks, NAT rules and keys. Images are kept.
 
     While jobs run or wait, and before a folder with results is removed, it asks on a terminal, and is refused
     elsewhere.
     """
     from gpuprov.workflows.cluster_down import cluster_down, find_results, find_work
+
+    over_hosts = spanning.find_spanning_cluster(session, name, engine)
+    if over_hosts is not None:
+        return spanning.down(session, over_hosts, replace(policy, force=policy.force or yes))
 
     def down(driver: Driver, host: Host) -> Outcome:
         agreed = yes
@@ -62,3 +67,4 @@ def command(session: Session, name: str, engine: str | None, policy: JobsPolicy,
         return cluster_down(driver, name, host, reporter=session.reporter, policy=wanted, purge=purge)
 
     change_cluster(session, engine, name, down)
+    return 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.cluster_spec import spec_of_options, spec_options
 
 if TYPE_CHECKING:
@@ -15,11 +16,15 @@ if TYPE_CHECKING:
 @click.command()
 @spec_options
 @click.pass_obj
-def command(session: Session, /, **wanted: object) -> None:
+def command(session: Session, /, **wanted: object) -> int:
     """Show what `cluster up` with the same options would change; changes nothing."""
     from gpuprov.documents.outcome import plan_document
+    from gpuprov.planes.leaving import SPARE_JOBS
     from gpuprov.workflows.cluster_up import UpOrder, preview_up
 
+    over_hosts = spanning.spanning_order(session, wanted, SPARE_JOBS)
+    if over_hosts is not None:
+        return spanning.plan(session, over_hosts)
     driver, draft, _ = spec_of_options(session, wanted)
     order = UpOrder(spec=draft.spec, left=draft.left, prune=bool(wanted["prune"]))
     preview = preview_up(driver, order, session.host, reporter=session.reporter)
@@ -28,3 +33,4 @@ def command(session: Session, /, **wanted: object) -> None:
     changes = preview.changes or ("nothing to do: the cluster matches its spec",)
     document = plan_document(preview.changes, preview.beside, host=session.host.name)
     session.show(document, "\n".join((*changes, *preview.beside)))
+    return 0

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
+    from gpuprov.planes.cluster_order import ClusterOrder
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import GpuMode, Role, Sharing
 
@@ -64,11 +65,11 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, Draft, ClusterState]:
-    """The engine of the spec that these options ask for, the spec, and the cluster as it is."""
+def cluster_order(options: Mapping[str, object]) -> ClusterOrder:
+    """The cluster that these options ask for."""
     from gpuprov.planes import cluster_order as workflow
 
-    order = workflow.ClusterOrder(
+    return workflow.ClusterOrder(
         file=cast("Path | None", options["file"]),
         name=cast("str | None", options["name"]),
         count=cast("int | None", options["count"]),
@@ -80,6 +81,13 @@ def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Dr
         subnet=cast("str | None", options["subnet"]),
         share=workflow.read_share(cast("str | None", options["share"])),
     )
+
+
+def spec_of_options(session: Session, options: Mapping[str, object]) -> tuple[Driver, Draft, ClusterState]:
+    """The engine of the spec that these options ask for, the spec, and the cluster as it is."""
+    from gpuprov.planes import cluster_order as workflow
+
+    order = cluster_order(options)
     engine = cast("str | None", options["engine"])
     driver = workflow.resolve_engine(session.host, engine, order, reporter=session.reporter)
     return driver, *workflow.resolve_spec(driver, order)

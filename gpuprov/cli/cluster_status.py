@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import cluster_argument, engine_option, open_engine_of_cluster
 from gpuprov.core.names import name_cluster
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @cluster_argument
 @engine_option
 @click.pass_obj
-def command(session: Session, name: str, engine: str | None) -> None:
+def command(session: Session, name: str, engine: str | None) -> int:
     """Show a cluster's nodes: address, GPU, sharing, role, state and health."""
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cluster.share import shared_folder
@@ -27,6 +28,9 @@ def command(session: Session, name: str, engine: str | None) -> None:
     from gpuprov.planes.rows import state_rows
     from gpuprov.spec.shared_folder import SHARED
 
+    over_hosts = spanning.find_spanning_cluster(session, name, engine)
+    if over_hosts is not None:
+        return spanning.status(session, over_hosts)
     driver = open_engine_of_cluster(session, engine, name)
     state = observe_cluster(driver, name)
     rows, folder = state_rows(driver, state), shared_folder(state)
@@ -39,3 +43,4 @@ def command(session: Session, name: str, engine: str | None) -> None:
     )
     text += f"\n\nshared folder: {folder} of the host, {SHARED} in the nodes" if folder else ""
     session.show(status_document(name, rows, host=session.host.name, shared_folder=folder), text)
+    return 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.cluster_spec import spec_of_options, spec_options
 from gpuprov.cli.job_options import job_options
 
@@ -41,7 +42,10 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     from gpuprov.planes.rows import cluster_rows, found_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
-    flags = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
+    over_hosts = spanning.spanning_order(session, wanted, policy)
+    if over_hosts is not None:
+        return spanning.up(session, over_hosts)
+    flags: dict[str, Any] = {flag: bool(wanted[flag]) for flag in ("keep_on_failure", "verify", "prune")}
 
     def bring_up(
         found: tuple[Driver, Draft, ClusterState], host: Host

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import engine_option, open_engine_of_nodes
 from gpuprov.cli.parameters import given_command, node_argument
 
@@ -25,4 +26,7 @@ def command(session: Session, node: str, engine: str | None, argv: tuple[str, ..
     wanted = given_command(argv)
     if not wanted:
         raise click.UsageError("no command given after --")
+    machine = spanning.host_of_node(session, node, engine)
+    if machine is not None:
+        return spanning.attach(session, machine, ["exec", node, "--", *wanted])
     return run_in_node(open_engine_of_nodes(session, engine, node), node, wanted)

@@ -18,11 +18,24 @@ def render_nodes(rows: Sequence[NodeRow], *, colour: bool) -> str:
     """One line for each node; a simulated GPU says so in its own cell."""
     planes = planes_of(row.role for row in rows if row.work) or (plane_of(NodesSpec().role),)
     work = "/".join(plane.title.upper() for plane in planes)
+    spans = len({row.host for row in rows}) > 1
     return render_table(
-        ("NODE", "STATUS", "ADDRESS", "PRIVATE", "GPU", "SHARING", "ROLE", work, "HEALTH"),
+        (
+            "NODE",
+            *(("HOST",) if spans else ()),
+            "STATUS",
+            "ADDRESS",
+            "PRIVATE",
+            "GPU",
+            "SHARING",
+            "ROLE",
+            work,
+            "HEALTH",
+        ),
         [
             (
                 row.name,
+                *((row.host,) if spans else ()),
                 row.status,
                 row.address,
                 row.private_address,

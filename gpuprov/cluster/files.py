@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cluster.design import NodeDesign
+    from gpuprov.cluster.plan import Plan
     from gpuprov.drivers.base import NodeState
 
 SIMULATOR = File(path="/etc/environment", content=f"{SIMULATOR_VARIABLE}=1\n".encode())  # for users who log in by ssh
@@ -56,6 +57,11 @@ def planned_member(design: NodeDesign) -> Member:
         gpus=design.gpus,
         simulated=design.access == "simulated",
     )
+
+
+def planned_members(plan: Plan) -> tuple[Member, ...]:
+    """Every node of a cluster on this host once a plan is done, by name."""
+    return tuple(planned_member(design) for design in plan.members)
 
 
 def present_member(node: NodeState) -> Member:

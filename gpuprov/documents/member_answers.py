@@ -83,7 +83,7 @@ def read_look(told: Mapping[str, Any], host: str) -> HostLook:
     Raises:
         HostNotReady: It is none.
     """
-    return _strictly(lambda: _look(told), host)
+    return strictly(lambda: _look(told), host)
 
 
 def read_rows(told: Mapping[str, Any], host: str) -> tuple[NodeRow, ...]:
@@ -92,7 +92,7 @@ def read_rows(told: Mapping[str, Any], host: str) -> tuple[NodeRow, ...]:
     Raises:
         HostNotReady: There are none in it, not even an empty list.
     """
-    return _strictly(lambda: _rows(told.get("nodes")), host)
+    return strictly(lambda: _rows(told.get("nodes")), host)
 
 
 def read_lines(told: Mapping[str, Any], key: str, host: str) -> tuple[str, ...]:
@@ -108,10 +108,15 @@ def read_lines(told: Mapping[str, Any], key: str, host: str) -> tuple[str, ...]:
             raise ValueError(f"{key} is no list of lines")
         return tuple(found or ())
 
-    return _strictly(lines, host)
+    return strictly(lines, host)
 
 
-def _strictly(read: Callable[[], Answer], host: str) -> Answer:
+def strictly(read: Callable[[], Answer], host: str) -> Answer:
+    """What is read of an answer.
+
+    Raises:
+        HostNotReady: It is none.
+    """
     try:
         return read()
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.folders import FolderLook
     from gpuprov.host.links import Link
+    from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.host.survey import EngineDoor
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Observation
@@ -55,6 +56,30 @@ class HostFolders(Protocol):
         """
 
 
+class HostOverlays(Protocol):
+    """A machine's ends of overlays, which carry private networks from host to host."""
+
+    def preview(self, request: OverlayRequest) -> tuple[str, ...]:
+        """What `ensure` would do, one line for each change; raises what it would refuse."""
+
+    def ensure(self, request: OverlayRequest) -> tuple[str, ...]:
+        """Bring an end to the request; returns one line for each change.
+
+        Raises:
+            GpuprovError: The number or a name is taken, the bridge is missing, or the host refuses.
+        """
+
+    def remove(self, cluster: str) -> tuple[str, ...]:
+        """Remove a cluster's end; returns one line for each link, none where there is none."""
+
+    def underlay_mtu(self, local: str) -> int:
+        """The MTU of the link that has an address.
+
+        Raises:
+            HostNotReady: The host does not have it.
+        """
+
+
 class Host(Protocol):
     """A machine that runs nodes. LocalHost (local.py) is this one; tests have one of their own."""
 
@@ -77,6 +102,10 @@ class Host(Protocol):
     @property
     def folders(self) -> HostFolders:
         """Its folders that nodes mount."""
+
+    @property
+    def overlays(self) -> HostOverlays:
+        """Its ends of overlays."""
 
     def open(self, engine: str) -> Driver:
         """Connect to one of its engines.

@@ -19,6 +19,7 @@ from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host import links
 from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.host.overlay import LocalOverlays
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import ENGINES
 
@@ -75,6 +76,11 @@ class LocalHost:
     def folders(self) -> LocalFolders:
         """Below its root."""
         return LocalFolders(self.root)
+
+    @property
+    def overlays(self) -> LocalOverlays:
+        """As `ip` makes them."""
+        return LocalOverlays()
 
     def open(self, engine: str) -> Driver:
         """Connect to an engine of this machine."""

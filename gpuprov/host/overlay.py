@@ -131,6 +131,26 @@ def look_at_overlay(request: OverlayRequest, hosts: Mapping[str, str], *, overhe
     }
 
 
+class LocalOverlays:
+    """This machine's ends of overlays, as a Host has them."""
+
+    def preview(self, request: OverlayRequest) -> tuple[str, ...]:
+        """What `ensure` would do."""
+        return _lines(preview_overlay(request))
+
+    def ensure(self, request: OverlayRequest) -> tuple[str, ...]:
+        """Bring an end to the request."""
+        return ensure_overlay(request)
+
+    def remove(self, cluster: str) -> tuple[str, ...]:
+        """Remove a cluster's end."""
+        return remove_overlay(cluster)
+
+    def underlay_mtu(self, local: str) -> int:
+        """Of the link that has the address."""
+        return underlay_mtu(local, ())
+
+
 def _route_to(peer: str, local: str) -> str:
     try:
         return run(["ip", "-j", "route", "get", peer, "from", local], timeout_s=_BUDGET_S).stdout

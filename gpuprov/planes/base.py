@@ -173,6 +173,10 @@ class Plane:
             UsageError: The cluster has nothing that it could join.
         """
 
+    def head_name(self, spec: ClusterSpec) -> str | None:
+        """The node that the others need, such as the one with the controller; None where they need none."""
+        return None
+
     def slowest(self, spec: ClusterSpec) -> str | None:
         """The node whose services take much longer to start than the others', which is therefore started first."""
         return None
@@ -194,6 +198,10 @@ class Plane:
         Raises:
             EngineError: A node that must be read cannot be.
         """
+        return b""
+
+    def new_secret(self) -> bytes:
+        """A secret for nodes that share none yet; empty where they need none."""
         return b""
 
     def gather_files(

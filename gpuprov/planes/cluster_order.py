@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from gpuprov.cluster.find_engine import engine_of_cluster
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import UsageError
-from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name
+from gpuprov.core.names import DEFAULT_CLUSTER, check_cluster_name, name_cluster
 from gpuprov.host.survey import default_engine
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
 from gpuprov.planes.registry import load_draft
@@ -113,6 +113,44 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
     }
     if asked:
         _refuse_other_networks(state, asked)
+    changed = _with_order(draft, order, asked)
+    changed = replace(changed, spec=replace(changed.spec, engine=cast("Engine", driver.name)))
+    _refuse_hosts(changed.spec)
+    return changed, state
+
+
+def resolve_spanning(order: ClusterOrder, engine: str | None, recorded: ClusterSpec | None) -> Draft | None:
+    """The same of a cluster that spans hosts; None where neither the file nor the recorded spec names hosts.
+
+    Args:
+        order: What is ordered.
+        engine: That of hosts for which the spec names none, where it is given.
+        recorded: What hosts have recorded.
+
+    Raises:
+        SpecError: The file is no spec.
+        UsageError: Another bridge or subnet is ordered for a cluster that has its own.
+    """
+    if order.file is not None:
+        draft = load_draft(order.file)
+        draft = replace(draft, spec=replace(draft.spec, name=resolve_name(order)))
+    elif recorded is not None:
+        draft = Draft(spec=recorded)
+    else:
+        return None
+    if not draft.spec.hosts:
+        return None
+    asked = {key: said for key, said in {"bridge": order.bridge, "subnet": order.subnet}.items() if said is not None}
+    if asked and recorded is not None:
+        _refuse_differing(recorded, asked)
+    draft = _with_order(draft, order, asked)
+    if engine is not None:
+        draft = replace(draft, spec=replace(draft.spec, engine=cast("Engine", engine)), engine_open=False)
+    return draft
+
+
+def _with_order(draft: Draft, order: ClusterOrder, asked: Mapping[str, Any]) -> Draft:
+    """A draft with what else is ordered; `asked` of its network."""
     spec = draft.spec
     nodes, gpus, network = spec.nodes, spec.gpus, replace(spec.network, **asked)
     if order.count is not None:
@@ -126,10 +164,9 @@ def resolve_spec(driver: Driver, order: ClusterOrder) -> tuple[Draft, ClusterSta
     if order.gpu_mode is not None:
         gpus = replace(gpus, mode=order.gpu_mode)
     share = spec.share if order.share is None else order.share
-    changed = replace(spec, engine=cast("Engine", driver.name), nodes=nodes, gpus=gpus, network=network, share=share)
-    _refuse_hosts(changed)
+    changed = replace(spec, nodes=nodes, gpus=gpus, network=network, share=share)
     said = {f"network.{key}" for key in asked} | ({SHARE} if order.share is not None else set())
-    return Draft(spec=changed, left=draft.left - said), state
+    return replace(draft, spec=changed, left=draft.left - said)
 
 
 def read_share(said: str | None) -> bool | str | None:
@@ -140,15 +177,20 @@ def read_share(said: str | None) -> bool | str | None:
 def _refuse_hosts(spec: ClusterSpec) -> None:
     if spec.hosts:
         raise UsageError(
-            f"cluster {spec.name} cannot be brought up: this version only uses the host on which it runs",
+            f"cluster {spec.name} spans hosts, and this command works on one host alone",
             evidence=f"hosts names {', '.join(host.name for host in spec.hosts[:5])}",
-            fix="remove hosts from the spec to use this host",
+            fix=name_cluster("on the machine that knows the hosts: gpuprov cluster up", spec.name),
         )
 
 
 def _refuse_other_networks(state: ClusterState, asked: Mapping[str, Any]) -> None:
-    name, settled = state.name, state.settled
-    if settled is None or replace(settled.network, **asked) == settled.network:
+    if state.settled is not None:
+        _refuse_differing(state.settled, asked)
+
+
+def _refuse_differing(settled: ClusterSpec, asked: Mapping[str, Any]) -> None:
+    name = settled.name
+    if replace(settled.network, **asked) == settled.network:
         return
     has = ", ".join(f"{key} {getattr(settled.network, key)}" for key in asked)
     raise UsageError(

@@ -10,6 +10,7 @@ from gpuprov.cluster.nodes import delete_nodes
 from gpuprov.cluster.purge import describe_kept, find_doomed
 from gpuprov.cluster.secrets import key_folder, remove_keys
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.whole import recorded_host
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome, with_forced
@@ -84,8 +85,10 @@ def cluster_down(
         if nodes:
             with leaving(driver, [leave], policy, reporter=reporter), reporter.phase("nodes"):
                 forced = delete_nodes(driver, nodes, reporter=reporter)
+        overlay = host.overlays.remove(name) if recorded_host(state) else ()
         networks = _remove_networks(driver, state, reporter)
         changed = [with_forced("removed node", node, forced) for node in nodes]
+        changed += [line.replace("remove ", "removed ", 1) for line in overlay]
         changed += [f"removed network {network}" for network in networks]
         if _remove_keys(driver, name, host, reporter):
             changed.append("removed the ssh keys")

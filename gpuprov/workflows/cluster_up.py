@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.cluster.choice import describe_choice
-from gpuprov.cluster.files import planned_member
+from gpuprov.cluster.files import planned_members
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
@@ -30,6 +31,7 @@ from gpuprov.cluster.share import SharePlan, ensure_share, plan_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
+from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_SPEC
@@ -37,7 +39,7 @@ from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.hold import Leave, find_abandoned
 from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
-from gpuprov.planes.reading import read_then_lock
+from gpuprov.planes.reading import read_cluster, read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
 from gpuprov.planes.renew import renew_nodes
 from gpuprov.spec.draft import Draft
@@ -47,6 +49,8 @@ from gpuprov.workflows.verify import verify_cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from gpuprov.cluster.files import Member
+    from gpuprov.cluster.part import Part
     from gpuprov.cluster.plan import Plan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver, File, ImageState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
+    from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.planes.files import Reading
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.spec.models import ClusterSpec
@@ -71,11 +76,13 @@ class UpOrder:
         policy: What becomes of jobs on nodes that are to be removed or restarted.
         left: Paths of values of the spec that nobody has said, to be chosen.
         seen: The cluster as it was a moment ago, where that is known.
+        part: What this host is to do of a cluster that spans hosts; `spec` is then this host's.
     """
 
     spec: ClusterSpec
     left: frozenset[str] = frozenset()
     seen: ClusterState | None = None
+    part: Part | None = None
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
@@ -85,6 +92,16 @@ class UpOrder:
     def draft(self) -> Draft:
         """The spec with what was left open in it."""
         return Draft(spec=self.spec, left=self.left)
+
+    def record_of(self, settled: ClusterSpec) -> dict[str, str]:
+        """What is recorded of the cluster on this host once it is as `settled`."""
+        return self.part.labels if self.part else {LABEL_SPEC: dump_spec(settled)}
+
+    def crew_of(self, spec: ClusterSpec, plan: Plan) -> Crew:
+        """The nodes of all hosts as they are to be."""
+        if self.part is None:
+            return Crew(spec=spec, members=planned_members(plan))
+        return Crew(spec=spec, members=self.part.whole.reachable_members())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +113,15 @@ class UpPreview:
         beside: Nodes that would stay though the spec does not have them, one line for each.
         choice: What would be chosen other than usual, in a sentence.
         silent: Why engines do not respond whose networks it would have to keep clear of.
+        members: The nodes as they would be.
+        secret: What nodes of the cluster's role share now, where a part of a cluster was asked about.
     """
 
     changes: tuple[str, ...]
     beside: tuple[str, ...] = ()
     choice: str = ""
+    members: tuple[Member, ...] = ()
+    secret: bytes = field(default=b"", repr=False)
     silent: Mapping[str, GpuprovError] = field(default_factory=dict)
 
 
@@ -129,6 +150,8 @@ class _Aim:
     Attributes:
         choice: What was chosen other than usual, in a sentence.
         silent: Why engines do not respond whose networks this one has to keep clear of.
+        crew: The nodes whose files this host's nodes have, of all hosts.
+        overlay: This host's end of the network between hosts.
     """
 
     spec: ClusterSpec
@@ -138,6 +161,8 @@ class _Aim:
     gpus: HostGpus
     choice: str
     silent: Mapping[str, GpuprovError]
+    crew: Crew
+    overlay: OverlayRequest | None
 
     @property
     def leaves(self) -> list[Leave]:
@@ -173,14 +198,17 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             for line in filter(None, (aim.choice, *aim.plan.beside_lines())):
                 reporter.note(line)
             refuse_busy(driver, aim.leaves, policy)
+            if order.part:
+                order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
         ensure_share(host, aim.share, rollback)
-        changed, words = _carry_out(run, aim, readings[spec.name], policy)
+        changed, words = _carry_out(run, aim, _with_secret(order, readings[spec.name]), order, host)
     report = None
     if order.verify and changed:
         report = verify_cluster(driver, spec.name, host=host, nodes=None, reporter=reporter)
     seen = readings[spec.name].state
-    untouched = not changed and seen.recorded == spec  # a killed run may have left only the recording to do
+    recorded = order.part.spec if order.part else spec
+    untouched = not changed and seen.recorded == recorded  # a killed run may have left only the recording to do
     return UpResult(changed=changed, report=report, as_it_was=(seen, words) if untouched else None)
 
 
@@ -203,16 +231,43 @@ def preview_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
 def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPreview:
     aim = _aim(driver, order, host, gpus)
     refuse_busy(driver, aim.leaves, order.policy)
-    files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, {})
+    members = planned_members(aim.plan)
+    renewal: tuple[str, ...] = ()
+    secret = b""
+    if order.part:
+        secret = read_cluster(driver, aim.state).secret(aim.spec.nodes.role)
+    if order.part is None or order.part.matches(members):  # else the hosts have yet to agree on the files
+        renewal = _preview_files(driver, aim)
+    return UpPreview(
+        changes=(*aim.share.lines(), *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
+        beside=aim.plan.beside_lines(),
+        choice=aim.choice,
+        silent=aim.silent,
+        members=members,
+        secret=secret,
+    )
+
+
+def _preview_files(driver: Driver, aim: _Aim) -> tuple[str, ...]:
+    files = gather_files(driver, aim.crew, aim.state, {})
     running = [design.name for design in (*aim.plan.keep, *aim.plan.repair) if design.name not in aim.plan.start]
     released = [RELEASED.format(name) for name in find_abandoned(driver, aim.state) if name in running]
-    changes = (
-        *aim.share.lines(),
-        *aim.plan.lines(),
-        *renewal_lines(files.planes, find_stale(driver, running, files.of)),
-        *released,
-    )
-    return UpPreview(changes=changes, beside=aim.plan.beside_lines(), choice=aim.choice, silent=aim.silent)
+    return (*renewal_lines(files.planes, find_stale(driver, running, files.of)), *released)
+
+
+def _preview_overlay(host: Host, aim: _Aim) -> tuple[str, ...]:
+    if aim.overlay is None:
+        return ()
+    if any(request.name == aim.overlay.bridge for request in aim.plan.networks.create):
+        return (f"create overlay {aim.overlay.device} between the hosts",)
+    return host.overlays.preview(aim.overlay)
+
+
+def _with_secret(order: UpOrder, reading: Reading) -> Reading:
+    """What was read, with the secret that a controller has said."""
+    if order.part is None or not order.part.secret:
+        return reading
+    return replace(reading, secrets={**reading.secrets, order.spec.nodes.role: order.part.secret})
 
 
 def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: ClusterState | None = None) -> _Aim:
@@ -226,22 +281,37 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     claims = Neighbours(host).claims(driver.name)
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
+    place = order.part.place(place) if order.part else place
     plan = plan_cluster(spec, state, place, version=__version__, expect=driver, prune=order.prune)
     refuse_without_room(driver, host, nodes=len(plan.create))
     starting = [*plan.start, *plan.restart]
     refuse_shared_addresses(starting, (*state.nodes, *state.others), command=driver.command)
-    for plane in PLANES.values():
-        plane.refuse_crew(_crew(spec, plan))
+    crew = order.crew_of(spec, plan)
+    if order.part is None or order.part.matches(planned_members(plan)):
+        for plane in PLANES.values():
+            plane.refuse_crew(crew)
+    overlay = order.part.overlay(driver) if order.part else None
     share = plan_share(driver, host, spec, state, plan.members, around)
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
-    return _Aim(spec=spec, state=state, plan=plan, share=share, gpus=gpus, choice=choice, silent=around.silent)
+    return _Aim(
+        spec=spec,
+        state=state,
+        plan=plan,
+        share=share,
+        gpus=gpus,
+        choice=choice,
+        silent=around.silent,
+        crew=crew,
+        overlay=overlay,
+    )
 
 
 def _carry_out(
-    run: NodeRun, aim: _Aim, reading: Reading, policy: JobsPolicy
+    run: NodeRun, aim: _Aim, reading: Reading, order: UpOrder, host: Host
 ) -> tuple[tuple[str, ...], Mapping[str, str]]:
     """Do what was planned; returns one line for each change, and the planes' words for the nodes."""
     driver, reporter, spec, plan = run.driver, run.reporter, aim.spec, aim.plan
+    bridged = aim.overlay is not None and aim.overlay.bridge is not None  # else the network is put on the overlay
     if plan.isolate:
         with reporter.phase("isolation"):
             isolate_networks(driver, plan.isolate, reporter=reporter)
@@ -249,15 +319,17 @@ def _carry_out(
         with reporter.phase("network repair"):
             for request, _ in plan.network_repairs:
                 driver.set_network_settings(request)
+    connected = () if bridged else _connect(run, aim, host)
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter) as completed:
+        connected = _connect(run, aim, host) if bridged else connected
         images = {
             role: ensure_node_image(
                 driver, spec, plane_of(role).recipe, aim.gpus, networks=completed, reporter=reporter
             )
             for role in sorted({design.role for design in plan.create})
         }
-        files = gather_files(driver, _crew(aim.spec, aim.plan), aim.state, images, reading)
-        with leaving(driver, aim.leaves, policy, reporter=reporter):
+        files = gather_files(driver, aim.crew, aim.state, images, reading)
+        with leaving(driver, aim.leaves, order.policy, reporter=reporter):
             forced = _remove_and_repair(run, aim)
             if plan.create or plan.start:
                 with reporter.phase("nodes"):
@@ -266,8 +338,18 @@ def _carry_out(
             old, new = ([design.name for design in designs] for designs in ((*plan.keep, *plan.repair), plan.create))
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
-    record_labels(driver, spec, {LABEL_SPEC: dump_spec(spec)}, aim.state)
-    return (*aim.share.lines(), *plan.lines(forced), *renewal.changed), renewal.words
+    record_labels(driver, spec, order.record_of(spec), aim.state)
+    return (*aim.share.lines(), *connected, *plan.lines(forced), *renewal.changed), renewal.words
+
+
+def _connect(run: NodeRun, aim: _Aim, host: Host) -> tuple[str, ...]:
+    """Connect the private network to those of the other hosts; returns one line for each change."""
+    if aim.overlay is None:
+        return ()
+    if not aim.state.own_networks:
+        run.rollback.add(f"overlay {aim.overlay.device}", partial(host.overlays.remove, aim.spec.name))
+    with run.reporter.phase("overlay"):
+        return host.overlays.ensure(aim.overlay)
 
 
 def _remove_and_repair(run: NodeRun, aim: _Aim) -> dict[str, str]:
@@ -301,7 +383,3 @@ def _create(
                 lambda name: (*seed, *files(name)),
                 labels=image_labels(image, plane.recipe.labels),
             )
-
-
-def _crew(spec: ClusterSpec, plan: Plan) -> Crew:
-    return Crew(spec=spec, members=tuple(planned_member(design) for design in plan.members))

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import base64
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from gpuprov.assets import find_asset
 from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
+from gpuprov.cluster.part import Part
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.share import shared_folder
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
+from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host import look_document
+from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.nodes import nodes_document, status_document
 from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
+from gpuprov.planes.base import Crew
 from gpuprov.planes.host_look import survey_host
+from gpuprov.planes.host_part import Way, look_at_part, look_for_more
 from gpuprov.planes.leaving import JobsPolicy
+from gpuprov.planes.registry import planes_of
 from gpuprov.planes.rows import cluster_rows, list_rows, state_rows
 from gpuprov.spec.models import ENGINES
 from gpuprov.spec.serialize import load_spec_json
@@ -34,7 +42,6 @@ from gpuprov.workflows.verify import verify_cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from gpuprov.core.outcome import Outcome
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -64,19 +71,53 @@ class StatusOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PartOrder:
+    """`part`: a host's part of a cluster that spans hosts.
+
+    Attributes:
+        spec: What is asked for, where the host is to say what it offers to more nodes; empty where not.
+        engine: Which is to have it; empty for the one that has it, or else the default one.
+        internal_ip: The host's address on the network between the hosts, where the spec says it.
+    """
+
+    cluster: str
+    spec: str = ""
+    engine: str = ""
+    internal_ip: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadyOrder:
+    """`ready`: wait until the nodes of all hosts take work; asked of the host of the node that gives it.
+
+    Attributes:
+        nodes: Names of those to wait for; the others are known to be away.
+    """
+
+    cluster: str
+    nodes: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class MemberUpOrder:
     """`plan` and `up`.
 
     Attributes:
         cluster: The name in the spec.
-        spec: What is asked of this host, as `dump_spec` writes it.
+        spec: What is asked of this host, as `dump_spec` writes it; of a cluster that spans hosts, the whole one.
         left: Paths of values that nobody has said.
+        nodes: Of a cluster that spans hosts, those of the spec's nodes that this host is to have.
+        whole: Of a cluster that spans hosts, the nodes of all hosts as `dump_whole` writes them; empty of others.
+        secret: Of a cluster that spans hosts, what all its nodes share, in base64; empty where nothing or to be read.
         drain_s: How long jobs on nodes that have to leave are waited for; below 0 not at all.
     """
 
     cluster: str
     spec: str
     left: list[str]
+    nodes: list[str] = field(default_factory=list)
+    whole: str = ""
+    secret: str = field(default="", repr=False)
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False
@@ -186,16 +227,57 @@ def _status(order: StatusOrder, host: Host, reporter: Reporter) -> dict[str, Any
     return status_document(order.cluster, state_rows(driver, state), host=host.name, shared_folder=folder)
 
 
+def _part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    name = check_cluster_name(order.cluster)
+    if order.engine:
+        driver = host.open(order.engine)
+    else:
+        driver = engine_of_cluster(name, host.engines, reporter=reporter, creates=True)
+    if not order.spec:
+        return host_part_document(look_at_part(driver, name), host=host.name)
+    spec = load_spec_json(order.spec, cluster=name)
+    way = Way(internal_ip=order.internal_ip, ssh_connection=os.environ.get("SSH_CONNECTION", ""))
+    return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
+
+
+def _ready(order: ReadyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    name = check_cluster_name(order.cluster)
+    driver = engine_of_cluster(name, host.engines, reporter=reporter)
+    state = observe_cluster(driver, name)
+    whole, spec = recorded_whole(state), state.spec
+    if whole is None or spec is None:
+        raise UsageError(
+            f"cluster {name} does not span hosts as far as {host.name} knows",
+            evidence="nothing is recorded with its network",
+            fix=f"gpuprov cluster up --name {name} -f FILE",
+        )
+    members = tuple(member for member in whole.members if member.name in order.nodes)
+    words: dict[str, str] = {}
+    changed: list[str] = []
+    with reporter.phase("ready"):
+        for plane in planes_of(member.role for member in members):
+            ready = plane.wait_ready(driver, Crew(spec=spec, members=members), reporter)
+            words |= ready.words
+            changed += ready.undone
+    part = replace(look_at_part(driver, name), words=words)
+    return {**host_part_document(part, host=host.name), "changed": changed}
+
+
 def _plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
-    wanted = _up_order(order)
+    wanted = _up_order(order, host)
     preview = preview_up(host.open(wanted.spec.engine), wanted, host, reporter=reporter)
     if preview.choice:
         reporter.note(preview.choice)
-    return plan_document(preview.changes, preview.beside, host=host.name)
+    planned = plan_document(preview.changes, preview.beside, host=host.name)
+    if wanted.part is None:
+        return planned
+    facts = host.open(wanted.spec.engine).facts()
+    mine = WholeCluster().with_host(host.name, preview.members, cpus=facts.cpus, memory_bytes=facts.memory_bytes)
+    return {**planned, "whole": dump_whole(mine), "secret": base64.b64encode(preview.secret).decode()}
 
 
 def _up(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
-    wanted = _up_order(order)
+    wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
     result = cluster_up(driver, wanted, host, reporter=reporter)
     rows = cluster_rows(driver, wanted.spec.name)
@@ -212,7 +294,9 @@ def _down(order: DownOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     def find() -> Driver:
         return engine_of_cluster(name, host.engines, reporter=reporter)
 
-    return outcome_document(act_on_engine(host, find, down), host=host.name)
+    done = act_on_engine(host, find, down)
+    left = host.overlays.remove(name)  # by a run that was killed before it recorded anything
+    return outcome_document(Outcome(changed=(*done.changed, *left)), host=host.name)
 
 
 def _verify(order: VerifyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
@@ -234,9 +318,16 @@ def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, A
     return outcome_document(prepare_host(prepared, host, reporter=reporter), host=host.name)
 
 
-def _up_order(order: MemberUpOrder) -> UpOrder:
+def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
+    spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
+    part = None
+    if order.whole:
+        whole = parse_whole(order.whole, source="the request")
+        secret = base64.b64decode(order.secret, validate=True)
+        part = Part(spec=spec, host=host.name, nodes=tuple(order.nodes), whole=whole, secret=secret)
     return UpOrder(
-        spec=load_spec_json(order.spec, cluster=check_cluster_name(order.cluster)),
+        spec=part.local_spec if part else spec,
+        part=part,
         left=frozenset(order.left),
         keep_on_failure=order.keep_on_failure,
         verify=order.verify,
@@ -253,6 +344,8 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "look": (LookOrder, _look),
     "list": (ListOrder, _list),
     "status": (StatusOrder, _status),
+    "part": (PartOrder, _part),
+    "ready": (ReadyOrder, _ready),
     "plan": (MemberUpOrder, _plan),
     "up": (MemberUpOrder, _up),
     "down": (DownOrder, _down),

@@ -24,8 +24,33 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.links import Link
+    from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.host.survey import EngineDoor
     from gpuprov.spec.models import GpuMode
+
+
+@dataclass
+class FakeOverlays:
+    """Ends of overlays, by cluster."""
+
+    there: dict[str, OverlayRequest] = field(default_factory=dict)
+    mtu: int = 1500
+
+    def preview(self, request: OverlayRequest) -> tuple[str, ...]:
+        return () if self.there.get(request.cluster) == request else (f"set overlay {request.device}",)
+
+    def ensure(self, request: OverlayRequest) -> tuple[str, ...]:
+        lines = self.preview(request)
+        self.there[request.cluster] = request
+        return lines
+
+    def remove(self, cluster: str) -> tuple[str, ...]:
+        found = self.there.pop(cluster, None)
+        return (f"remove overlay {found.device}",) if found else ()
+
+    def underlay_mtu(self, local: str) -> int:
+        assert local
+        return self.mtu
 
 
 @dataclass(kw_only=True)
@@ -42,6 +67,7 @@ class FakeHost:
         kernel: Limits other than plenty, by check.
         check: Called under the lock where another run had to be waited for.
         folders: Those that nodes mount.
+        overlays: Its ends of overlays.
         looks: What `verify` sees of it.
     """
 
@@ -57,6 +83,7 @@ class FakeHost:
     kernel: dict[str, int | None] = field(default_factory=dict)
     check: Callable[[], object] = lambda: None
     folders: FakeFolders = field(default_factory=FakeFolders)
+    overlays: FakeOverlays = field(default_factory=FakeOverlays)
     looks: Callable[[Mapping[str, Any] | None], Observation] = lambda _document: Observation(problem="not looked at")
 
     @property

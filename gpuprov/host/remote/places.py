@@ -63,6 +63,10 @@ class Places:
             seconds = time.time()
         return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
+    def is_away(self, machine: RemoteMachine) -> bool:
+        """Whether it did not answer when it was last asked."""
+        return (self.runtime / f"{machine.name}.away").exists()
+
     def mark_there(self, machine: RemoteMachine) -> None:
         """Note that a host answers."""
         (self.runtime / f"{machine.name}.away").unlink(missing_ok=True)

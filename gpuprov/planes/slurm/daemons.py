@@ -152,7 +152,7 @@ def run_slurm(driver: Driver, controller: str, argv: Sequence[str]) -> str:
     return result.stdout
 
 
-def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> None:
+def restart_daemons(driver: Driver, controller: str | None, names: Iterable[str]) -> None:
     """Make running daemons read changed files; jobs go on, as slurmd's steps outlive it, and none is lost at its start.
 
     slurmctld comes first: a slurmd that asks about nodes its controller does not know is refused.
@@ -160,7 +160,8 @@ def restart_daemons(driver: Driver, controller: str, names: Iterable[str]) -> No
     Raises:
         EngineError: A daemon did not come back.
     """
-    with suppress(EngineError, TimedOut):  # a controller that does not answer starts no jobs
-        driver.run(controller, ["sh", "-c", settling_script()], timeout_s=_SETTLE_BUDGET_S)
-    services.restart_well(driver, controller, "slurmctld")
+    if controller is not None:
+        with suppress(EngineError, TimedOut):  # a controller that does not answer starts no jobs
+            driver.run(controller, ["sh", "-c", settling_script()], timeout_s=_SETTLE_BUDGET_S)
+        services.restart_well(driver, controller, "slurmctld")
     each(lambda name: services.restart_well(driver, name, "slurmd"), list(names))

@@ -67,6 +67,10 @@ class SlurmPlane(LedPlane):
         holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != controller, name))
         return munge.read_key(driver, holders, cluster=state.name) if holders else b""
 
+    def new_secret(self) -> bytes:
+        """A munge key."""
+        return munge.new_key()
+
     def gather_files(
         self, driver: Driver, crew: Crew, state: ClusterState, image: ImageState | None, secret: Secret
     ) -> Render:
@@ -78,7 +82,7 @@ class SlurmPlane(LedPlane):
         files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
         present = munge.present_owners(state.nodes_of(NAME))
         of_new = munge.find_owner(state.nodes_of(NAME), image)
-        key = (secret() or munge.new_key()) if of_new else b""
+        key = (secret() or self.new_secret()) if of_new else b""
         # the image's slurmctld starts only where this is
         mark = File(path=slurm_path("controller_mark"), content=b"")
 
@@ -139,7 +143,9 @@ class SlurmPlane(LedPlane):
         def restart(renewed: Mapping[str, frozenset[str]]) -> None:
             rekeyed = [name for name, paths in renewed.items() if key in paths]
             each(lambda name: restart_well(driver, name, "munge"), rekeyed)
-            daemons.restart_daemons(driver, controller_name(crew.spec), renewed)
+            controller = controller_name(crew.spec)
+            here = any(member.name == controller for member in crew.members)  # else it is on another host
+            daemons.restart_daemons(driver, controller if here else None, renewed)
 
         own = (f"{slurm_path('folder')}/", key)
         apply_marked(driver, stale, files, mark=slurm_path("applied_mark"), own=own, restart=restart)

@@ -107,6 +107,10 @@ class WorkerPlane(LedPlane):
         holders = sorted((node.name for node in state.nodes_of(NAME)), key=lambda name: (name != head, name))
         return read_password(driver, holders, cluster=state.name) if holders and head else b""
 
+    def new_secret(self) -> bytes:
+        """A password of the broker."""
+        return new_password()
+
     def gather_files(
         self,
         driver: Driver,
@@ -119,7 +123,7 @@ class WorkerPlane(LedPlane):
         self.refuse_crew(crew)
         head = self.head_name(crew.spec)
         address = next((member.private_address for member in crew.of(NAME) if member.name == head), "")
-        password = (secret() or new_password()) if head else b""
+        password = (secret() or self.new_secret()) if head else b""
         url = crew.spec.worker.broker or broker_url(password, address)
 
         def render(member: Member) -> tuple[File, ...]:

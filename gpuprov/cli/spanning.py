@@ -1,0 +1,199 @@
+"""What verbs share where a cluster spans hosts: how it is found, and how what its hosts say is shown."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.cli.session import Session
+    from gpuprov.core.errors import GpuprovError
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.workflows.hosts_up import HostsUpOrder
+    from gpuprov.workflows.over_hosts import HostsBySsh, SpanningCluster
+
+
+def remembered_hosts() -> Mapping[str, RemoteMachine]:
+    """Those that `host add` has remembered."""
+    from gpuprov.host.remote.inventory import read_machines
+    from gpuprov.host.remote.places import find_places
+
+    return read_machines(find_places().inventory)
+
+
+def way_to_hosts(session: Session) -> HostsBySsh:
+    """By ssh."""
+    from gpuprov.host.remote.places import find_places
+    from gpuprov.workflows.over_hosts import HostsBySsh
+
+    return HostsBySsh(places=find_places(), reporter=session.reporter)
+
+
+def find_spanning_cluster(session: Session, name: str, engine: str | None) -> SpanningCluster | None:
+    """The cluster of that name where it spans hosts; None where it is on this host alone, or nowhere.
+
+    Without hosts that were added, nobody is asked.
+    """
+    from gpuprov.workflows.over_hosts import find_spanning
+
+    known = remembered_hosts()
+    if engine is not None or not known or is_here_alone(session, name):
+        return None
+    return find_spanning(name, known, way_to_hosts(session))
+
+
+def is_here_alone(session: Session, name: str) -> bool:
+    """Whether an engine of this host has the cluster, and it does not span hosts."""
+    from gpuprov.host.survey import survey
+
+    seen = survey([door for door in session.host.engines if door.installed()], partial(_has_alone, name=name))
+    return any(seen.answers.values())
+
+
+def _has_alone(driver: Driver, *, name: str) -> bool:
+    from gpuprov.cluster.state import observe_cluster
+    from gpuprov.cluster.whole import recorded_host
+
+    state = observe_cluster(driver, name)
+    return state.exists and not recorded_host(state)
+
+
+def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPolicy) -> HostsUpOrder | None:
+    """What `cluster up` or `cluster plan` is asked for; None where that does not span hosts."""
+    from gpuprov.cli.cluster_spec import cluster_order
+    from gpuprov.planes.cluster_order import resolve_name, resolve_spanning
+    from gpuprov.workflows.hosts_up import HostsUpOrder
+
+    order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
+    recorded = None
+    if order.file is None:
+        found = find_spanning_cluster(session, resolve_name(order), engine)
+        recorded = found.spec if found else None
+    draft = resolve_spanning(order, engine, recorded)
+    if draft is None:
+        return None
+    return HostsUpOrder(
+        draft=draft,
+        known=remembered_hosts(),
+        policy=policy,
+        keep_on_failure=bool(wanted.get("keep_on_failure")),
+        verify=bool(wanted.get("verify")),
+        prune=bool(wanted.get("prune")),
+    )
+
+
+def up(session: Session, order: HostsUpOrder) -> int:
+    """`cluster up` over hosts."""
+    from gpuprov.cli.next_steps import next_steps
+    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.documents.spanning import hosts_documents, spanning_up_document
+    from gpuprov.workflows.hosts_up import up_over_hosts
+
+    result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
+    text = ["\n".join(result.outcome.changed) or "unchanged"]
+    text += [f"verify on {host}: {_verdict(report)}" for host, report in result.reports.items()]
+    text += ["", render_nodes(result.rows, colour=session.colour), "", next_steps(result.spec, result.rows)]
+    hosts = hosts_documents((host.name for host in result.spec.hosts), result.failed, result.away)
+    reports = result.reports.values()
+    document = spanning_up_document(result.outcome, result.rows, hosts, reports, host=session.host.name)
+    return _end(session, document, "\n".join(text), result.error, 0 if result.passed else 1)
+
+
+def plan(session: Session, order: HostsUpOrder) -> int:
+    """`cluster plan` over hosts."""
+    from gpuprov.documents.outcome import plan_document
+    from gpuprov.workflows.hosts_up import plan_over_hosts
+
+    planned = plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
+    text = "\n".join(planned.lines) or "nothing to do: the cluster matches its spec"
+    return _end(session, plan_document(planned.lines, (), host=session.host.name), text, planned.error, 0)
+
+
+def status(session: Session, seen: SpanningCluster) -> int:
+    """`cluster status` over hosts."""
+    from gpuprov.cli.node_table import render_nodes
+    from gpuprov.documents.spanning import hosts_documents, spanning_status_document
+    from gpuprov.workflows.over_hosts import part_error
+
+    text = render_nodes(seen.rows, colour=session.colour) if seen.rows else f"cluster {seen.name} has no nodes"
+    hosts = hosts_documents(seen.machines, seen.failed, seen.away)
+    document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name)
+    return _end(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
+
+
+def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
+    """`cluster down` over hosts."""
+    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.workflows.over_hosts import down_over_hosts, part_error
+
+    done = down_over_hosts(seen, way_to_hosts(session), policy)
+    text = "\n".join(done.outcome.changed) or "unchanged"
+    error = part_error(done.failed, of=done.asked, what="what is on these hosts is still there")
+    return _end(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+
+
+def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachine | None:
+    """The host that was added and has a node; None where this host has it, or no hosts were added."""
+    from gpuprov.workflows.over_hosts import find_host_of_node
+
+    known = remembered_hosts()
+    if engine is not None or not known:
+        return None
+    with suppress(_Here):
+        _refuse_here(session, node)
+        return find_host_of_node(node, known, way_to_hosts(session))
+    return None
+
+
+def attach(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
+    """Run a command of the gpuprov there, with this terminal's input and output; returns its exit status."""
+    from gpuprov.host.remote.install_paths import PROGRAM
+
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return way_to_hosts(session).attach(machine, [PROGRAM, *words], terminal=terminal)
+
+
+class _Here(Exception):
+    """This host has it."""
+
+
+def _refuse_here(session: Session, node: str) -> None:
+    from gpuprov.host.survey import survey
+
+    doors = [door for door in session.host.engines if door.installed()]
+    if any(survey(doors, lambda driver: driver.find_node(node) is not None).answers.values()):
+        raise _Here
+
+
+def _verdict(report: Mapping[str, Any]) -> str:
+    nodes = [node for node in report.get("nodes", []) if isinstance(node, dict)]
+    simulated = " (SIMULATED: this says nothing about any real GPU)" if report.get("simulated") else ""
+    counts: dict[str, int] = {}
+    for node in nodes:
+        counts[str(node.get("verdict"))] = counts.get(str(node.get("verdict")), 0) + 1
+    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    lines = [f"{len(nodes)} nodes: {said}{simulated}"]
+    for node in [*nodes, report.get("host") or {}]:
+        lines += [
+            f"  {node.get('node')}: {check.get('id')} {check.get('status')}: {check.get('evidence')}; "
+            f"fix: {check.get('fix') or 'none'}"
+            for check in node.get("checks", [])
+            if check.get("status") in ("fail", "unknown")
+        ]
+    return "\n".join(lines)
+
+
+def _end(session: Session, document: dict[str, Any], text: str, error: GpuprovError | None, code: int) -> int:
+    """Show the result, and end with the error of the hosts that lack in it."""
+    from gpuprov.cli.failure import fail
+
+    if error is not None:
+        return fail(session, error, result=document, text=text)
+    session.show(document, text)
+    return code

@@ -1,0 +1,447 @@
+"""`cluster up` and `cluster plan` of a cluster that spans hosts: agree with all hosts, then have each do its part.
+
+Every host is asked what it has and offers; the new nodes are placed; every host plans its part, which tells the nodes
+of all hosts; every host does its part, each under its own lock; and the host of the node that gives work waits until
+all nodes take some. A host that does not answer keeps its nodes, and the others go on.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.cluster.choice import Taken, choose
+from gpuprov.cluster.overlay_request import agree_mtu
+from gpuprov.cluster.placement import place_nodes
+from gpuprov.cluster.slices import slice_cluster
+from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
+from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.names import fold
+from gpuprov.core.outcome import Outcome
+from gpuprov.documents.host_part import read_host_part
+from gpuprov.documents.member_answers import read_lines, read_rows, strictly
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import failure_of
+from gpuprov.planes.base import Crew
+from gpuprov.planes.registry import PLANES, check_spec, plane_of
+from gpuprov.spec.addressing import node_name
+from gpuprov.spec.draft import SHARE, Draft
+from gpuprov.spec.overlay import unencrypted_warning
+from gpuprov.spec.serialize import dump_spec
+from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder, VerifyOrder
+from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.rows import NodeRow
+    from gpuprov.spec.models import ClusterSpec, HostSpec
+    from gpuprov.workflows.over_hosts import Hosts, SpanningCluster
+
+_NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsUpOrder:
+    """What is asked for.
+
+    Attributes:
+        draft: The spec, which names hosts, with what was left open in it.
+        known: The hosts that `host add` has remembered.
+        policy: What becomes of jobs on nodes that have to leave.
+    """
+
+    draft: Draft
+    known: Mapping[str, RemoteMachine]
+    policy: JobsPolicy
+    keep_on_failure: bool = False
+    verify: bool = False
+    prune: bool = False
+
+    @property
+    def machines(self) -> dict[str, RemoteMachine]:
+        """The way to each host of the spec."""
+        return {host.name: machine_of(host, self.known) for host in self.draft.spec.hosts}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsUp:
+    """What was done.
+
+    Attributes:
+        spec: With all that was left open filled in.
+        rows: The nodes of all hosts.
+        failed: Hosts that did not do their part, and why.
+        away: Since when hosts are unreachable.
+        reports: What `verify` says of each host; empty where it was not asked, or nothing was changed.
+    """
+
+    outcome: Outcome
+    spec: ClusterSpec
+    rows: tuple[NodeRow, ...]
+    failed: Mapping[str, GpuprovError]
+    away: Mapping[str, str]
+    reports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether `verify` found nothing wrong."""
+        return all(report.get("passed") is True for report in self.reports.values())
+
+    @property
+    def error(self) -> GpuprovError | None:
+        """That of the hosts that did not do their part."""
+        return part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsPlan:
+    """What would be done: one line for each change, with its host."""
+
+    lines: tuple[str, ...]
+    failed: Mapping[str, GpuprovError]
+    spec: ClusterSpec
+
+    @property
+    def error(self) -> GpuprovError | None:
+        """That of the hosts that did not answer."""
+        return part_error(self.failed, of=len(self.spec.hosts))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Agreed:
+    """What the hosts that answer have agreed on.
+
+    Attributes:
+        whole: The nodes of all hosts as they are to be.
+        nodes: By host, those of the spec's nodes that it is to have.
+        lines: By host, what it would change.
+        secret: What the nodes share now; empty where there is none.
+    """
+
+    seen: SpanningCluster
+    spec: ClusterSpec
+    whole: WholeCluster
+    nodes: Mapping[str, tuple[str, ...]]
+    lines: Mapping[str, tuple[str, ...]]
+    secret: bytes = field(repr=False)
+
+    @property
+    def changes(self) -> bool:
+        """Whether any host has anything to do."""
+        same = all(part.spec == self.spec and part.whole == self.whole for part in self.seen.parts.values())
+        return not same or any(self.lines.values())
+
+
+def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsUp:
+    """Bring a cluster that spans hosts to what its spec says, and prove its nodes.
+
+    Raises:
+        GpuprovError: Something was refused before anything was changed; the hosts together have too little room, say.
+    """
+    agreed = _agree(order, hosts, reporter)
+    seen, spec = agreed.seen, agreed.spec
+    if not agreed.changes:
+        return HostsUp(outcome=Outcome(), spec=spec, rows=seen.rows, failed=seen.failed, away=seen.away)
+    warning = unencrypted_warning(spec)
+    if warning:
+        reporter.warn(warning)
+    secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
+    with reporter.phase("hosts"):
+        done = _work(order, agreed, hosts, secret)
+    with reporter.phase("ready"):
+        ready = _wait_ready(agreed, done, hosts, reporter)
+    reports: dict[str, Mapping[str, Any]] = {}
+    if order.verify and done.changed:
+        with reporter.phase("verify"):
+            reports = _verify(spec.name, [host for host in done.rows if done.rows[host]], seen, hosts)
+    rows = [with_word(row, ready) for found in done.rows.values() for row in found]
+    away = [row for row in seen.rows if row.host not in seen.parts]
+    rows += [row for row in away if row.name in agreed.whole.homes]
+    return HostsUp(
+        outcome=Outcome(changed=tuple(done.changed)),
+        spec=spec,
+        rows=tuple(sorted(rows, key=lambda row: row.name)),
+        failed=done.failed,
+        away=seen.away,
+        reports=reports,
+    )
+
+
+def plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> HostsPlan:
+    """What `up_over_hosts` would change; raises what it would refuse, and changes nothing."""
+    agreed = _agree(order, hosts, reporter)
+    lines = agreed.lines
+    if agreed.changes:  # now that the nodes of all hosts are known, each host can tell what its files lack
+        lines = {host: planned.lines for host, planned in _plan(order, agreed.spec, agreed, hosts).items()}
+    told = tuple(f"{host}: {line}" for host, found in lines.items() for line in found)
+    return HostsPlan(lines=told, failed=agreed.seen.failed, spec=agreed.spec)
+
+
+def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
+    """Ask all hosts, place the new nodes, and have every host plan its part; changes nothing."""
+    with reporter.phase("look"):
+        seen = _look(order, hosts)
+        for error in seen.failed.values():
+            reporter.warn(f"{error.what}: {error.evidence}")
+    with reporter.phase("plan"):
+        spec = _settle(order, seen)
+        check_spec(spec)
+        _refuse_left_behind(spec, seen)
+        names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
+        offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
+        placed = place_nodes(spec, names, offers, away=seen.whole.homes)
+        nodes = {part.host: part.nodes for part in slice_cluster(spec, placed)}
+        begun = _Agreed(seen=seen, spec=spec, whole=seen.whole, nodes=nodes, lines={}, secret=b"")
+        planned = _plan(order, spec, begun, hosts)
+        whole = seen.whole
+        for host, one in planned.items():
+            mine = one.mine
+            known = mine[0] if mine else None
+            whole = whole.with_host(
+                host, mine, cpus=known.cpus if known else 0, memory_bytes=known.memory_bytes if known else 0
+            )
+        whole = whole.changed_from(seen.whole)
+        crew = Crew(spec=spec, members=whole.reachable_members())
+        for plane in PLANES.values():
+            plane.refuse_crew(crew)
+        head = plane_of(spec.nodes.role).head_name(spec)
+        first = whole.homes.get(head or "", "")
+        secrets = sorted(planned, key=lambda host: host != first)
+        secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
+        lines = {host: one.lines for host, one in planned.items()}
+        return replace(begun, whole=whole, lines=lines, secret=secret)
+
+
+def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
+    """What each host has of the cluster, and offers.
+
+    Raises:
+        GpuprovError: No host answers, or not all do and there is no such cluster yet.
+    """
+    spec = order.draft.spec
+    text = dump_spec(spec)
+
+    def question(host: HostSpec) -> PartOrder:
+        engine = host.engine or ("" if order.draft.engine_open else spec.engine)
+        return PartOrder(cluster=spec.name, spec=text, engine=engine, internal_ip=host.internal_ip or "")
+
+    orders = {host.name: question(host) for host in spec.hosts}
+    seen = look_at_spanning(spec.name, order.machines, orders, hosts)
+    error = part_error(seen.failed, of=len(spec.hosts), what=_NOTHING, undone=True)
+    if error and not (seen.spec and seen.parts):
+        raise error
+    for host, part in seen.parts.items():
+        alone = part.spec is not None and not part.spec.hosts
+        if alone or (part.exists and part.known_as not in ("", host)):
+            raise UsageError(
+                f"{host} has another cluster {spec.name}",
+                evidence=f"there it is {f'part of one as {part.known_as}' if part.known_as else 'on that host alone'}",
+                fix=f"use another name: --name NAME; or remove it, on {host}: gpuprov cluster down {spec.name}",
+            )
+    return seen
+
+
+def _settle(order: HostsUpOrder, seen: SpanningCluster) -> ClusterSpec:
+    """The spec with all that was left open: as the cluster has it, else what is free on all hosts.
+
+    Raises:
+        GpuprovError: Nothing is free, the network between the hosts is too narrow, or the spec asks for what this
+            version cannot do over hosts.
+    """
+    draft = order.draft
+    if draft.spec.share is not False and SHARE not in draft.left:
+        raise UsageError(
+            f"the nodes of cluster {draft.spec.name} cannot share a folder: they are on several hosts",
+            evidence=f"share is {draft.spec.share}",
+            fix="set share to false in the spec; this version shares folders on one host only",
+        )
+    draft = replace(draft, spec=replace(draft.spec, share=False), left=draft.left - {SHARE})
+    if seen.spec:
+        spec = draft.filled(seen.spec)
+    else:
+        spec = choose(draft, _all_taken(part.taken for part in seen.parts.values())) if draft.left else draft.spec
+    hosts = tuple(_settled_host(host, order, seen) for host in spec.hosts)
+    overlay = spec.network.overlay
+    if overlay.type != "none":
+        known = seen.spec.network.overlay.mtu if seen.spec else None
+        overlay = replace(overlay, mtu=overlay.mtu or known)
+        spec = replace(spec, network=replace(spec.network, overlay=overlay))
+        mtu = agree_mtu(spec, {host: part.mtu for host, part in seen.parts.items()})
+        spec = replace(spec, network=replace(spec.network, overlay=replace(overlay, mtu=mtu)))
+    return replace(spec, hosts=hosts)
+
+
+def _settled_host(host: HostSpec, order: HostsUpOrder, seen: SpanningCluster) -> HostSpec:
+    """With its engine and its address as it says; of one that does not answer, as recorded."""
+    part, recorded = seen.parts.get(host.name), seen.spec.host(host.name) if seen.spec else None
+    if part is not None:
+        spoken = host.engine or (None if not order.draft.engine_open else part.engine)
+        return replace(host, engine=spoken, internal_ip=host.internal_ip or part.address or None)  # type: ignore[arg-type]
+    if recorded is None:
+        return host
+    return replace(host, engine=host.engine or recorded.engine, internal_ip=host.internal_ip or recorded.internal_ip)
+
+
+def _all_taken(found: Iterable[Taken]) -> Taken:
+    """What any host has."""
+    every = list(found)
+    return Taken(
+        names={name: holder for taken in every for name, holder in taken.names.items()},
+        links=tuple(link for taken in every for link in taken.links),
+        nodes=frozenset(node for taken in every for node in taken.nodes),
+        prefixes=frozenset(prefix for taken in every for prefix in taken.prefixes),
+    )
+
+
+def _refuse_left_behind(spec: ClusterSpec, seen: SpanningCluster) -> None:
+    """Refuse to leave out a host that has nodes: nobody would look at them any more."""
+    named = {host.name for host in spec.hosts}
+    left = [member.name for member in seen.whole.members if member.host not in named]
+    if left:
+        homes = sorted({seen.whole.homes[name] for name in left})
+        raise UsageError(
+            f"{', '.join(homes)} still has nodes of cluster {spec.name}, and is not in hosts",
+            evidence=fold(left),
+            fix=f"keep {homes[0]} in hosts; this version cannot take a host with nodes out of a cluster",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Planned:
+    """A host's answer to `plan`."""
+
+    lines: tuple[str, ...]
+    mine: tuple[Any, ...]
+    secret: bytes = field(repr=False)
+
+
+def _plan(order: HostsUpOrder, spec: ClusterSpec, agreed: _Agreed, hosts: Hosts) -> dict[str, _Planned]:
+    """What each host that answers would change for its part.
+
+    Raises:
+        GpuprovError: A host refuses, or does not answer any more; nothing was changed.
+    """
+    seen = agreed.seen
+    requests = {
+        seen.machines[host]: MemberRequest(verb="plan", document=asdict(_order_of(order, spec, agreed, host)))
+        for host in seen.parts
+    }
+    planned: dict[str, _Planned] = {}
+    refused: dict[str, GpuprovError] = {}
+    for answer in hosts.ask(requests):
+        host = answer.machine.name
+        if answer.document is None:
+            refused[host] = failure_of(answer)
+        else:
+            planned[host] = _read_planned(answer.document, host)
+    error = part_error(refused, of=len(requests), what="nothing was changed: hosts refuse their part", undone=True)
+    if error:
+        raise error
+    return planned
+
+
+def _read_planned(told: Mapping[str, Any], host: str) -> _Planned:
+    def read() -> tuple[str, bytes]:
+        whole, secret = told["whole"], told["secret"]
+        if not (isinstance(whole, str) and isinstance(secret, str)):
+            raise ValueError("a plan has no nodes")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
+        return whole, base64.b64decode(secret, validate=True)
+
+    whole, secret = strictly(read, host)
+    mine = parse_whole(whole, source=f"the answer of {host}").on(host)
+    return _Planned(lines=read_lines(told, "plan", host), mine=mine, secret=secret)
+
+
+def _order_of(order: HostsUpOrder, spec: ClusterSpec, agreed: _Agreed, host: str, secret: bytes = b"") -> MemberUpOrder:
+    policy = order.policy
+    return MemberUpOrder(
+        cluster=spec.name,
+        spec=dump_spec(spec),
+        left=[],
+        nodes=list(agreed.nodes[host]),
+        whole=dump_whole(agreed.whole),
+        secret=base64.b64encode(secret).decode(),
+        keep_on_failure=order.keep_on_failure,
+        prune=order.prune,
+        force=policy.force,
+        drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+    )
+
+
+@dataclass(kw_only=True)
+class _Done:
+    """What hosts have done."""
+
+    changed: list[str] = field(default_factory=list)
+    rows: dict[str, tuple[NodeRow, ...]] = field(default_factory=dict)
+    failed: dict[str, GpuprovError] = field(default_factory=dict)
+
+
+def _work(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes) -> _Done:
+    """Every host does its part, all side by side; one that fails undoes its own part, and the others go on."""
+    seen = agreed.seen
+    requests = {
+        seen.machines[host]: MemberRequest(
+            verb="up", document=asdict(_order_of(order, agreed.spec, agreed, host, secret))
+        )
+        for host in seen.parts
+    }
+    done = _Done(failed=dict(seen.failed))
+    for answer in hosts.work(requests):
+        host = answer.machine.name
+        if answer.document is None:
+            done.failed[host] = failure_of(answer)
+            continue
+        done.changed += [f"{host}: {line}" for line in read_lines(answer.document, "changed", host)]
+        done.rows[host] = read_rows(answer.document, host)
+    return done
+
+
+def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -> Mapping[str, str]:
+    """Wait until the nodes of the hosts that did their part take work; returns their plane's words.
+
+    Raises:
+        HostNotReady: The host of the node that gives work did not do its part.
+        TimedOut: With each node's last state.
+    """
+    spec, whole = agreed.spec, agreed.whole
+    plane = plane_of(spec.nodes.role)
+    names = [member.name for member in whole.members if member.host in done.rows]
+    if not plane.has_services or not names:
+        return {}
+    head = plane.head_name(spec) or names[0]
+    home = whole.homes.get(head, "")
+    if home not in done.rows:
+        reporter.warn(
+            f"no node of cluster {spec.name} takes new jobs: {head} with the {plane.title} service is on {home}, "
+            "which did not do its part; what runs on the other nodes goes on"
+        )
+        return {}
+    request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))
+    (answer,) = hosts.work({agreed.seen.machines[home]: request})
+    if answer.document is None:
+        raise failure_of(answer)
+    told = dict(answer.document)
+    done.changed += [f"{home}: {line}" for line in read_lines(told, "changed", home)]
+    told.pop("changed")
+    return read_host_part(told, host=home, cluster=spec.name).words
+
+
+def _verify(name: str, names: Sequence[str], seen: SpanningCluster, hosts: Hosts) -> dict[str, Mapping[str, Any]]:
+    """What each host says of its nodes.
+
+    Raises:
+        GpuprovError: A host does not say it.
+    """
+    request = MemberRequest(verb="verify", document=asdict(VerifyOrder(cluster=name, nodes=[])))
+    answers = hosts.work({seen.machines[host]: request for host in names})
+    failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.document is None}
+    error = part_error(failed, of=len(answers), what="the nodes could not be verified")
+    if error:
+        raise error
+    return {answer.machine.name: answer.document for answer in answers if answer.document is not None}

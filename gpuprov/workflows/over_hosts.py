@@ -1,0 +1,342 @@
+"""Clusters that span hosts: find one, show it, remove it, and reach its nodes; every host is asked side by side."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+from gpuprov.cluster.whole import WholeCluster, newest_whole
+from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, UsageError
+from gpuprov.core.outcome import Outcome
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.documents.host_part import read_host_part
+from gpuprov.documents.member_answers import read_lines, read_rows
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.machine import RemoteMachine
+from gpuprov.host.remote.several import ask_hosts, failure_of, work_on_hosts
+from gpuprov.planes.registry import plane_of
+from gpuprov.planes.rows import NodeRow
+from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.places import Places
+    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.planes.host_part import HostPart
+    from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.spec.models import ClusterSpec, HostSpec
+
+    Answers = Sequence[HostAnswer]
+
+QUESTION_S: Final = 25.0  # the engines there have 10 s of it
+AWAY: Final = "unreachable"  # the status of nodes on a host that does not answer
+
+
+class Hosts(Protocol):
+    """The way to other hosts."""
+
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+        """Ask what changes nothing."""
+
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+        """Have each do something."""
+
+    def is_away(self, machine: RemoteMachine) -> bool:
+        """Whether it is known not to have answered when it was last asked."""
+
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
+        """Run a command there with this process's streams; returns its exit status."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsBySsh:
+    """By ssh, each over its one connection."""
+
+    places: Places
+    reporter: Reporter
+
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+        """All side by side."""
+        return ask_hosts(requests, self.places, reporter=self.reporter)
+
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+        """All side by side."""
+        return work_on_hosts(requests, self.places, reporter=self.reporter)
+
+    def is_away(self, machine: RemoteMachine) -> bool:
+        """By the mark that was left then."""
+        return self.places.is_away(machine)
+
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
+        """With this process's terminal, or without."""
+        return SshConnection(machine=machine, places=self.places).attach(command, terminal=terminal)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanningCluster:
+    """A cluster that spans hosts, as its hosts say.
+
+    Attributes:
+        spec: As recorded on the host that has the newest state; None where none has any.
+        whole: The newest state of the nodes of all hosts.
+        machines: Its hosts, those too that do not answer, by their names in it.
+        parts: What hosts that answer have of it.
+        failed: Why the others do not.
+        away: Since when hosts are unreachable.
+    """
+
+    name: str
+    spec: ClusterSpec | None
+    whole: WholeCluster
+    machines: Mapping[str, RemoteMachine]
+    parts: Mapping[str, HostPart]
+    failed: Mapping[str, GpuprovError] = field(default_factory=dict)
+    away: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[NodeRow, ...]:
+        """Every node of all hosts, those too whose host does not answer, by name."""
+        words = {node: word for part in self.parts.values() for node, word in part.words.items()}
+        rows = [with_word(row, words) for part in self.parts.values() for row in part.rows]
+        there = {row.name for row in rows}
+        rows += [self._away_row(member.name) for member in self.whole.members if member.name not in there]
+        return tuple(sorted(rows, key=lambda row: row.name))
+
+    def _away_row(self, node: str) -> NodeRow:
+        member = next(member for member in self.whole.members if member.name == node)
+        since = self.away.get(member.host, "")
+        if member.host in self.parts:
+            health, status = "missing: gpuprov cluster up", "missing"
+        else:
+            health = f"{member.host} is unreachable since {since}" if since else f"{member.host} does not answer"
+            status = AWAY
+        there = self.spec.host(member.host) if self.spec else None
+        return NodeRow(
+            name=node,
+            host=member.host,
+            cluster=self.name,
+            engine=(there.engine if there else None) or (self.spec.engine if self.spec else ""),
+            role=member.role,
+            status=status,
+            address="",
+            private_address=member.private_address,
+            gpus=member.gpus,
+            devices=member.devices,
+            sharing=self.spec.gpus.sharing if self.spec and member.gpus else "",
+            simulated=member.simulated,
+            work="",
+            health=health,
+            image="",
+        )
+
+
+def with_word(row: NodeRow, words: Mapping[str, str]) -> NodeRow:
+    """A node with the word that its plane on another host has for it."""
+    if row.work or row.name not in words:
+        return row
+    word = words[row.name]
+    plane = plane_of(row.role)
+    bad = row.health == "ok" and not plane.is_ready(word)
+    return replace(row, work=word, health=f"{plane.title} reports {word}: gpuprov cluster up" if bad else row.health)
+
+
+def machine_of(host: HostSpec, known: Mapping[str, RemoteMachine]) -> RemoteMachine:
+    """The way to a host of a spec: as the spec says it, else as `host add` has remembered it."""
+    if host.address is None and host.name in known:
+        return known[host.name]
+    return RemoteMachine(
+        name=host.name,
+        address=host.ssh_target,
+        user=host.user or "",
+        port=host.port,
+        identity_file=host.identity_file or "",
+        proxy_jump=host.proxy_jump or "",
+    )
+
+
+def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
+    """The cluster of that name that spans hosts; None where no host that answers has one.
+
+    The hosts that `host add` has remembered are asked, then those that the cluster has besides.
+
+    Raises:
+        GpuprovError: No host answers at all, or what a host says cannot be read.
+    """
+    question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
+    answers = list(hosts.ask(dict.fromkeys(known.values(), question)))
+    if answers and all(answer.error is not None for answer in answers):
+        raise HostNotReady(
+            f"none of {len(answers)} hosts responds",
+            evidence="\n".join(str(failure_of(answer).what) for answer in answers),
+            fix=failure_of(answers[0]).fix,
+        )
+    seen = _put_together(name, known, answers)
+    if seen.spec is None or not seen.spec.hosts:
+        return None
+    more = {host.name: machine_of(host, known) for host in seen.spec.hosts if host.name not in known}
+    if more:
+        answers += hosts.ask(dict.fromkeys(more.values(), question))
+    mine = {host.name: machine_of(host, known) for host in seen.spec.hosts}
+    return _put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
+
+
+def look_at_spanning(
+    name: str, machines: Mapping[str, RemoteMachine], orders: Mapping[str, PartOrder], hosts: Hosts
+) -> SpanningCluster:
+    """What these hosts have of a cluster and say besides, as they are ordered; changes nothing."""
+    requests = {
+        machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
+        for host, machine in machines.items()
+    }
+    return _put_together(name, machines, hosts.ask(requests))
+
+
+def _put_together(name: str, machines: Mapping[str, RemoteMachine], answers: Answers) -> SpanningCluster:
+    parts, failed, away = {}, {}, {}
+    for answer in answers:
+        host = answer.machine.name
+        if answer.document is None:
+            failed[host] = failure_of(answer)
+            if answer.away_since:
+                away[host] = answer.away_since
+        else:
+            parts[host] = read_host_part(answer.document, host=host, cluster=name)
+    newest = newest_whole([part.whole for part in parts.values() if part.whole])
+    specs = [part.spec for part in parts.values() if part.spec and part.whole in (newest, None)]
+    specs.sort(key=lambda spec: not spec.hosts)
+    return SpanningCluster(
+        name=name,
+        spec=next(iter(specs), None),
+        whole=newest,
+        machines=machines,
+        parts=parts,
+        failed=failed,
+        away=away,
+    )
+
+
+def part_error(
+    failed: Mapping[str, GpuprovError], *, of: int, what: str = "", undone: bool = False
+) -> GpuprovError | None:
+    """The error of a verb that some hosts could not serve; None where all have.
+
+    Args:
+        failed: Why they could not.
+        of: How many were asked.
+        what: The first part of the error.
+        undone: Whether the others have done nothing either.
+    """
+    if not failed:
+        return None
+    first = next(iter(failed.values()))
+    if len(failed) == of == 1:
+        return first
+    lines = [f"{error.what}: {error.evidence}" if error.evidence else error.what for error in failed.values()]
+    kind = PartDone if len(failed) < of and not undone else type(first)
+    return kind(
+        f"{what or 'not all hosts answered'}: {', '.join(failed)} ({len(failed)} of {of} hosts)",
+        evidence="\n".join(lines),
+        fix=first.fix,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanningDown:
+    """What was removed, and why hosts could not be asked to.
+
+    Attributes:
+        asked: How many hosts were.
+    """
+
+    outcome: Outcome
+    failed: Mapping[str, GpuprovError]
+    asked: int
+
+
+def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> SpanningDown:
+    """Remove a cluster from all its hosts that answer.
+
+    The host of the node that gives work is first, and alone: it knows the jobs of all nodes, and where it refuses
+    nothing is removed anywhere.
+
+    Raises:
+        GpuprovError: That host refuses.
+    """
+    order = DownOrder(
+        cluster=seen.name,
+        force=policy.force,
+        drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
+    )
+    first = _host_of_head(seen)
+    changed: list[str] = []
+    failed = dict(seen.failed)
+    if first in seen.parts:
+        (answer,) = hosts.work({seen.machines[first]: MemberRequest(verb="down", document=asdict(order))})
+        if answer.document is None:
+            raise failure_of(answer)
+        changed += _lines_of(answer.document, first)
+        order = replace(order, force=True)  # it has agreed for all, and nobody gives work any more
+    others = [host for host in seen.parts if host != first]
+    request = MemberRequest(verb="down", document=asdict(order))
+    for answer in hosts.work({seen.machines[host]: request for host in others}):
+        host = answer.machine.name
+        if answer.document is None:
+            failed[host] = failure_of(answer)
+        else:
+            changed += _lines_of(answer.document, host)
+    return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))
+
+
+def _host_of_head(seen: SpanningCluster) -> str:
+    head = plane_of(seen.spec.nodes.role).head_name(seen.spec) if seen.spec else None
+    return seen.whole.homes.get(head or "", next(iter(seen.parts), ""))
+
+
+def _lines_of(told: Mapping[str, Any], host: str) -> list[str]:
+    return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
+
+
+def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> RemoteMachine:
+    """The host that has a node; hosts that did not answer when last asked are asked only if no other one has it.
+
+    Raises:
+        UsageError: None that answers has it, or more than one.
+        PartDone: None that answers has it, and some do not answer.
+    """
+    request = MemberRequest(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(QUESTION_S))
+    away = [machine for machine in known.values() if hosts.is_away(machine)]
+    first = [machine for machine in known.values() if machine not in away]
+    answers = list(hosts.ask(dict.fromkeys(first, request)))
+    homes = _homes_of(node, answers)
+    if not homes and away:
+        answers += hosts.ask(dict.fromkeys(away, request))
+        homes = _homes_of(node, answers)
+    if len(homes) == 1:
+        return homes[0]
+    if homes:
+        raise UsageError(
+            f"more than one host has a node {node}",
+            evidence=", ".join(machine.name for machine in homes),
+            fix=f"ssh {homes[0].destination} gpuprov exec {node} -- COMMAND",
+        )
+    failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.error is not None}
+    error = part_error(failed, of=len(answers), what=f"no host that answers has a node {node}")
+    raise error or UsageError(
+        f"there is no node {node}",
+        evidence=f"neither here nor on {', '.join(machine.name for machine in known.values())}",
+        fix="list the nodes: gpuprov list",
+    )
+
+
+def _homes_of(node: str, answers: Answers) -> list[RemoteMachine]:
+    """The hosts that have a node of that name."""
+    return [
+        answer.machine
+        for answer in answers
+        if answer.document is not None
+        and any(row.name == node for row in read_rows(answer.document, answer.machine.name))
+    ]

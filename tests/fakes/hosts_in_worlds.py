@@ -1,0 +1,105 @@
+"""Several hosts in one process, each with a fake engine, one Slurm over them, and what a controller asks them."""
+
+from __future__ import annotations
+
+import json
+from collections import ChainMap
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from gpuprov.core.errors import GpuprovError, Unreachable
+from gpuprov.gpu.observe import observe
+from gpuprov.host.remote.machine import RemoteMachine
+from gpuprov.host.remote.several import HostAnswer
+from gpuprov.host.survey import EngineDoor
+from gpuprov.workflows.member import serve_request
+from tests.fakes.host import FakeHost
+from tests.fakes.places import NOWHERE
+from tests.fakes.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.spec.models import GpuMode
+    from tests.conftest import Recording
+
+SINCE = "2026-11-23T18:00:00Z"
+
+
+class HostsInWorlds:
+    """The way to hosts that are worlds.
+
+    Attributes:
+        worlds: By host.
+        away: Hosts that do not answer.
+        asked: Each request, as host and verb.
+        attached: Each command that was run on a host; it ended with `attach_status`.
+        controller: A machine without an engine.
+    """
+
+    def __init__(self, folder: Path, recording: Recording, names: Sequence[str]) -> None:
+        self.worlds: dict[str, World] = {}
+        self.away: set[str] = set()
+        self.asked: list[tuple[str, str]] = []
+        self.attached: list[tuple[str, tuple[str, ...]]] = []
+        self.attach_status = 5
+        self.controller = FakeHost(folder=folder, observe=_no_gpus)
+        self._reporter = recording
+        for number, name in enumerate(names):
+            (folder / name).mkdir()
+            world = World(folder / name, recording)
+            world.gpus = observe(root=NOWHERE, mode="simulated", simulated_count=4, seed=f"{number + 1:08x}")
+            door = EngineDoor(name="lxd", open=partial(_connect, world), installed=lambda: True)
+            world.host.engines = (door,)
+            self.worlds[name] = world
+        nodes = ChainMap(*(world.engine.nodes for world in self.worlds.values()))
+        read: dict[str, bytes] = {}
+        for world in self.worlds.values():
+            world.slurm._engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]  # one for all
+            world.slurm.read = read
+
+    @property
+    def machines(self) -> dict[str, RemoteMachine]:
+        """All of them, as `host add` would have remembered them."""
+        return {name: RemoteMachine(name=name, address=f"{name}.example") for name in self.worlds}
+
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
+        return [self._serve(machine, request) for machine, request in requests.items()]
+
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> list[HostAnswer]:
+        return self.ask(requests)
+
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
+        assert not terminal
+        self.attached.append((machine.name, tuple(command)))
+        return self.attach_status
+
+    def is_away(self, machine: RemoteMachine) -> bool:
+        return machine.name in self.away
+
+    def _serve(self, machine: RemoteMachine, request: MemberRequest) -> HostAnswer:
+        name = machine.name
+        self.asked.append((name, request.verb))
+        if name in self.away:
+            error = Unreachable(f"{name} is unreachable", evidence="No route to host", fix=f"ssh {name}")
+            return HostAnswer(machine=machine, error=error, away_since=SINCE)
+        given = json.loads(json.dumps(request.document))
+        try:
+            told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
+        except GpuprovError as error:
+            return HostAnswer(machine=machine, error=error)
+        return HostAnswer(machine=machine, document=json.loads(json.dumps(told)))
+
+
+def _no_gpus(_mode: GpuMode) -> HostGpus:
+    raise AssertionError("the controller's own GPUs are of no interest")
+
+
+def _connect(world: World) -> Any:
+    driver: Any = world.driver
+    driver.name = "lxd"
+    return driver

@@ -1,0 +1,132 @@
+"""Verbs on clusters that span hosts, as they are typed on a machine that has no engine of its own."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.cli import spanning
+from gpuprov.cli.main import main
+from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
+from tests.schemas import validate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import Recording
+
+SPEC = """\
+version: gpuprov/v1
+hosts: [{name: hoff, internal_ip: 192.0.2.11}, {name: hinton, internal_ip: 192.0.2.12}]
+nodes: {count: 4}
+gpus: {mode: simulated}
+"""
+AWAY = 7
+
+
+class Typing:
+    """Somebody at the controller."""
+
+    def __init__(self, hosts: HostsInWorlds, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.hosts, self.file = hosts, str(file)
+        self._capsys = capsys
+        self.errors = ""
+
+    def type(self, *argv: str, expect: int = 0) -> str:
+        here = self.hosts.controller
+        code = main(list(argv), host=here)
+        said = self._capsys.readouterr()
+        self.errors = said.err
+        assert code == expect, said.err
+        return said.out
+
+    def json(self, *argv: str, expect: int = 0) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.type("--json", *argv, expect=expect))
+        validate(document)
+        return document
+
+
+@pytest.fixture
+def lab(
+    tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Typing:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    keys = tmp_path / "data/gpuprov/lab"
+    keys.mkdir(parents=True)
+    (keys / "id_ed25519").write_text("private\n")
+    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
+    hosts = HostsInWorlds(tmp_path, recording, ("hoff", "hinton"))
+    monkeypatch.setattr(spanning, "remembered_hosts", lambda: hosts.machines)
+    monkeypatch.setattr(spanning, "way_to_hosts", lambda _session: hosts)
+    (tmp_path / "lab.yaml").write_text(SPEC)
+    return Typing(hosts, tmp_path / "lab.yaml", capsys)
+
+
+def test_up_shows_one_table_with_the_host_of_each_node(lab: Typing) -> None:
+    assert any("hinton: create node c003" in line for line in lab.type("cluster", "plan", "-f", lab.file).splitlines())
+    shown = lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    head = next(line for line in shown.splitlines() if line.startswith("NODE"))
+    assert head.split()[:3] == ["NODE", "HOST", "STATUS"]
+    assert [line.split()[:2] for line in shown.splitlines() if line.startswith("c00")] == [
+        ["c000", "hoff"],
+        ["c001", "hoff"],
+        ["c002", "hinton"],
+        ["c003", "hinton"],
+    ]
+    again = lab.json("cluster", "up", "--no-verify")
+    assert (again["unchanged"], [host["status"] for host in again["hosts"]]) == (True, ["ready", "ready"])
+    assert lab.json("cluster", "plan")["plan"] == []
+
+
+def test_status_says_which_host_is_away_since_when(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    assert {node["slurm"] for node in lab.json("cluster", "status")["nodes"]} == {"idle"}
+    lab.hosts.away = {"hinton"}
+    told = lab.json("cluster", "status", expect=AWAY)
+    assert [(host["name"], host["status"], host["away_since"]) for host in told["hosts"]] == [
+        ("hoff", "ready", None),
+        ("hinton", "away", SINCE),
+    ]
+    assert [node["status"] for node in told["nodes"]] == ["running", "running", "unreachable", "unreachable"]
+    assert f"hinton is unreachable since {SINCE}" in lab.type("cluster", "status", expect=AWAY)
+    up = lab.json("cluster", "up", "-n", "5", "--no-verify", expect=AWAY)
+    assert up["error"]["exit_code"] == AWAY
+    assert {node["name"]: node["host"] for node in up["nodes"]}["c004"] == "hoff"
+
+
+def test_a_command_in_a_node_runs_on_its_host(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.attach_status = 5
+    lab.type("exec", "c003", "--", "hostname", "-f", expect=5)
+    ((host, command),) = lab.hosts.attached
+    assert (host, command[1:]) == ("hinton", ("exec", "c003", "--", "hostname", "-f"))
+
+
+def test_a_node_is_found_at_once_on_a_host_that_answers(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.away = {"hinton"}
+    lab.hosts.asked.clear()
+    lab.type("exec", "c000", "--", "true", expect=5)
+    assert lab.hosts.asked == [("hoff", "list")], "nobody waits for a host that is known to be away"
+    assert lab.type("exec", "c003", "--", "true", expect=AWAY) == ""
+    assert "no host that answers has a node c003" in lab.errors
+
+
+def test_down_removes_what_is_on_all_hosts(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.away = {"hinton"}
+    told = lab.json("cluster", "down", expect=AWAY)
+    assert {line.partition(":")[0] for line in told["changed"]} == {"hoff"}
+    lab.hosts.away = set()
+    assert {line.partition(":")[0] for line in lab.json("cluster", "down")["changed"]} == {"hinton"}
+
+
+def test_a_cluster_of_this_machine_alone_is_nobody_elses_matter(lab: Typing) -> None:
+    lab.hosts.controller.engines = lab.hosts.worlds["hoff"].host.engines
+    lab.hosts.worlds["hoff"].up(2)
+    lab.hosts.asked.clear()
+    assert len(lab.json("cluster", "status")["nodes"]) == 2
+    lab.type("cluster", "down")
+    assert lab.hosts.asked == []

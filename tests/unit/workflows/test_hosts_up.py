@@ -1,0 +1,240 @@
+"""A cluster over two hosts from end to end, each host a member that serves what the controller asks."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.core.errors import EngineError, GpuprovError, PartDone, UsageError
+from gpuprov.planes.leaving import SPARE_JOBS
+from gpuprov.spec.draft import CHOOSABLE, Draft
+from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
+from gpuprov.workflows.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
+from gpuprov.workflows.over_hosts import down_over_hosts, find_host_of_node, find_spanning
+from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from gpuprov.workflows.hosts_up import HostsUp
+    from gpuprov.workflows.over_hosts import SpanningCluster
+    from tests.conftest import Recording
+
+NAMES = ("hoff", "hinton")
+
+
+class Controller:
+    """A machine that knows the hosts."""
+
+    def __init__(self, hosts: HostsInWorlds, reporter: Recording) -> None:
+        self.hosts, self.reporter = hosts, reporter
+
+    def order(self, count: int = 4, *, left: frozenset[str] = CHOOSABLE, **more: Any) -> HostsUpOrder:
+        spec = ClusterSpec(
+            nodes=NodesSpec(count=count),
+            gpus=GpuSpec(mode="simulated"),
+            hosts=tuple(HostSpec(name=name, internal_ip=f"192.0.2.{n}") for n, name in enumerate(NAMES, 11)),
+            placement=PlacementSpec(strategy="spread"),
+        )
+        draft = Draft(spec=replace(spec, **more), left=left, engine_open=True)
+        return HostsUpOrder(draft=draft, known=self.hosts.machines, policy=SPARE_JOBS)
+
+    def up(self, count: int = 4, **more: Any) -> HostsUp:
+        return up_over_hosts(self.order(count, **more), self.hosts, reporter=self.reporter)
+
+    def plan(self, count: int = 4, **more: Any) -> tuple[str, ...]:
+        return plan_over_hosts(self.order(count, **more), self.hosts, reporter=self.reporter).lines
+
+    def find(self) -> SpanningCluster:
+        found = find_spanning("lab", self.hosts.machines, self.hosts)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def lab(tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch) -> Controller:
+    keys = tmp_path / "data/gpuprov/lab"
+    keys.mkdir(parents=True)
+    (keys / "id_ed25519").write_text("private\n")
+    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    return Controller(HostsInWorlds(tmp_path, recording, NAMES), recording)
+
+
+def files(lab: Controller, path: str) -> set[bytes]:
+    return {node.files[path].content for world in lab.hosts.worlds.values() for node in world.engine.nodes.values()}
+
+
+def test_a_cluster_over_two_hosts_has_one_slurm_and_one_key(lab: Controller) -> None:
+    result = lab.up()
+    assert result.error is None
+    assert [(row.name, row.host, row.work, row.health) for row in result.rows] == [
+        ("c000", "hoff", "idle", "ok"),
+        ("c001", "hoff", "idle", "ok"),
+        ("c002", "hinton", "idle", "ok"),
+        ("c003", "hinton", "idle", "ok"),
+    ]
+    assert len(files(lab, "/etc/munge/munge.key")) == 1
+    assert len(files(lab, "/etc/slurm/slurm.conf")) == 1
+    assert len(files(lab, "/etc/hosts")) == 1
+    ends = {host: world.host.overlays.there["lab"] for host, world in lab.hosts.worlds.items()}
+    assert (ends["hoff"].local, ends["hoff"].peers, ends["hoff"].mtu) == ("192.0.2.11", ("192.0.2.12",), 1450)
+    assert ends["hinton"].peers == ("192.0.2.11",)
+    assert "hoff: create network gpbr0 10.0.3.1/24" in result.outcome.changed
+    assert any("is not encrypted between hosts" in line for line in lab.reporter.lines)
+
+
+def test_a_second_run_changes_nothing_in_two_questions(lab: Controller) -> None:
+    first = lab.up()
+    lab.hosts.asked.clear()
+    second = lab.up()
+    assert (second.outcome.changed, second.error) == ((), None)
+    assert [(row.name, row.work) for row in second.rows] == [(row.name, row.work) for row in first.rows]
+    assert lab.hosts.asked == [(host, verb) for verb in ("part", "plan") for host in NAMES]
+    assert lab.plan() == ()
+
+
+def test_a_plan_says_what_would_be_done_and_changes_nothing(lab: Controller) -> None:
+    lines = lab.plan(2)
+    assert "hinton: create network gpbr0 10.0.3.1/24" in lines
+    assert any(line.startswith("hoff: create node c000") for line in lines)
+    assert not any(world.engine.nodes or world.engine.networks for world in lab.hosts.worlds.values())
+    lab.up(2)
+    assert any("renew /etc/hosts" in line for line in lab.plan(3)), "the nodes that stay need the new one's name"
+
+
+def test_it_grows_where_there_is_room_and_shrinks_where_the_nodes_are(lab: Controller) -> None:
+    lab.up(2)
+    grown = lab.up(6)
+    assert [row.host for row in grown.rows] == ["hoff", "hinton", "hoff", "hoff", "hinton", "hinton"]
+    assert {row.work for row in grown.rows} == {"idle"}
+    shrunk = lab.up(2)
+    assert [row.name for row in shrunk.rows] == ["c000", "c001"]
+    assert "hinton: remove node c005" in shrunk.outcome.changed
+    assert lab.up(2).outcome.unchanged
+
+
+def test_values_that_nobody_said_are_free_on_all_hosts(lab: Controller) -> None:
+    lab.hosts.worlds["hinton"].host.more_interfaces = ["gpbr1"]
+    lab.up(2)
+    bridges = {host: set(world.engine.networks) for host, world in lab.hosts.worlds.items()}
+    assert bridges == {"hoff": {"gpbr2", "gpbr3"}, "hinton": {"gpbr2", "gpbr3"}}
+
+
+def test_too_little_room_on_all_hosts_together_changes_nothing(lab: Controller) -> None:
+    with pytest.raises(UsageError, match="its hosts have room for 8") as caught:
+        lab.up(9, gpus=GpuSpec(mode="simulated", sharing="exclusive"))
+    assert "hoff: room for 4" in caught.value.evidence
+    assert not any(world.engine.networks for world in lab.hosts.worlds.values())
+
+
+def test_a_new_cluster_needs_all_its_hosts(lab: Controller) -> None:
+    lab.hosts.away = {"hinton"}
+    with pytest.raises(GpuprovError, match="a new cluster needs all its hosts") as caught:
+        lab.up()
+    assert not isinstance(caught.value, PartDone), "nothing was done"
+    assert not lab.hosts.worlds["hoff"].engine.networks
+
+
+def test_a_host_that_is_away_keeps_its_nodes_and_the_others_go_on(lab: Controller) -> None:
+    lab.up()
+    lab.hosts.away = {"hinton"}
+    result = lab.up(5)
+    error = result.error
+    assert isinstance(error, PartDone)
+    assert f"hinton is unreachable since {SINCE}" in error.evidence
+    rows = {row.name: (row.host, row.status, row.health) for row in result.rows}
+    assert rows["c004"][:2] == ("hoff", "running")
+    assert rows["c003"] == ("hinton", "unreachable", f"hinton is unreachable since {SINCE}")
+    seen = lab.find()
+    assert [row.status for row in seen.rows] == ["running", "running", "unreachable", "unreachable", "running"]
+    assert seen.away == {"hinton": SINCE}
+    lab.hosts.away = set()
+    back = lab.up(5)
+    assert back.error is None
+    assert any(line.startswith("hinton: renew") for line in back.outcome.changed)
+    assert {row.work for row in back.rows} == {"idle"}
+
+
+def test_a_host_that_fails_is_named_and_the_next_run_goes_on(lab: Controller) -> None:
+    engine = lab.hosts.worlds["hinton"].engine
+    engine.faults.raise_at(EngineError("no space", evidence="full", fix="free some"), "create_node", subject="c003")
+    result = lab.up()
+    assert isinstance(result.error, PartDone)
+    assert "no space" in result.error.evidence
+    assert not engine.nodes, "its own part was undone"
+    assert sorted(lab.hosts.worlds["hoff"].engine.nodes) == ["c000", "c001"]
+    assert lab.up().error is None
+    assert len(files(lab, "/etc/munge/munge.key")) == 1, "the key is that of the nodes that are there"
+
+
+def test_down_asks_the_host_that_knows_the_jobs_first(lab: Controller) -> None:
+    lab.up()
+    lab.hosts.worlds["hoff"].slurm.jobs = {"c003": "7"}
+    with pytest.raises(UsageError, match="job"):
+        down_over_hosts(lab.find(), lab.hosts, SPARE_JOBS)
+    assert lab.hosts.worlds["hinton"].engine.nodes, "nothing was removed anywhere"
+    lab.hosts.worlds["hoff"].slurm.jobs = {}
+    lab.hosts.asked.clear()
+    done = down_over_hosts(lab.find(), lab.hosts, SPARE_JOBS)
+    assert [host for host, verb in lab.hosts.asked if verb == "down"] == list(NAMES)
+    assert done.failed == {}
+    assert any(line.startswith("hinton: removed overlay") for line in done.outcome.changed)
+    for world in lab.hosts.worlds.values():
+        assert [*world.engine.nodes, *world.engine.networks, *world.host.overlays.there] == []
+    assert find_spanning("lab", lab.hosts.machines, lab.hosts) is None
+
+
+def test_what_is_shared_by_nodes_of_one_host_alone_is_refused(lab: Controller) -> None:
+    with pytest.raises(UsageError, match="cannot share a folder"):
+        lab.up(share=True, left=CHOOSABLE - {"share"})
+
+
+def test_a_host_with_nodes_cannot_be_left_out(lab: Controller) -> None:
+    lab.up()
+    order = lab.order()
+    alone = replace(order, draft=replace(order.draft, spec=replace(order.draft.spec, hosts=order.draft.spec.hosts[:1])))
+    with pytest.raises(UsageError, match="hinton still has nodes of cluster lab"):
+        up_over_hosts(alone, lab.hosts, reporter=lab.reporter)
+
+
+def test_a_part_that_another_controller_has_overtaken_is_refused(lab: Controller) -> None:
+    """Both have asked, and one has acted before the other."""
+    order = lab.order(2)
+    late = HostsInWorlds.work
+    world = lab.hosts.worlds["hoff"]
+
+    def overtake(requests: Any) -> Any:
+        lab.hosts.work = lambda requests: late(lab.hosts, requests)  # type: ignore[method-assign]
+        lab.up(4)
+        return lab.hosts.work(requests)
+
+    lab.hosts.work = overtake  # type: ignore[method-assign]
+    result = up_over_hosts(order, lab.hosts, reporter=lab.reporter)
+    assert result.error is not None
+    assert "changed" in result.error.evidence
+    assert sorted(world.engine.nodes) == ["c000", "c001"]
+    assert observe_cluster(world.driver, "lab").spec.nodes.count == 4  # type: ignore[union-attr]
+
+
+def test_a_node_is_found_on_its_host(lab: Controller) -> None:
+    lab.up()
+    machines = lab.hosts.machines
+    assert find_host_of_node("c003", machines, lab.hosts).name == "hinton"
+    with pytest.raises(UsageError, match="there is no node c009"):
+        find_host_of_node("c009", machines, lab.hosts)
+    lab.hosts.away = {"hinton"}
+    with pytest.raises(PartDone, match="no host that answers has a node c003"):
+        find_host_of_node("c003", machines, lab.hosts)
+
+
+def test_secrets_are_in_no_word_that_is_told(lab: Controller) -> None:
+    lab.up()
+    (key,) = files(lab, "/etc/munge/munge.key")
+    told = "\n".join(lab.reporter.lines)
+    assert key.hex()[:16] not in told
+    assert base64.b64encode(key).decode()[:16] not in told
