@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gpuprov.drivers.forward_rules import end_passage, let_through
 from tests.e2e.conftest import output
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def make_image(
     output("lxc", "storage", "create", image, "dir")
     address = ("ipv4.dhcp=false", f"ipv4.address={place.address(0, 1)}/24", "ipv4.nat=true", "ipv6.address=none")
     output("lxc", "network", "create", _network(place), *address)
+    let_through(_network(place))
 
 
 def make_machine(place: Place, name: str, address: str) -> Machine:
@@ -170,6 +172,7 @@ def remove_machines(place: Place, names: Iterable[str]) -> None:
     parts = (("image", "delete", _image(place)), ("storage", "delete", _image(place)))
     for argv in (*(("delete", "--force", name) for name in names), *parts, ("network", "delete", _network(place))):
         subprocess.run(["lxc", *argv], check=False, capture_output=True)
+    end_passage(_network(place))
 
 
 def _image(place: Place) -> str:
