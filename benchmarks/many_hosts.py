@@ -43,7 +43,7 @@ from gpuprov.gpu.allocate import Claims, Lease
 from gpuprov.gpu.observe import observe
 from gpuprov.host.overlay_plan import OverlayLink, OverlayRequest, plan_overlay
 from gpuprov.planes.rows import node_row
-from gpuprov.planes.slurm.files import MachineSize, render_slurm
+from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec
@@ -152,7 +152,7 @@ def whole_of(members: list[FakeMember]) -> WholeCluster:
 def render(spec: ClusterSpec, whole: WholeCluster) -> int:
     """The files that every node has; returns their size in bytes."""
     members = whole.reachable_members()
-    machine = MachineSize(cpus=64, memory_bytes=1 << 40)
+    machine = Machine(cpus=64, memory_bytes=1 << 40)
     files = (render_hosts("lab", members), *render_slurm(spec, "c000", members, machine))
     return sum(len(file.content) for file in files)
 

@@ -28,16 +28,11 @@ def command(session: Session, /, *, name: str, engine: Engine | None, **way: str
     A second run changes nothing, or brings gpuprov there up to date. For a host that is known, options that are left
     out are as they were. A host key that nobody has seen is accepted and shown; one that has changed is refused.
     """
-    from dataclasses import replace
-
     from gpuprov.cli.engine import show_outcome
-    from gpuprov.host.remote.inventory import read_machines
-    from gpuprov.host.remote.machine import Machine, check_machine
+    from gpuprov.host.remote.inventory import resolve_machine
     from gpuprov.host.remote.places import find_places
     from gpuprov.workflows.add_host import AddOrder, add_host
 
     places = find_places()
-    known = read_machines(places.inventory).get(name, Machine(name=name, address=name))
-    given = {field: value for field, value in way.items() if value is not None}
-    machine = check_machine(replace(known, **given))  # type: ignore[arg-type]
-    show_outcome(session, add_host(AddOrder(machine=machine, engine=engine or ""), places, reporter=session.reporter))
+    order = AddOrder(machine=resolve_machine(places.inventory, name, **way), engine=engine or "")
+    show_outcome(session, add_host(order, places, reporter=session.reporter))

@@ -57,9 +57,6 @@ def _cells(answer: HostAnswer) -> Sequence[object]:
     rows = look.board.rows if look.board else ()
     free = [row for row in rows if row.gpu is not None and not row.holders]
     models = sorted({row.gpu.model for row in rows if row.gpu is not None})
-    simulated = " (SIMULATED)" if look.board and look.board.host.simulated else ""
     engines = ",".join([*look.engines, *(f"{engine}?" for engine in look.silent)])
-    return (
-        *(machine.name, machine.destination, "ready", engines, len(look.nodes), len(rows), len(free)),
-        f"{', '.join(models)}{simulated}",
-    )
+    counts = (len(look.nodes), len(rows), len(free))
+    return (machine.name, machine.destination, "ready", engines, *counts, ", ".join(models))

@@ -8,7 +8,7 @@ import click
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.host_look import HostLook
 
 
@@ -20,15 +20,15 @@ def command(session: Session, name: str) -> None:
     from gpuprov.documents.member_answers import read_look
     from gpuprov.host.remote.inventory import find_machine
     from gpuprov.host.remote.places import find_places
-    from gpuprov.workflows.hosts import look_at_host
+    from gpuprov.workflows.hosts import ask_host
 
     places = find_places()
     machine = find_machine(places.inventory, name)
-    document = look_at_host(machine, places)
+    document = ask_host(machine, places)
     session.show(document, _render(machine, read_look(document, name), colour=session.colour))
 
 
-def _render(machine: Machine, look: HostLook, *, colour: bool) -> str:
+def _render(machine: RemoteMachine, look: HostLook, *, colour: bool) -> str:
     from gpuprov.cli.gpu_table import render_board
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.core.units import GIB

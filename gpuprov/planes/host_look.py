@@ -52,7 +52,7 @@ class HostLook:
     gpu_error: GpuprovError | None = None
 
 
-def look_at_host(host: Host, *, gpu_mode: GpuMode = "auto") -> HostLook:
+def survey_host(host: Host, *, gpu_mode: GpuMode = "auto") -> HostLook:
     """Look at all of it side by side; changes nothing, takes no lock, and nothing that is broken is an error here."""
     seen = survey(host.engines, _ask)
     board, gpu_error = None, None

@@ -10,9 +10,9 @@ from gpuprov import __version__
 from gpuprov.core.errors import HostNotReady, TimedOut
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.units import GIB
-from gpuprov.host.remote.ask import Request, ask_member
+from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.bare_host import install_there, look_at_bare_host
-from gpuprov.host.remote.connection import Connection
+from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.install_paths import PLACE
 from gpuprov.host.remote.inventory import remember_machine
 from gpuprov.provision.own_wheel import own_files, own_fingerprint, own_requirements, pack_wheel
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.bare_host import BareFacts
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
 
 ROOM_BYTES: Final = GIB
@@ -42,7 +42,7 @@ class AddOrder:
         engine: Which engine to prepare there; empty for the default one of that host.
     """
 
-    machine: Machine
+    machine: RemoteMachine
     engine: str = ""
 
 
@@ -61,13 +61,16 @@ def add_host(order: AddOrder, places: Places, *, reporter: Reporter) -> Outcome:
     """
     machine = order.machine
     places.config.mkdir(mode=0o700, parents=True, exist_ok=True)
-    connection = Connection(machine=machine, places=places, takes_new_key=True)
+    connection = SshConnection(machine=machine, places=places, takes_new_key=True)
     changed = []
     known = connection.known_fingerprint()
-    with reporter.phase("connect"):
-        facts = look_at_bare_host(connection, reporter)
-    if not known and (shown := connection.known_fingerprint()):
-        changed.append(f"accepted the host key of {machine.name}: {shown}")
+    try:
+        with reporter.phase("connect"):
+            facts = look_at_bare_host(connection, reporter)
+    finally:  # also of a host that does not let this user in: nobody is asked again
+        if not known and (shown := connection.known_fingerprint()):
+            changed.append(f"accepted the host key of {machine.name}: {shown}")
+            reporter.note(changed[0])
     refuse_unfit(machine, facts)
     files = own_files()
     name = f"{__version__}-{own_fingerprint(files)}-{facts.python}"
@@ -79,20 +82,20 @@ def add_host(order: AddOrder, places: Places, *, reporter: Reporter) -> Outcome:
     if remember_machine(places.inventory, machine):
         changed.append(f"added {machine.name} to {places.inventory}")
     with reporter.phase("prepare"):
-        request = Request(verb="prepare", document=asdict(PrepareOrder(engine=order.engine)))
+        request = MemberRequest(verb="prepare", document=asdict(PrepareOrder(engine=order.engine)))
         prepared = ask_member(connection, request, reporter=reporter)
     lines = prepared.get("changed")
     changed += [f"{machine.name}: {line}" for line in lines or () if isinstance(line, str)]
     return Outcome(changed=tuple(changed))
 
 
-def refuse_unfit(machine: Machine, facts: BareFacts) -> None:
+def refuse_unfit(machine: RemoteMachine, facts: BareFacts) -> None:
     """Refuse a host that cannot have gpuprov, with all that is wrong at once.
 
     Raises:
         HostNotReady: It cannot.
     """
-    problems = find_problems(machine, facts)
+    problems = find_unfit(machine, facts)
     if problems:
         raise HostNotReady(
             f"{machine.name} cannot be added",
@@ -101,13 +104,13 @@ def refuse_unfit(machine: Machine, facts: BareFacts) -> None:
         )
 
 
-def find_problems(machine: Machine, facts: BareFacts) -> list[tuple[str, str]]:
+def find_unfit(machine: RemoteMachine, facts: BareFacts) -> list[tuple[str, str]]:
     """What a host lacks: the evidence and what to do, for each. Pure."""
     least = ".".join(map(str, PYTHON))
     on = f"on {machine.name}: "
     if not facts.machine:  # nothing else could be found out
         seen = f"its python3 is {facts.python}" if facts.python else "it has no python3"
-        return [(f"{seen}; gpuprov needs Python {least} or newer", f"{on}apt-get install python3 python3-venv")]
+        return [(f"{seen}; gpuprov needs Python {least} or newer", f"{on}apt-get install python3")]
     found = []
     if facts.system != "Linux":
         found.append((f"it runs {facts.system}, and nodes need Linux", "add a host with Linux"))
@@ -129,7 +132,7 @@ def find_problems(machine: Machine, facts: BareFacts) -> list[tuple[str, str]]:
     return found
 
 
-def _gather(files: dict[str, Path], python: str, machine: Machine, reporter: Reporter) -> list[Path]:
+def _gather(files: dict[str, Path], python: str, machine: RemoteMachine, reporter: Reporter) -> list[Path]:
     """The wheels of gpuprov and of all that it needs, for the Python there."""
     with reporter.phase("packages"):
         own = pack_wheel(files, default_cache())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,10 +12,10 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.reporter import Silent
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import read_rows
-from gpuprov.host.remote.ask import Request, ask_member
+from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.bare_host import remove_there
-from gpuprov.host.remote.connection import Connection
-from gpuprov.host.remote.install_paths import PLACE
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.install_paths import PLACE, PROGRAM
 from gpuprov.host.remote.inventory import forget_machine, read_machines
 from gpuprov.host.remote.several import ask_hosts, failure_of
 from gpuprov.host.remote.ssh_failure import NotInstalled
@@ -24,20 +25,20 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
     from gpuprov.host.remote.several import HostAnswer
 
 LOOK_S: Final = 25.0  # the engines there have 10 s of it
 
 
-def look_at_hosts(machines: Sequence[Machine], places: Places) -> tuple[HostAnswer, ...]:
+def look_at_hosts(machines: Sequence[RemoteMachine], places: Places) -> tuple[HostAnswer, ...]:
     """What each host says of itself; changes nothing."""
-    request = Request(verb="look", document={}, total_s=scaled_limit_s(LOOK_S))
+    request = MemberRequest(verb="look", document={}, total_s=scaled_limit_s(LOOK_S))
     return ask_hosts(dict.fromkeys(machines, request), places, reporter=Silent())
 
 
-def look_at_host(machine: Machine, places: Places) -> Mapping[str, Any]:
+def ask_host(machine: RemoteMachine, places: Places) -> Mapping[str, Any]:
     """What one host says of itself; changes nothing.
 
     Raises:
@@ -67,7 +68,7 @@ def remove_host(name: str, places: Places, *, forget: bool, reporter: Reporter) 
     machine = read_machines(places.inventory).get(name)
     if machine is None:
         return Outcome()
-    connection = Connection(machine=machine, places=places)
+    connection = SshConnection(machine=machine, places=places)
     changed = []
     if not forget:
         with reporter.phase("look"):
@@ -83,11 +84,11 @@ def remove_host(name: str, places: Places, *, forget: bool, reporter: Reporter) 
     return Outcome(changed=tuple(changed))
 
 
-def _refuse_nodes(connection: Connection, reporter: Reporter) -> None:
+def _refuse_nodes(connection: SshConnection, reporter: Reporter) -> None:
     name = connection.machine.name
     forget = f"to leave the host as it is, and forget it: gpuprov host remove {name} --forget"
     try:
-        request = Request(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(LOOK_S))
+        request = MemberRequest(verb="list", document=asdict(ListOrder()), total_s=scaled_limit_s(LOOK_S))
         rows = read_rows(ask_member(connection, request, reporter=reporter), name)
     except NotInstalled:
         return  # a run was killed after it had removed it
@@ -102,3 +103,12 @@ def _refuse_nodes(connection: Connection, reporter: Reporter) -> None:
             ),
             fix=f"on {name}: gpuprov cluster down {clusters[0]}; {forget}",
         )
+
+
+def run_in_node_there(machine: RemoteMachine, places: Places, node: str, argv: Sequence[str]) -> int:
+    """Run a command in a node of a host, with this process's own streams; returns its exit status.
+
+    It is a command of its own over the connection, so that a terminal and binary streams pass as ssh passes them.
+    """
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return SshConnection(machine=machine, places=places).attach([PROGRAM, "exec", node, "--", *argv], terminal=terminal)

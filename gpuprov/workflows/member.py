@@ -20,7 +20,7 @@ from gpuprov.documents.nodes import nodes_document, status_document
 from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
-from gpuprov.planes.host_look import look_at_host
+from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.planes.rows import cluster_rows, list_rows, state_rows
 from gpuprov.spec.models import ENGINES
@@ -169,7 +169,7 @@ def _fits(value: object, wanted: object) -> bool:
 
 
 def _look(_order: LookOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
-    return look_document(look_at_host(host), host=host.name)
+    return look_document(survey_host(host), host=host.name)
 
 
 def _list(order: ListOrder, host: Host, reporter: Reporter) -> dict[str, Any]:

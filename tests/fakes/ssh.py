@@ -34,6 +34,22 @@ address = sys.argv[at + 1].rpartition("@")[2]
 host = json.loads((folder / "hosts.json").read_text()).get(address)
 if host is None:
     host = {{"says": "ssh: Could not resolve hostname " + address + ": Name or service not known"}}
+if "key" in host:
+    (option,) = [word for word in sys.argv if word.startswith("UserKnownHostsFile=")]
+    known_hosts = pathlib.Path(option.split('"')[1])
+    known = known_hosts.read_text().splitlines() if known_hosts.exists() else []
+    shown = address + " " + host["key"]
+    if any(line.startswith(address + " ") and line != shown for line in known):
+        print("@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @", file=sys.stderr)
+        print("Offending ED25519 key in " + str(known_hosts) + ":1", file=sys.stderr)
+        print("Host key verification failed.", file=sys.stderr)
+        sys.exit(255)
+    if shown not in known:
+        if "StrictHostKeyChecking=accept-new" not in sys.argv:
+            print("No ED25519 host key is known for " + address + " and ...", file=sys.stderr)
+            sys.exit(255)
+        with known_hosts.open("a") as file:
+            print(shown, file=file)
 if "says" in host:
     print(host["says"], file=sys.stderr)
     sys.exit(host.get("status", 255))
@@ -78,6 +94,11 @@ class FakeSsh:
     def fail(self, address: str, says: str, *, status: int = 255) -> None:
         """Let ssh fail with these words."""
         self._hosts[address] = {"says": says, "status": status}
+        self._write()
+
+    def show_key(self, address: str, key: str) -> None:
+        """Give a host a host key, which the stand-in treats as ssh does."""
+        self._hosts[address]["key"] = key
         self._write()
 
     def greet(self, address: str, words: str) -> None:

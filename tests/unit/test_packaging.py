@@ -17,10 +17,10 @@ from gpuprov import __version__
 from gpuprov.assets import find_asset
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.reporter import Silent
-from gpuprov.host.remote.ask import Request, ask_member
+from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.bare_host import install_there, look_at_bare_host, remove_there
-from gpuprov.host.remote.connection import Connection
-from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places
 from gpuprov.provision.own_wheel import own_files, own_requirements, pack_wheel
 from gpuprov.provision.wheels import ensure_wheels
@@ -132,7 +132,7 @@ def test_host_add_brings_a_gpuprov_that_runs(tmp_path: Path, monkeypatch: pytest
     (root / "opt").mkdir()
     places = Places(config=tmp_path / "config", runtime=tmp_path)
     places.config.mkdir()
-    connection = Connection(machine=Machine(name="hoff", address="hoff"), places=places)
+    connection = SshConnection(machine=RemoteMachine(name="hoff", address="hoff"), places=places)
     facts = look_at_bare_host(connection, Silent())
     wheels = ensure_wheels(own_requirements(), python=facts.python, cache=tmp_path / "cache")
     install_there(connection, "one", [pack_wheel(own_files(), tmp_path / "cache"), *wheels], Silent())
@@ -140,7 +140,7 @@ def test_host_add_brings_a_gpuprov_that_runs(tmp_path: Path, monkeypatch: pytest
     program = root / "opt/gpuprov/current/bin/gpuprov"
     assert call(program, "--version", cwd=tmp_path) == f"gpuprov {__version__}\n"
     with pytest.raises(UsageError, match="hoff: members do not know `nothing`"):
-        ask_member(connection, Request(verb="nothing", document={}), reporter=Silent())
+        ask_member(connection, MemberRequest(verb="nothing", document={}), reporter=Silent())
     below = [path for path in (root / "opt/gpuprov").rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in below) * 3 < ROOM_BYTES, "also while one replaces another"
     remove_there(connection, Silent())

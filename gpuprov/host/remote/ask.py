@@ -15,12 +15,13 @@ from gpuprov.core.errors import (
     PartDone,
     PlaybookError,
     TimedOut,
+    Unreachable,
     UsageError,
 )
 from gpuprov.core.excerpt import LINE, excerpt, last_words
 from gpuprov.core.silence_limit import more_time, scaled_limit_s
 from gpuprov.host.remote.install_paths import PROGRAM
-from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render
+from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
 from gpuprov.host.remote.ssh_failure import MISSING, SSH_FAILED, NotInstalled, silent, try_by_hand
 
 if TYPE_CHECKING:
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.connection import Connection
+    from gpuprov.host.remote.connection import SshConnection
     from gpuprov.host.remote.exchange import Exchange
     from gpuprov.host.remote.lines import Message
 
 _LOOK_S: Final = 0.2  # how often one looks whether the request is to be ended
 _END_S: Final = 5.0  # for ssh to end after the member has
+_PARTING_S: Final = 1.0  # for the member to end after its result
 _KINDS: Final[Mapping[int, type[GpuprovError]]] = {
     kind.exit_code: kind
     for kind in (GpuprovError, UsageError, HostNotReady, EngineError, PlaybookError, TimedOut, PartDone)
@@ -41,7 +43,7 @@ _KINDS: Final[Mapping[int, type[GpuprovError]]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class MemberRequest:
     """What a host is asked.
 
     Attributes:
@@ -59,12 +61,12 @@ class OtherVersion(HostNotReady):
     """The gpuprov there is not this one."""
 
 
-class Stopped(HostNotReady):
+class WorkStopped(HostNotReady):
     """The work there was ended before its time, for it was no longer wanted."""
 
 
 def ask_member(
-    connection: Connection, request: Request, *, reporter: Reporter, stop: threading.Event | None = None
+    connection: SshConnection, request: MemberRequest, *, reporter: Reporter, stop: threading.Event | None = None
 ) -> dict[str, Any]:
     """Have the gpuprov there serve a request, and return the document of its result.
 
@@ -93,13 +95,17 @@ def ask_member(
                 conversation.hold(None)
             raise
         connection.places.mark_there(connection.machine)
+        exchange.end_input()
+        exchange.status(_PARTING_S)  # killed at once, ssh would cut off a member that is about to end
         return document
 
 
 class _Conversation:
     """What is said on both sides, until the member has a result or an error."""
 
-    def __init__(self, connection: Connection, exchange: Exchange, request: Request, reporter: Reporter) -> None:
+    def __init__(
+        self, connection: SshConnection, exchange: Exchange, request: MemberRequest, reporter: Reporter
+    ) -> None:
         self._connection = connection
         self._name = connection.machine.name
         self._exchange = exchange
@@ -123,8 +129,7 @@ class _Conversation:
                 document = self._hear(piece)
                 if document is not None:
                     return document
-            else:
-                self._refuse_silence()
+            self._refuse_lateness()
 
     def end(self) -> None:
         """Tell the member to end: its undo is waited for."""
@@ -135,7 +140,7 @@ class _Conversation:
         now_s = time.monotonic()
         if now_s - self._said_s >= BEAT_S and not self._exchange.pending:
             self._said_s = now_s
-            self._exchange.send(render("beat"))
+            self._exchange.send(render_line("beat"))
 
     def _hear(self, piece: bytes) -> dict[str, Any] | None:
         try:
@@ -170,7 +175,7 @@ class _Conversation:
             )
         self._answered = True
         request = self._request
-        self._exchange.send(render("request", verb=request.verb, host=self._name, document=request.document))
+        self._exchange.send(render_line("request", verb=request.verb, host=self._name, document=request.document))
 
     def _tell(self, message: Message) -> None:
         said, reporter = message.content, self._reporter
@@ -188,12 +193,12 @@ class _Conversation:
     def _error(self, message: Message) -> GpuprovError:
         said = message.content
         if self._ending:
-            return Stopped(f"{self._name}: {said['what']}", evidence=said["evidence"], fix=said["fix"])
+            return WorkStopped(f"{self._name}: {said['what']}", evidence=said["evidence"], fix=said["fix"])
         kind = _KINDS.get(said["exit_code"], EngineError)
         fix = f"on {self._name}: {excerpt(said['fix'], LINE)}" if said["fix"] else ""
         return kind(f"{self._name}: {said['what']}", evidence=last_words(said["evidence"], most=40), fix=fix)
 
-    def _refuse_silence(self) -> None:
+    def _refuse_lateness(self) -> None:
         now_s = time.monotonic()
         answer_s, silence_s = self._connection.answer_s, scaled_limit_s(SILENCE_S)
         if not self._answered and now_s - self._began_s >= answer_s:
@@ -218,7 +223,13 @@ class _Conversation:
                 fix=f"gpuprov host add {self._name}",
             )
         if self._ending and self._answered:
-            return Stopped(f"the work on {self._name} was ended", evidence=last_words(stderr), fix="try again")
+            return WorkStopped(f"the work on {self._name} was ended", evidence=last_words(stderr), fix="try again")
+        if status in (None, SSH_FAILED) and self._answered:
+            return Unreachable(
+                f"the connection to {self._name} was lost",
+                evidence=last_words(stderr) or "ssh said nothing",
+                fix="run the command again: what was begun there is undone",
+            )
         if status in (None, SSH_FAILED):
             return self._connection.failure(stderr)
         return HostNotReady(

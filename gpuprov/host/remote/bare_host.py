@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.connection import Connection
+    from gpuprov.host.remote.connection import SshConnection
     from gpuprov.host.remote.exchange import Exchange
 
 _MOST_SAID: Final = 4_000_000
@@ -71,7 +71,7 @@ class BareFacts:
     foreign: bool = False
 
 
-def look_at_bare_host(connection: Connection, reporter: Reporter) -> BareFacts:
+def look_at_bare_host(connection: SshConnection, reporter: Reporter) -> BareFacts:
     """Connect and look; changes nothing there.
 
     Raises:
@@ -90,7 +90,7 @@ def look_at_bare_host(connection: Connection, reporter: Reporter) -> BareFacts:
     return BareFacts(**told, skew_s=skew_s)
 
 
-def install_there(connection: Connection, name: str, wheels: Sequence[Path], reporter: Reporter) -> None:
+def install_there(connection: SshConnection, name: str, wheels: Sequence[Path], reporter: Reporter) -> None:
     """Install gpuprov from wheels, pip's own among them, under a name that says which one it is.
 
     Raises:
@@ -100,7 +100,7 @@ def install_there(connection: Connection, name: str, wheels: Sequence[Path], rep
     _run(connection, ["install", name], _tar(wheels), reporter, silence_s=silence_limit_s())
 
 
-def remove_there(connection: Connection, reporter: Reporter) -> None:
+def remove_there(connection: SshConnection, reporter: Reporter) -> None:
     """Remove gpuprov, if it is there.
 
     Raises:
@@ -110,7 +110,7 @@ def remove_there(connection: Connection, reporter: Reporter) -> None:
 
 
 def _run(
-    connection: Connection,
+    connection: SshConnection,
     words: Sequence[str],
     pieces: Sequence[bytes] | Iterator[bytes],
     reporter: Reporter,
@@ -147,7 +147,7 @@ def _run(
     return _answer(connection, last or said, status, stderr)
 
 
-def _answer(connection: Connection, line: bytes, status: int | None, stderr: str) -> dict[str, Any]:
+def _answer(connection: SshConnection, line: bytes, status: int | None, stderr: str) -> dict[str, Any]:
     if status in (None, SSH_FAILED):
         raise connection.failure(stderr)
     told = _parse(line)
@@ -162,7 +162,7 @@ def _answer(connection: Connection, line: bytes, status: int | None, stderr: str
     return told
 
 
-def _tell(connection: Connection, line: bytes, reporter: Reporter) -> None:
+def _tell(connection: SshConnection, line: bytes, reporter: Reporter) -> None:
     step = _parse(line).get("step")
     if isinstance(step, str):
         reporter.node(connection.machine.name, excerpt(step))
@@ -189,7 +189,7 @@ def _tar(files: Sequence[Path]) -> Iterator[bytes]:
     yield b"\0" * (2 * tarfile.BLOCKSIZE)
 
 
-def _silent(connection: Connection, exchange: Exchange, last: bytes, silence_s: float) -> HostNotReady | TimedOut:
+def _silent(connection: SshConnection, exchange: Exchange, last: bytes, silence_s: float) -> HostNotReady | TimedOut:
     if not last:
         return silent(connection.machine, silence_s, exchange.stderr)
     return TimedOut(
@@ -199,7 +199,7 @@ def _silent(connection: Connection, exchange: Exchange, last: bytes, silence_s: 
     )
 
 
-def _odd(connection: Connection, said: str) -> HostNotReady:
+def _odd(connection: SshConnection, said: str) -> HostNotReady:
     return HostNotReady(
         f"{connection.machine.name} does not run what is sent to it",
         evidence=last_words(said) or "it said nothing",

@@ -43,7 +43,7 @@ def say(**line: Any) -> None:  # noqa: ANN401 - JSON
     sys.stdout.flush()
 
 
-def look(place: Path) -> dict[str, Any]:
+def tell_facts(place: Path) -> dict[str, Any]:
     """What the host is; changes nothing."""
     there = next(path for path in (place, *place.parents) if path.exists())
     return {
@@ -76,7 +76,7 @@ def install(place: Path, name: str) -> None:
     refuse_foreign(place)
     place.mkdir(parents=True, exist_ok=True)
     (place / MARK).touch()
-    with locked(place):
+    with alone(place):
         folder, before = place / name, installed(place)
         for left in place.iterdir():  # of runs that were killed; what was just replaced may still be in use
             if left.name not in (MARK, _LOCK, "current", before) and left.is_dir():
@@ -93,7 +93,7 @@ def make(folder: Path) -> None:
     say(step="copying")
     wheels = folder / _WHEELS
     wheels.mkdir(parents=True)
-    receive(wheels)
+    receive_wheels(wheels)
     say(step="creating the environment")
     call([sys.executable, "-m", "venv", "--without-pip", str(folder)])
     say(step="installing")
@@ -103,7 +103,7 @@ def make(folder: Path) -> None:
     shutil.rmtree(wheels)
 
 
-def receive(wheels: Path) -> None:
+def receive_wheels(wheels: Path) -> None:
     """The files of a tar on stdin, which are wheels and nothing else."""
     left = MOST_BYTES
     with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as archive:
@@ -132,7 +132,7 @@ def call(argv: list[str]) -> None:
         raise Failed(
             f"{' '.join(argv[:4])} failed with exit status {running.returncode}",
             "\n".join(said[-15:]),
-            "df -h /opt; on Debian: apt-get install python3-venv",
+            "df -h /opt",
         )
 
 
@@ -153,7 +153,7 @@ def link(place: Path) -> None:
         path.symlink_to(target)
 
 
-def remove(place: Path) -> None:
+def uninstall(place: Path) -> None:
     """Take it all away."""
     if not place.exists():
         return
@@ -161,7 +161,7 @@ def remove(place: Path) -> None:
     path = place.parent.parent / LINK
     if path.is_symlink() and path.readlink() == place / "current/bin/gpuprov":
         path.unlink()
-    with locked(place):
+    with alone(place):
         for left in place.iterdir():
             if left.is_dir() and not left.is_symlink():
                 shutil.rmtree(left)
@@ -180,7 +180,7 @@ def refuse_foreign(place: Path) -> None:
 
 
 @contextmanager
-def locked(place: Path) -> Iterator[None]:
+def alone(place: Path) -> Iterator[None]:
     """One at a time."""
     with (place / _LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -191,12 +191,12 @@ def main(place: str, verb: str, *names: str) -> int:
     """Do one thing."""
     try:
         if verb == "look":
-            say(facts=look(Path(place)))
+            say(facts=tell_facts(Path(place)))
         elif verb == "install":
             install(Path(place), names[0])
             say(done=verb)
         elif verb == "remove":
-            remove(Path(place))
+            uninstall(Path(place))
             say(done=verb)
     except Failed as failed:
         what, evidence, fix = failed.args

@@ -16,13 +16,13 @@ from gpuprov.core.errors import GpuprovError
 from gpuprov.core.execution import piped, run, run_attached
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.host.remote.exchange import Exchange
-from gpuprov.host.remote.ssh_failure import explain
+from gpuprov.host.remote.ssh_failure import explain_ssh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from gpuprov.core.errors import Unreachable
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
 
 ANSWER_S: Final = 10.0  # for a host to let in and begin to speak
@@ -33,14 +33,14 @@ _TIDY_S: Final = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Connection:
+class SshConnection:
     """The way to a host.
 
     Attributes:
         takes_new_key: Whether a host key is accepted that nobody has seen before; one that has changed never is.
     """
 
-    machine: Machine
+    machine: RemoteMachine
     places: Places
     takes_new_key: bool = False
 
@@ -72,7 +72,7 @@ class Connection:
 
     def failure(self, stderr: str) -> Unreachable:
         """Why ssh did not come through, by what it said."""
-        return explain(self.machine, stderr, known=self.known_fingerprint())
+        return explain_ssh(self.machine, stderr, known=self.known_fingerprint())
 
     def known_fingerprint(self) -> str:
         """Of the host key that `host add` has accepted, or that this user's ssh knows; empty where there is none."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.folder_lock import folder_lock
-from gpuprov.host.remote.machine import Machine, check_machine
+from gpuprov.host.remote.machine import RemoteMachine, check_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-GROUPS: Final = ("all", "lab", "gpu_hosts")  # the groups of lab.yml, each within the one before
+_GROUPS: Final = "all/lab/gpu_hosts"  # of lab.yml, each within the one before
 _HEAD: Final = """\
 ---
 # An Ansible inventory. The verbs `host add` and `host remove` write it; they keep variables, but no comments.
@@ -32,7 +33,7 @@ _VARIABLES: Final[Mapping[str, str]] = {
 _ARGUMENTS: Final = "ansible_ssh_common_args"
 
 
-def read_machines(path: Path) -> dict[str, Machine]:
+def read_machines(path: Path) -> dict[str, RemoteMachine]:
     """All hosts of an inventory by name, in its order; none where there is no such file.
 
     Raises:
@@ -46,7 +47,7 @@ def read_machines(path: Path) -> dict[str, Machine]:
     return {name: _machine(name, variables, path) for name, variables in found.items()}
 
 
-def find_machine(path: Path, name: str) -> Machine:
+def find_machine(path: Path, name: str) -> RemoteMachine:
     """One of them.
 
     Raises:
@@ -62,16 +63,32 @@ def find_machine(path: Path, name: str) -> Machine:
     return machines[name]
 
 
-def remember_machine(path: Path, machine: Machine) -> bool:
+def resolve_machine(path: Path, name: str, **given: Any) -> RemoteMachine:  # noqa: ANN401 - fields of RemoteMachine
+    """A host by its name: what is given of it, then what the inventory says, then the name as its address.
+
+    Args:
+        path: The inventory.
+        name: Of the host; it need not be there.
+        given: Fields of RemoteMachine; None for those that are not given.
+
+    Raises:
+        UsageError: ssh cannot take it, or the inventory cannot be read.
+    """
+    known = read_machines(path).get(name, RemoteMachine(name=name, address=name))
+    return check_machine(replace(known, **{field: value for field, value in given.items() if value is not None}))
+
+
+def remember_machine(path: Path, machine: RemoteMachine) -> bool:
     """Have the inventory say this of a host, and no less of the others; whether that is new."""
     with _changing(path) as document:
         if read_machines(path).get(machine.name) == machine:
             return False
         kept = _take(document, machine.name)
         groups = document
-        for name in GROUPS[:-1]:
+        *above, last = _GROUPS.split("/")
+        for name in above:
             groups = _below(_below(groups, name), "children")
-        _below(_below(groups, GROUPS[-1]), "hosts")[machine.name] = {**kept, **_variables(machine)}
+        _below(_below(groups, last), "hosts")[machine.name] = {**kept, **_variables(machine)}
     return True
 
 
@@ -111,7 +128,7 @@ def _gather(groups: Mapping[str, Any], above: Mapping[str, Any], found: dict[str
         _gather((group or {}).get("children") or {}, variables, found)
 
 
-def _machine(name: str, variables: Mapping[str, Any], path: Path) -> Machine:
+def _machine(name: str, variables: Mapping[str, Any], path: Path) -> RemoteMachine:
     told = {field: variables[key] for field, key in _VARIABLES.items() if variables.get(key) not in (None, "")}
     arguments = str(variables.get(_ARGUMENTS) or "")
     jump = arguments.removeprefix(_JUMP) if arguments.startswith(_JUMP) else ""
@@ -120,7 +137,7 @@ def _machine(name: str, variables: Mapping[str, Any], path: Path) -> Machine:
     except (TypeError, ValueError) as error:
         raise _unreadable(path, f"{name}: {_VARIABLES['port']} is not a number: {told['port']!r}") from error
     return check_machine(
-        Machine(
+        RemoteMachine(
             name=name,
             address=str(told.get("address", name)),
             user=str(told.get("user", "")),
@@ -131,7 +148,7 @@ def _machine(name: str, variables: Mapping[str, Any], path: Path) -> Machine:
     )
 
 
-def _variables(machine: Machine) -> dict[str, Any]:
+def _variables(machine: RemoteMachine) -> dict[str, Any]:
     told = {key: getattr(machine, field) for field, key in _VARIABLES.items()}
     if machine.address == machine.name:
         del told[_VARIABLES["address"]]

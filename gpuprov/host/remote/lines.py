@@ -45,12 +45,12 @@ class Message:
     content: Mapping[str, Any]
 
 
-def render(kind: str, **content: object) -> bytes:
+def render_line(kind: str, **content: object) -> bytes:
     """A line, with its end."""
     return json.dumps({"kind": kind, **content}, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
-def parse(line: bytes) -> Message:
+def parse_line(line: bytes) -> Message:
     """What a line says.
 
     Raises:
@@ -94,7 +94,7 @@ class Lines:
         for end in complete:
             self._add(end)
             line, self._begun, self._begun_bytes = b"".join(self._begun), [], 0
-            yield parse(line)
+            yield parse_line(line)
         self._add(rest)
 
     def _add(self, piece: bytes) -> None:

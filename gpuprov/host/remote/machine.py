@@ -17,7 +17,7 @@ _WORD: Final = re.compile(r"[A-Za-z0-9_\[][A-Za-z0-9_.:@%,\[\]-]{0,254}", re.ASC
 
 
 @dataclass(frozen=True, kw_only=True)
-class Machine:
+class RemoteMachine:
     """A host and the way to it; what is empty or None is left to ssh and its configuration.
 
     Attributes:
@@ -57,7 +57,7 @@ class Machine:
         return found
 
 
-def check_machine(machine: Machine) -> Machine:
+def check_machine(machine: RemoteMachine) -> RemoteMachine:
     """Return the machine if ssh can take all of it.
 
     Raises:

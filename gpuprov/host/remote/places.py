@@ -18,7 +18,7 @@ from gpuprov.core.fingerprint import fingerprint, short
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.machine import RemoteMachine
 
 _PRIVATE: Final = 0o700
 # A socket's path has 107 bytes at most, and ssh makes it under a name that is 17 longer; ours adds 22
@@ -47,12 +47,12 @@ class Places:
         """The host keys that `host add` has accepted."""
         return self.config / "known_hosts"
 
-    def socket(self, machine: Machine) -> Path:
+    def socket(self, machine: RemoteMachine) -> Path:
         """Of the one connection to a host; another way to it is another connection."""
         way = [machine.address, machine.user, machine.port, machine.identity_file, machine.proxy_jump]
         return self.runtime / f"{short(fingerprint(way))}.ssh"
 
-    def mark_away(self, machine: Machine) -> str:
+    def mark_away(self, machine: RemoteMachine) -> str:
         """Note that a host does not answer; returns since when that is known, in UTC."""
         mark = self.runtime / f"{machine.name}.away"
         with suppress(FileExistsError):
@@ -63,7 +63,7 @@ class Places:
             seconds = time.time()
         return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    def mark_there(self, machine: Machine) -> None:
+    def mark_there(self, machine: RemoteMachine) -> None:
         """Note that a host answers."""
         (self.runtime / f"{machine.name}.away").unlink(missing_ok=True)
 

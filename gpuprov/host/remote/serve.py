@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov import __version__
 from gpuprov.core.errors import TimedOut, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
-from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render
+from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -57,7 +57,8 @@ class MemberEnd:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._lines = Lines(most_line_bytes=_MOST_REQUEST_BYTES, most_bytes=_MOST_BYTES)
         self._out: queue.Queue[bytes | None] = queue.Queue(_PROGRESS)
-        self._done = threading.Event()
+        self._done = threading.Event()  # its last word is said, or it is told to end
+        self._ending = threading.Lock()
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
 
@@ -80,8 +81,9 @@ class MemberEnd:
                 raise _no_request(str(error)) from error
             for message in messages:
                 if message.kind != "beat":
+                    asked = _asked(message)
                     threading.Thread(target=self._listen, daemon=True).start()
-                    return _asked(message)
+                    return asked
         raise TimedOut("no request has come", evidence="requests are sent by other machines", fix="gpuprov host list")
 
     def result(self, document: Mapping[str, Any]) -> None:
@@ -117,13 +119,14 @@ class MemberEnd:
 
     def _progress(self, kind: str, **content: str) -> None:
         with suppress(queue.Full):  # the connection is slow, or gone
-            self._out.put_nowait(render(kind, **content))
+            self._out.put_nowait(render_line(kind, **content))
 
     def _say(self, kind: str, **content: object) -> None:
-        self._out.put(render(kind, **content), timeout=_SEND_S)
+        self._out.put(render_line(kind, **content), timeout=_SEND_S)
 
     def _end(self, kind: str, **content: object) -> None:
-        self._done.set()
+        with self._ending:
+            self._done.set()
         try:
             self._say(kind, **content)
             self._out.put(None, timeout=_SEND_S)
@@ -138,7 +141,7 @@ class MemberEnd:
                 try:
                     line = self._out.get(timeout=BEAT_S)
                 except queue.Empty:
-                    line = render("beat")
+                    line = render_line("beat")
                 if line is None:
                     return
                 left = memoryview(line)
@@ -151,19 +154,22 @@ class MemberEnd:
 
     def _listen(self) -> None:
         """Hear the beats of the controller, until it is gone."""
-        heard_s = time.monotonic()
+        heard_s, silence_s = time.monotonic(), scaled_limit_s(SILENCE_S)
         while not self._done.is_set():
-            piece = _read(self._read_fd, BEAT_S)
+            piece = _read(self._read_fd, min(BEAT_S, silence_s / 4))
             now_s = time.monotonic()
             if piece:
                 heard_s = now_s
-            if piece is None or now_s - heard_s >= scaled_limit_s(SILENCE_S):
+            if piece is None or now_s - heard_s >= silence_s:
                 self._interrupt()
                 return
 
     def _interrupt(self) -> None:
-        if not self._done.is_set():
-            os.kill(os.getpid(), signal.SIGTERM)
+        """Once: a second one would break off the undo."""
+        with self._ending:
+            if not self._done.is_set():
+                self._done.set()
+                os.kill(os.getpid(), signal.SIGTERM)
 
 
 def take_streams() -> tuple[int, int]:

@@ -12,14 +12,14 @@ from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, Unreachabl
 from gpuprov.core.interrupts import postponed_interrupts
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.host.remote.ask import ask_member
-from gpuprov.host.remote.connection import Connection
+from gpuprov.host.remote.connection import SshConnection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.ask import Request
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
 
 _AT_ONCE: Final = 64
@@ -35,13 +35,15 @@ class HostAnswer:
         away_since: When it was first found to be unreachable, in UTC; empty where it is not.
     """
 
-    machine: Machine
+    machine: RemoteMachine
     document: Mapping[str, Any] | None = None
     error: GpuprovError | None = None
     away_since: str = ""
 
 
-def ask_hosts(requests: Mapping[Machine, Request], places: Places, *, reporter: Reporter) -> tuple[HostAnswer, ...]:
+def ask_hosts(
+    requests: Mapping[RemoteMachine, MemberRequest], places: Places, *, reporter: Reporter
+) -> tuple[HostAnswer, ...]:
     """Ask each host what changes nothing; one that is away has an answer too, which says so.
 
     Args:
@@ -52,13 +54,15 @@ def ask_hosts(requests: Mapping[Machine, Request], places: Places, *, reporter: 
     if not requests:
         return ()
     questions = [
-        partial(_ask, Connection(machine=machine, places=places), request, reporter, None)
+        partial(_ask, SshConnection(machine=machine, places=places), request, reporter, None)
         for machine, request in requests.items()
     ]
     return tuple(ask_side_by_side(questions, workers=_AT_ONCE))
 
 
-def work_on_hosts(requests: Mapping[Machine, Request], places: Places, *, reporter: Reporter) -> tuple[HostAnswer, ...]:
+def work_on_hosts(
+    requests: Mapping[RemoteMachine, MemberRequest], places: Places, *, reporter: Reporter
+) -> tuple[HostAnswer, ...]:
     """Have each host do something. One that fails ends no other one's work.
 
     On Ctrl-C all are told to end, undo what they have begun, and are waited for.
@@ -73,7 +77,7 @@ def work_on_hosts(requests: Mapping[Machine, Request], places: Places, *, report
     stop = Event()
     with postponed_interrupts() as heard, ThreadPoolExecutor(min(len(requests), _AT_ONCE)) as pool:
         futures = [
-            pool.submit(_ask, Connection(machine=machine, places=places), request, reporter, stop)
+            pool.submit(_ask, SshConnection(machine=machine, places=places), request, reporter, stop)
             for machine, request in requests.items()
         ]
         going_on = set(futures)
@@ -114,7 +118,7 @@ def failure_of(answer: HostAnswer) -> GpuprovError:
         return error
     what = error.what.removesuffix(" is unreachable")
     words = f"{what} is unreachable since {answer.away_since}" if what != error.what else what
-    evidence = error.evidence if what != error.what else f"{error.evidence}\nfirst seen: {answer.away_since}"
+    evidence = error.evidence if what != error.what else f"{error.evidence}\nsince: {answer.away_since}"
     return type(error)(words, evidence=evidence, fix=error.fix)
 
 
@@ -122,7 +126,7 @@ def _line(error: GpuprovError) -> str:
     return f"{error.what}: {error.evidence}" if error.evidence else error.what
 
 
-def _ask(connection: Connection, request: Request, reporter: Reporter, stop: Event | None) -> HostAnswer:
+def _ask(connection: SshConnection, request: MemberRequest, reporter: Reporter, stop: Event | None) -> HostAnswer:
     machine = connection.machine
     try:
         return HostAnswer(machine=machine, document=ask_member(connection, request, reporter=reporter, stop=stop))

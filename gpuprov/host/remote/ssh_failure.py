@@ -9,7 +9,7 @@ from gpuprov.core.errors import HostNotReady, Unreachable
 from gpuprov.core.excerpt import last_words
 
 if TYPE_CHECKING:
-    from gpuprov.host.remote.machine import Machine
+    from gpuprov.host.remote.machine import RemoteMachine
 
 SSH_FAILED: Final = 255  # its exit status, unless the command's own is the same
 MISSING: Final = 127
@@ -30,7 +30,7 @@ class NotInstalled(HostNotReady):
     """The host answers, and has no gpuprov."""
 
 
-def explain(machine: Machine, stderr: str, *, known: str = "") -> Unreachable:
+def explain_ssh(machine: RemoteMachine, stderr: str, *, known: str = "") -> Unreachable:
     """Why ssh did not come through.
 
     Args:
@@ -63,7 +63,7 @@ def explain(machine: Machine, stderr: str, *, known: str = "") -> Unreachable:
     return Unreachable(f"{machine.name} is unreachable", evidence=evidence, fix=try_by_hand(machine))
 
 
-def silent(machine: Machine, seconds: float, stderr: str = "") -> Unreachable:
+def silent(machine: RemoteMachine, seconds: float, stderr: str = "") -> Unreachable:
     """The error where nothing came within a limit."""
     words = last_words(stderr, most=12)
     return Unreachable(
@@ -73,7 +73,7 @@ def silent(machine: Machine, seconds: float, stderr: str = "") -> Unreachable:
     )
 
 
-def try_by_hand(machine: Machine) -> str:
+def try_by_hand(machine: RemoteMachine) -> str:
     """The command that shows the same to a person."""
     options = [
         f"-p {machine.port}" if machine.port else "",
@@ -83,7 +83,7 @@ def try_by_hand(machine: Machine) -> str:
     return " ".join(["ssh", *filter(None, options), machine.destination])
 
 
-def _changed(machine: Machine, stderr: str, known: str) -> ChangedKey:
+def _changed(machine: RemoteMachine, stderr: str, known: str) -> ChangedKey:
     sent, place = _SENT.search(stderr), _OFFENDING.search(stderr)
     lines = [
         f"known: {known or 'another one'}{f', in {place[1]}, line {place[2]}' if place else ''}",

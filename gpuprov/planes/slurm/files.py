@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MachineSize:
+class Machine:
     """What each node may use of its host, as Slurm counts it."""
 
     cpus: int
@@ -32,9 +32,7 @@ class MachineSize:
         return int(self.memory_bytes * slurm_facts()["memory_share"]) // MIB
 
 
-def render_slurm(
-    spec: ClusterSpec, controller: str, members: Sequence[Member], machine: MachineSize
-) -> tuple[File, ...]:
+def render_slurm(spec: ClusterSpec, controller: str, members: Sequence[Member], machine: Machine) -> tuple[File, ...]:
     """`slurm.conf`, `gres.conf` and their digest, the same for every node.
 
     The digest is written after the daemons have read the files (plane.apply), so that a run killed in between is seen
@@ -62,7 +60,7 @@ def render_slurm(
     return (*files, File(path=slurm_path("applied_mark"), content=f"{digest}\n".encode()))
 
 
-def _describe(spec: ClusterSpec, member: Member, here: MachineSize) -> dict[str, Any]:
+def _describe(spec: ClusterSpec, member: Member, here: Machine) -> dict[str, Any]:
     memory_bytes = (spec.nodes.memory_gib or 0) * GIB or member.memory_bytes or here.memory_bytes
-    may_use = MachineSize(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
+    may_use = Machine(cpus=spec.nodes.cpus or member.cpus or here.cpus, memory_bytes=memory_bytes)
     return {**asdict(member), "cpus": may_use.cpus, "memory_mib": may_use.memory_mib}

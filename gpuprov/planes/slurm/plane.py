@@ -16,7 +16,7 @@ from gpuprov.planes.job_desk import JobDesk
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import checks, daemons, jobs, munge
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
-from gpuprov.planes.slurm.files import MachineSize, render_slurm
+from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
 from gpuprov.planes.work_place import require_shared
 from gpuprov.provision.recipe import PlaneRecipe
@@ -73,7 +73,7 @@ class SlurmPlane(LedPlane):
         """Slurm's configuration, the munge key where its owner is known, and the controller's mark."""
         controller = controller_name(crew.spec)
         engine = driver.facts()
-        machine = MachineSize(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
+        machine = Machine(cpus=engine.cpus, memory_bytes=engine.memory_bytes)
         self.refuse_crew(crew)
         files = render_slurm(crew.spec, controller, crew.of(NAME), machine)
         present = munge.present_owners(state.nodes_of(NAME))

@@ -49,7 +49,7 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
     "program list": ([], ["--cluster", "other"]),
     "program rm": (["0" * 64], ["0" * 64, "--cluster", "other"]),
     "program page": ([], ["--cluster", "other"]),
-    "hardware": ([], ["--cluster", "other"]),
+    "hardware": ([], None),
     "anneal run": ([MODEL], [MODEL, "--cluster", "other"]),
     "gpus": ([], None),
     "list": ([], None),
@@ -158,6 +158,13 @@ def test_an_image_build_that_makes_a_bridge_names_it_once(
     )
     assert main(["-q", "image", "build", "--package", "git", *engine], host=place.host) == 0
     assert capfd.readouterr().err.count("warning: docker is omitted") == 1
+
+
+def test_hardware_of_this_host_alone_names_it(place: World, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["hardware", "--cluster", "other"], host=place.host) == 0
+    said = capfd.readouterr().err
+    assert "this host alone" in said
+    assert "docker is not running" in said or "docker does not respond" in said, said
 
 
 @pytest.mark.parametrize("verb", GONE)

@@ -23,7 +23,7 @@ from gpuprov.cluster.whole import (
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
 from gpuprov.planes.registry import ROLES
-from gpuprov.planes.slurm.files import MachineSize, render_slurm
+from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.spec.models import ClusterSpec, HostSpec, MountSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.validate import find_problems
@@ -114,7 +114,7 @@ def test_nodes_of_several_hosts_are_named_by_their_private_addresses_alone() -> 
 def test_slurm_s_files_are_the_same_on_every_host_whatever_it_is_itself() -> None:
     members = WHOLE.reachable_members()
     on_hoff, on_hinton = (
-        render_slurm(SPEC, "c000", members, MachineSize(cpus=cpus, memory_bytes=cpus << 30)) for cpus in (64, 16)
+        render_slurm(SPEC, "c000", members, Machine(cpus=cpus, memory_bytes=cpus << 30)) for cpus in (64, 16)
     )
     assert on_hoff == on_hinton
     text = on_hoff[0].content.decode()

@@ -13,7 +13,7 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.documents.host import look_document
 from gpuprov.documents.member_answers import read_lines, read_look, read_rows
 from gpuprov.host.survey import EngineDoor
-from gpuprov.planes.host_look import look_at_host
+from gpuprov.planes.host_look import survey_host
 from tests.schemas import validate
 
 if TYPE_CHECKING:
@@ -30,13 +30,13 @@ def told(world: World) -> dict[str, Any]:
         return driver
 
     world.host.engines = (EngineDoor(name="lxd", open=connect, installed=lambda: True),)
-    document: dict[str, Any] = json.loads(json.dumps(look_document(look_at_host(world.host), host="here")))
+    document: dict[str, Any] = json.loads(json.dumps(look_document(survey_host(world.host), host="here")))
     assert validate(document) == "gpuprov.host/v1"
     return document
 
 
 def test_it_is_read_back_as_it_was(told: dict[str, Any], world: World) -> None:
-    was, read = look_at_host(world.host), read_look(told, "here")
+    was, read = survey_host(world.host), read_look(told, "here")
     assert was.board is not None
     assert read.board is not None
     assert read.nodes == was.nodes

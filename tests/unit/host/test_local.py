@@ -31,6 +31,12 @@ def test_each_machine_has_uuids_of_its_own_and_keeps_them(tmp_path: Path) -> Non
     assert uuids(tmp_path, "1" * 32 + "\n") == first
 
 
+def test_a_name_that_others_give_it_changes_no_gpu(tmp_path: Path) -> None:
+    host = LocalHost(root=tmp_path, environment={})
+    assert host.called("hoff").name == "hoff"
+    assert host.called("hoff").gpus("simulated") == host.gpus("simulated")
+
+
 def test_a_machine_without_a_usable_id_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.node", lambda: "one")
     first = uuids(tmp_path, None)

@@ -12,7 +12,7 @@ from gpuprov.cluster.files import Member, present_member, render_hosts
 from gpuprov.drivers.base import LABEL_ROLE
 from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.slurm.facts import slurm_path
-from gpuprov.planes.slurm.files import MachineSize, render_slurm
+from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.spec.devices import CharDevice
 from gpuprov.spec.models import ClusterSpec, NodesSpec, SlurmSpec
 from tests.fakes.engine import FakeNode
@@ -26,7 +26,7 @@ def test_files_are_as_recorded(case: Path) -> None:
     members = [Member(**{**member, "devices": tuple(member["devices"])}) for member in given["members"]]
     workers = [member for member in members if member.role == "slurm"]
     spec = ClusterSpec(name=given["name"], nodes=NodesSpec(**given["nodes"]), slurm=SlurmSpec(**given["slurm"]))
-    machine = MachineSize(**given["machine"])
+    machine = Machine(**given["machine"])
     *files, applied = [render_hosts(spec.name, members), *render_slurm(spec, given["controller"], workers, machine)]
     assert applied.path == slurm_path("applied_mark")
     assert applied.content
@@ -38,7 +38,7 @@ def test_files_are_as_recorded(case: Path) -> None:
 
 
 def test_memory_is_less_than_the_machine_s() -> None:
-    assert MachineSize(cpus=1, memory_bytes=1000 << 20).memory_mib == 950
+    assert Machine(cpus=1, memory_bytes=1000 << 20).memory_mib == 950
 
 
 def test_a_node_of_the_engine_is_the_member_it_was_planned_as() -> None:

@@ -15,7 +15,7 @@ import yaml
 from gpuprov.core.units import MIB
 from gpuprov.planes.slurm.checks import usable_states
 from gpuprov.planes.slurm.facts import ready_states, slurm_facts, slurm_path
-from gpuprov.planes.slurm.files import MachineSize
+from gpuprov.planes.slurm.files import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +102,7 @@ def test_the_role_comes_to_the_values_of_gpuprov(tmp_path: Path) -> None:
     assert said["configuration"] == [f"{folder}/gres.conf", f"{folder}/slurm.conf", slurm_path("controller_mark")]
     assert (said["applied"], said["key"]) == (slurm_path("applied_mark"), slurm_path("munge_key"))
     assert folder in said["folders"]
-    assert int(said["memory_mib"]) == MachineSize(cpus=8, memory_bytes=MEMORY_MIB * MIB).memory_mib
+    assert int(said["memory_mib"]) == Machine(cpus=8, memory_bytes=MEMORY_MIB * MIB).memory_mib
     looked = next(line for line in said["look"].splitlines() if 'set -- "$@"' in line)
     assert looked.split()[3:5] == [slurm_path("munge_key"), f"{folder}/gres.conf"]
     assert subprocess.run(["sh", "-n"], input=said["look"], text=True, check=False).returncode == 0

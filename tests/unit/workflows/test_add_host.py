@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +18,11 @@ import pytest
 from gpuprov.core.errors import HostNotReady, Unreachable, UsageError
 from gpuprov.host.remote.bare_host import BareFacts
 from gpuprov.host.remote.inventory import read_machines
-from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places
+from gpuprov.host.remote.ssh_failure import ChangedKey
 from gpuprov.workflows import add_host as story
-from gpuprov.workflows.add_host import AddOrder, add_host, find_problems
+from gpuprov.workflows.add_host import AddOrder, add_host, find_unfit
 from gpuprov.workflows.hosts import remove_host
 from tests.fakes.ssh import install_ssh, world_member
 
@@ -28,10 +32,15 @@ if TYPE_CHECKING:
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
-HOFF = Machine(name="hoff", address="192.0.2.11", user="root")
+HOFF = RemoteMachine(name="hoff", address="192.0.2.11", user="root")
 GOOD = BareFacts(
     python="3.11", uid=0, system="Linux", machine=os.uname().machine, free_bytes=10**11, clock_s=1.0, skew_s=0.0
 )
+KEYS = [f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{letter * 43}" for letter in "AB"]
+FINGERPRINTS = [
+    "SHA256:" + base64.b64encode(hashlib.sha256(base64.b64decode(key.split()[1])).digest()).decode().rstrip("=")
+    for key in KEYS
+]
 # A pip that puts the program that the wheel `program` holds into the environment
 PIP = """\
 import os, sys, zipfile
@@ -179,15 +188,15 @@ def test_what_is_not_ours_is_left_alone(host: Path, places: Places, add: Callabl
     ],
 )
 def test_what_a_host_lacks_is_told_with_the_way_out(facts: BareFacts, evidence: str, fix: str) -> None:
-    ((seen, way),) = find_problems(HOFF, facts)
+    ((seen, way),) = find_unfit(HOFF, facts)
     assert evidence in seen
     assert fix in way
 
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
-    assert find_problems(HOFF, GOOD) == []
-    assert find_problems(HOFF, replace(GOOD, free_bytes=0, installed="x")) == []
-    assert len(find_problems(HOFF, replace(GOOD, uid=7, machine="riscv64", skew_s=100.0, free_bytes=0))) == 4
+    assert find_unfit(HOFF, GOOD) == []
+    assert find_unfit(HOFF, replace(GOOD, free_bytes=0, installed="x")) == []
+    assert len(find_unfit(HOFF, replace(GOOD, uid=7, machine="riscv64", skew_s=100.0, free_bytes=0))) == 4
 
 
 def test_a_host_without_python_is_told_so(
@@ -240,6 +249,44 @@ def test_a_login_that_prints_on_stdout_is_told_so(
     assert "Welcome to hoff" in caught.value.evidence
     assert caught.value.fix == "a login there must print nothing: ssh root@192.0.2.11 true"
     assert (host / "opt/gpuprov/current").exists()
+
+
+def test_a_new_key_is_accepted_and_shown_and_one_that_has_changed_is_refused(
+    host: Path, ssh: FakeSsh, places: Places, add: Callable[..., tuple[str, ...]], recording: Recording
+) -> None:
+    ssh.fail("192.0.2.11", "root@192.0.2.11: Permission denied (publickey).")
+    ssh.show_key("192.0.2.11", KEYS[0])
+    with pytest.raises(Unreachable, match="does not accept"):
+        add()
+    assert recording.lines[-1] == f"note accepted the host key of hoff: {FINGERPRINTS[0]} (ED25519)"
+    assert host.is_dir()
+    ssh.reach("192.0.2.11")
+    ssh.show_key("192.0.2.11", KEYS[0])
+    assert [line for line in add() if line.startswith("accepted")] == []
+    ssh.show_key("192.0.2.11", KEYS[1])
+    before = places.known_hosts.read_bytes()
+    for refused in (add, lambda: remove_host("hoff", places, forget=False, reporter=recording)):
+        with pytest.raises(ChangedKey) as caught:
+            refused()
+        assert f"known: {FINGERPRINTS[0]}" in caught.value.evidence
+        assert f"ssh-keygen -f {places.known_hosts} -R 192.0.2.11" in caught.value.fix
+    assert places.known_hosts.read_bytes() == before
+    remove_host("hoff", places, forget=True, reporter=recording)
+    assert places.known_hosts.read_bytes() == b""
+    assert sorted(path.name for path in places.config.iterdir()) == ["hosts.yml", "known_hosts"]
+
+
+def test_two_controllers_at_once_leave_one_gpuprov(
+    host: Path, places: Places, recording: Recording, tmp_path: Path
+) -> None:
+    (tmp_path / "run2").mkdir()
+    both = (places, Places(config=tmp_path / "config2", runtime=tmp_path / "run2"))
+    with ThreadPoolExecutor(2) as pool:
+        orders = [pool.submit(add_host, AddOrder(machine=HOFF), one, reporter=recording) for one in both]
+        for order in orders:
+            assert order.result().changed
+    assert len([path for path in (host / "opt/gpuprov").iterdir() if path.name.startswith("0.1.0")]) == 1
+    assert (host / "opt/gpuprov/current/bin/gpuprov").is_file()
 
 
 def test_a_host_is_removed_once(

@@ -15,15 +15,15 @@ import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
 from gpuprov.documents.member_answers import read_lines, read_look, read_rows
-from gpuprov.host.remote.ask import Request, ask_member
-from gpuprov.host.remote.connection import Connection
-from gpuprov.host.remote.lines import Lines, render
-from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.ask import MemberRequest, ask_member
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.lines import Lines, render_line
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.hosts import look_at_host, look_at_hosts
+from gpuprov.workflows.hosts import ask_host, look_at_hosts, run_in_node_there
 from gpuprov.workflows.member import DownOrder, ListOrder, MemberUpOrder, StatusOrder, VerifyOrder
 from tests.fakes.ssh import install_ssh, scripted_member, world_member
 
@@ -50,11 +50,11 @@ def places(tmp_path: Path) -> Places:
     return Places(config=tmp_path / "config", runtime=tmp_path / "run")
 
 
-def machine(name: str) -> Machine:
-    return Machine(name=name, address=f"{name}.example")
+def machine(name: str) -> RemoteMachine:
+    return RemoteMachine(name=name, address=f"{name}.example")
 
 
-def serve(ssh: FakeSsh, name: str, *, nodes: int = 0) -> Machine:
+def serve(ssh: FakeSsh, name: str, *, nodes: int = 0) -> RemoteMachine:
     root = ssh.reach(f"{name}.example")
     ssh.reach(f"{name}.example", member=world_member(root, "its-own-name", nodes=nodes))
     return machine(name)
@@ -66,7 +66,7 @@ def spec(count: int) -> str:
 
 def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(ssh: FakeSsh, places: Places) -> None:
     hoff = serve(ssh, "hoff", nodes=2)
-    look = read_look(look_at_host(hoff, places), "hoff")
+    look = read_look(ask_host(hoff, places), "hoff")
     assert {row.name: row.host for row in look.nodes} == {"c000": "hoff", "c001": "hoff"}
     assert list(look.engines) == ["lxd"]
     assert look.board is not None
@@ -78,10 +78,10 @@ def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(ssh: Fak
 
 
 def test_requests_are_served_by_the_stories_of_that_host(ssh: FakeSsh, places: Places, recording: Recording) -> None:
-    connection = Connection(machine=serve(ssh, "hoff", nodes=2), places=places)
+    connection = SshConnection(machine=serve(ssh, "hoff", nodes=2), places=places)
 
     def ask(verb: str, order: object) -> dict[str, object]:
-        return ask_member(connection, Request(verb=verb, document=asdict(order)), reporter=recording)  # type: ignore[call-overload]
+        return ask_member(connection, MemberRequest(verb=verb, document=asdict(order)), reporter=recording)  # type: ignore[call-overload]
 
     rows = read_rows(ask("list", ListOrder()), "hoff")
     assert [row.name for row in rows] == ["c000", "c001"]
@@ -100,6 +100,17 @@ def test_requests_are_served_by_the_stories_of_that_host(ssh: FakeSsh, places: P
     assert any("c000" in line for line in read_lines(gone, "changed", "hoff"))
 
 
+def test_a_command_in_a_node_there_has_these_streams_and_gives_its_status(
+    ssh: FakeSsh, places: Places, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ssh.reach("hoff.example", member='echo "$@"; echo err >&2; exit 3')
+    assert run_in_node_there(machine("hoff"), places, "c000", ["echo", "a b", "$HOME"]) == 3
+    said = capfd.readouterr()
+    assert said.out == "exec c000 -- echo a b $HOME\n"
+    assert said.err == "err\n"
+    assert "-T" in ssh.calls()[0]
+
+
 @pytest.mark.parametrize(
     ("verb", "document", "why"),
     [
@@ -115,9 +126,9 @@ def test_requests_are_served_by_the_stories_of_that_host(ssh: FakeSsh, places: P
 def test_what_cannot_be_served_is_refused(
     ssh: FakeSsh, places: Places, recording: Recording, verb: str, document: dict[str, object], why: str
 ) -> None:
-    connection = Connection(machine=serve(ssh, "hoff"), places=places)
+    connection = SshConnection(machine=serve(ssh, "hoff"), places=places)
     with pytest.raises(UsageError) as caught:
-        ask_member(connection, Request(verb=verb, document=document), reporter=recording)
+        ask_member(connection, MemberRequest(verb=verb, document=document), reporter=recording)
     assert caught.value.what.startswith("hoff: ")
     assert why in caught.value.evidence
 
@@ -166,7 +177,7 @@ def test_on_ctrl_c_every_host_undoes_what_it_began(
             ),
         )
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
-    requests = {machine(name): Request(verb="up", document={}) for name in NAMES}
+    requests = {machine(name): MemberRequest(verb="up", document={}) for name in NAMES}
     with pytest.raises(KeyboardInterrupt):
         work_on_hosts(requests, places, reporter=recording)
     assert all(mark.exists() for mark in marks.values())
@@ -182,7 +193,7 @@ def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(tmp_path: P
         assert member.stdout
         lines = Lines()
         said: list[Message] = []
-        member.stdin.write(render("request", verb="up", host="hoff", document=document))
+        member.stdin.write(render_line("request", verb="up", host="hoff", document=document))
         member.stdin.flush()
         for line in member.stdout:
             said += lines.feed(line)
@@ -208,5 +219,5 @@ def test_nothing_but_the_protocol_comes_on_its_stdout() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, input="not for children"
     )
-    assert done.stdout == render("result", document={}).decode()
+    assert done.stdout == render_line("result", document={}).decode()
     assert done.stderr.splitlines() == ["a library prints", "a child prints"]

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from gpuprov.host.remote.connection import Connection
-from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places
 from tests.fakes.ssh import install_ssh
 
@@ -28,5 +28,5 @@ def places(tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-def hoff(places: Places) -> Connection:
-    return Connection(machine=Machine(name="hoff", address="192.0.2.11", user="root"), places=places)
+def hoff(places: Places) -> SshConnection:
+    return SshConnection(machine=RemoteMachine(name="hoff", address="192.0.2.11", user="root"), places=places)

@@ -12,22 +12,22 @@ import pytest
 
 from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, Unreachable
 from gpuprov.host.remote import ask as ask_module
-from gpuprov.host.remote.ask import OtherVersion, Request, Stopped, ask_member
+from gpuprov.host.remote.ask import MemberRequest, OtherVersion, WorkStopped, ask_member
 from gpuprov.host.remote.ssh_failure import NotInstalled
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.host.remote.connection import Connection
+    from gpuprov.host.remote.connection import SshConnection
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
-LOOK = Request(verb="look", document={"x": 1})
+LOOK = MemberRequest(verb="look", document={"x": 1})
 ADDRESS = "192.0.2.11"
 
 
-def test_a_result_comes_with_the_progress_before_it(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
+def test_a_result_comes_with_the_progress_before_it(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
     ssh.reach(
         ADDRESS,
         member=scripted_member(
@@ -55,7 +55,7 @@ def test_a_result_comes_with_the_progress_before_it(ssh: FakeSsh, hoff: Connecti
 
 
 def test_an_error_there_is_one_here_with_the_name_of_the_host(
-    ssh: FakeSsh, hoff: Connection, recording: Recording
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
 ) -> None:
     script = "say('error', what='lxd went away', evidence='e', fix='gpuprov doctor', exit_code=4)"
     ssh.reach(ADDRESS, member=scripted_member("hear()", script))
@@ -66,7 +66,7 @@ def test_an_error_there_is_one_here_with_the_name_of_the_host(
 
 
 def test_another_version_is_told_with_the_command_that_cures_it(
-    ssh: FakeSsh, hoff: Connection, recording: Recording
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
 ) -> None:
     hello = '{"kind":"hello","protocol":1,"version":"0.0.1","host":"x"}'
     ssh.reach(ADDRESS, member=f"echo '{hello}'; cat")
@@ -76,7 +76,7 @@ def test_another_version_is_told_with_the_command_that_cures_it(
     assert caught.value.fix.endswith("gpuprov host add hoff")
 
 
-def test_a_host_without_gpuprov_is_told_apart(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
+def test_a_host_without_gpuprov_is_told_apart(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
     ssh.reach(ADDRESS)
     with pytest.raises(NotInstalled) as caught:
         ask_member(hoff, LOOK, reporter=recording)
@@ -94,14 +94,16 @@ def test_a_host_without_gpuprov_is_told_apart(ssh: FakeSsh, hoff: Connection, re
     ],
 )
 def test_what_is_not_the_protocol_is_refused(
-    ssh: FakeSsh, hoff: Connection, recording: Recording, steps: list[str]
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording, steps: list[str]
 ) -> None:
     ssh.reach(ADDRESS, member=scripted_member(*steps))
     with pytest.raises(HostNotReady, match="hoff does not answer as gpuprov does"):
         ask_member(hoff, LOOK, reporter=recording)
 
 
-def test_a_host_that_is_away_is_told_in_the_words_of_ssh(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
+def test_a_host_that_is_away_is_told_in_the_words_of_ssh(
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
+) -> None:
     ssh.fail(ADDRESS, "ssh: connect to host 192.0.2.11 port 22: No route to host")
     with pytest.raises(Unreachable) as caught:
         ask_member(hoff, LOOK, reporter=recording)
@@ -109,7 +111,7 @@ def test_a_host_that_is_away_is_told_in_the_words_of_ssh(ssh: FakeSsh, hoff: Con
 
 
 def test_a_program_that_ends_without_a_word_is_no_unreachable_host(
-    ssh: FakeSsh, hoff: Connection, recording: Recording
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
 ) -> None:
     ssh.reach(ADDRESS, member=scripted_member("hear()", "raise RuntimeError('oops')"))
     with pytest.raises(HostNotReady) as caught:
@@ -119,8 +121,18 @@ def test_a_program_that_ends_without_a_word_is_no_unreachable_host(
     assert "RuntimeError: oops" in caught.value.evidence
 
 
+def test_a_connection_that_breaks_is_told_apart_from_a_host_that_is_away(
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording
+) -> None:
+    steps = ["hear()", "print('Shared connection to hoff closed.', file=sys.stderr)", "sys.exit(255)"]
+    ssh.reach(ADDRESS, member=scripted_member(*steps))
+    with pytest.raises(Unreachable, match="the connection to hoff was lost") as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert caught.value.evidence == "Shared connection to hoff closed."
+
+
 def test_a_silent_host_is_given_up_within_its_limit(
-    ssh: FakeSsh, hoff: Connection, recording: Recording, monkeypatch: pytest.MonkeyPatch
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GPUPROV_SILENCE_S", "30")  # a tenth of all limits
     ssh.hang(ADDRESS)
@@ -132,7 +144,7 @@ def test_a_silent_host_is_given_up_within_its_limit(
 
 
 def test_one_that_falls_silent_is_given_up_and_one_that_beats_is_not(
-    ssh: FakeSsh, hoff: Connection, recording: Recording, monkeypatch: pytest.MonkeyPatch
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ask_module, "SILENCE_S", 0.8)
     ssh.reach(ADDRESS, member=scripted_member("hear()", "time.sleep(60)"))
@@ -143,15 +155,17 @@ def test_one_that_falls_silent_is_given_up_and_one_that_beats_is_not(
     assert ask_member(hoff, LOOK, reporter=recording) == {}
 
 
-def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: Connection, recording: Recording) -> None:
+def test_a_question_has_a_limit_although_it_beats(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
     beats = "while True: say('beat'); time.sleep(0.1)"
     ssh.reach(ADDRESS, member=scripted_member("hear()", beats))
+    began_s = time.monotonic()
     with pytest.raises(TimedOut, match="has not answered `look`"):
-        ask_member(hoff, Request(verb="look", document={}, total_s=1.0), reporter=recording)
+        ask_member(hoff, MemberRequest(verb="look", document={}, total_s=1.0), reporter=recording)
+    assert time.monotonic() - began_s < 3.0
 
 
 def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
-    ssh: FakeSsh, hoff: Connection, recording: Recording, tmp_path: Path
+    ssh: FakeSsh, hoff: SshConnection, recording: Recording, tmp_path: Path
 ) -> None:
     undone = f"open({str(tmp_path / 'undone')!r}, 'w').close()"
     ssh.reach(
@@ -167,12 +181,12 @@ def test_who_is_stopped_closes_the_input_and_waits_for_the_undo(
     )
     stop = threading.Event()
     threading.Timer(0.5, stop.set).start()
-    with pytest.raises(Stopped, match="hoff: interrupted"):
+    with pytest.raises(WorkStopped, match="hoff: interrupted"):
         ask_member(hoff, LOOK, reporter=recording, stop=stop)
     assert (tmp_path / "undone").exists()
 
 
-def test_ctrl_c_is_the_same(ssh: FakeSsh, hoff: Connection, recording: Recording, tmp_path: Path) -> None:
+def test_ctrl_c_is_the_same(ssh: FakeSsh, hoff: SshConnection, recording: Recording, tmp_path: Path) -> None:
     ssh.reach(
         ADDRESS,
         member=scripted_member(

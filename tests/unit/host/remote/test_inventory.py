@@ -3,16 +3,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpuprov.core.errors import UsageError
-from gpuprov.host.remote.inventory import find_machine, forget_machine, read_machines, remember_machine
-from gpuprov.host.remote.machine import Machine
+from gpuprov.host.remote.inventory import (
+    find_machine,
+    forget_machine,
+    read_machines,
+    remember_machine,
+    resolve_machine,
+)
+from gpuprov.host.remote.machine import RemoteMachine
 
-HOFF = Machine(name="hoff", address="192.0.2.11", user="root", port=2222, identity_file="~/.ssh/lab", proxy_jump="gate")
-HINTON = Machine(name="hinton", address="hinton")
+HOFF = RemoteMachine(
+    name="hoff", address="192.0.2.11", user="root", port=2222, identity_file="~/.ssh/lab", proxy_jump="gate"
+)
+HINTON = RemoteMachine(name="hinton", address="hinton")
 
 
 @pytest.fixture
@@ -40,10 +49,10 @@ def test_variables_of_the_user_and_other_groups_stay(path: Path) -> None:
         "all:\n  vars: {ansible_user: root}\n  children:\n    file_server: {hosts: {depot: {nfs: 1}}}\n"
         "    lab: {children: {gpu_hosts: {hosts: {hoff: {ansible_host: old, rack: 7}}}}}\n"
     )
-    assert read_machines(path)["hoff"] == Machine(name="hoff", address="old", user="root")
+    assert read_machines(path)["hoff"] == RemoteMachine(name="hoff", address="old", user="root")
     remember_machine(path, HOFF)
     assert read_machines(path) == {
-        "depot": Machine(name="depot", address="depot", user="root"),
+        "depot": RemoteMachine(name="depot", address="depot", user="root"),
         "hoff": HOFF,
     }
     assert "rack: 7" in path.read_text()
@@ -65,6 +74,15 @@ def test_ansible_reads_it_as_we_do(path: Path) -> None:
         "ansible_ssh_private_key_file": "~/.ssh/lab",
         "ansible_ssh_common_args": "-o ProxyJump=gate",
     }
+
+
+def test_a_name_stands_for_what_is_known_and_what_is_given_comes_first(path: Path) -> None:
+    assert resolve_machine(path, "hoff", user=None) == RemoteMachine(name="hoff", address="hoff")
+    remember_machine(path, HOFF)
+    assert resolve_machine(path, "hoff", user=None) == HOFF
+    assert resolve_machine(path, "hoff", user="alice", port=22) == replace(HOFF, user="alice", port=22)
+    with pytest.raises(UsageError, match="'hoff' is not a valid host"):
+        resolve_machine(path, "hoff", address="a b")
 
 
 @pytest.mark.parametrize(

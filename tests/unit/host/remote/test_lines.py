@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpuprov.host.remote.lines import BadLine, Lines, parse, render
+from gpuprov.host.remote.lines import BadLine, Lines, parse_line, render_line
 
 
 def test_what_is_rendered_is_what_is_parsed() -> None:
-    line = render("error", what="w", evidence="é\n", fix="", exit_code=4)
+    line = render_line("error", what="w", evidence="é\n", fix="", exit_code=4)
     assert line.count(b"\n") == 1
-    message = parse(line)
+    message = parse_line(line)
     assert (message.kind, message.content) == (
         "error",
         {"what": "w", "evidence": "é\n", "fix": "", "exit_code": 4},
@@ -35,11 +35,11 @@ def test_what_is_rendered_is_what_is_parsed() -> None:
 )
 def test_all_else_is_refused(line: bytes, why: str) -> None:
     with pytest.raises(BadLine, match=why):
-        parse(line)
+        parse_line(line)
 
 
 def test_lines_come_in_any_pieces() -> None:
-    said = render("note", text="a") + render("beat") + render("note", text="b")
+    said = render_line("note", text="a") + render_line("beat") + render_line("note", text="b")
     for size in (1, 7, len(said)):
         lines = Lines()
         found = [message for at in range(0, len(said), size) for message in lines.feed(said[at : at + size])]
@@ -57,4 +57,4 @@ def test_so_are_lines_without_end() -> None:
     lines = Lines(most_bytes=1000)
     with pytest.raises(BadLine, match="more was said"):
         for _ in range(100):
-            list(lines.feed(render("beat")))
+            list(lines.feed(render_line("beat")))

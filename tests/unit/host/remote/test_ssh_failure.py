@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gpuprov.core.errors import Unreachable
-from gpuprov.host.remote.machine import Machine
-from gpuprov.host.remote.ssh_failure import ChangedKey, explain, silent
+from gpuprov.host.remote.machine import RemoteMachine
+from gpuprov.host.remote.ssh_failure import ChangedKey, explain_ssh, silent
 
-HOFF = Machine(name="hoff", address="192.0.2.11", user="root", port=2222, identity_file="~/.ssh/lab", proxy_jump="gate")
+HOFF = RemoteMachine(
+    name="hoff", address="192.0.2.11", user="root", port=2222, identity_file="~/.ssh/lab", proxy_jump="gate"
+)
 CHANGED = """\
 @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
@@ -29,7 +31,7 @@ Host key verification failed.
 
 
 def test_a_changed_key_is_told_with_both_fingerprints_and_the_way_out() -> None:
-    error = explain(HOFF, CHANGED, known="SHA256:old (ED25519)")
+    error = explain_ssh(HOFF, CHANGED, known="SHA256:old (ED25519)")
     assert isinstance(error, ChangedKey)
     assert "has changed" in error.what
     assert error.evidence.splitlines() == [
@@ -66,7 +68,7 @@ def test_a_changed_key_is_told_with_both_fingerprints_and_the_way_out() -> None:
     ],
 )
 def test_what_ssh_says_is_the_evidence(said: str, what: str, fix: str) -> None:
-    error = explain(HOFF, said)
+    error = explain_ssh(HOFF, said)
     assert type(error) is Unreachable
     assert error.what == what
     assert (said.splitlines() or ["ssh said nothing"])[0] in error.evidence
