@@ -37,7 +37,7 @@ def command(session: Session, cluster: str, engine: str | None) -> None:
     try:
         nodes = look_at_nodes(partial(open_engine_of_cluster, session, engine, cluster), cluster)
     except GpuprovError as error:
-        session.reporter.warn(f"this host alone: {error.what}")
+        session.reporter.warn(f"this host alone: {error.what}; {error.evidence}")
     document = hardware_document(own, nodes, host=session.host.name)
     session.show(document, render_hardware(own, nodes, colour=session.colour))
 

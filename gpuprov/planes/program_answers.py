@@ -121,7 +121,7 @@ def _read_row(told: object) -> ProgramRow:
     return ProgramRow(hash=found, name=name, version=version, registered=registered, built_for=tuple(built_for))
 
 
-def read_look(told: Mapping[str, Any]) -> RunLook:
+def read_run_look(told: Mapping[str, Any]) -> RunLook:
     """A run as it is; raises ValueError for anything else."""
     anything = or_none(lambda value: isinstance(value, dict))
     progress, end = fields_of(told, LOOKED, {"progress": anything, "end": anything})
@@ -133,7 +133,7 @@ def read_look(told: Mapping[str, Any]) -> RunLook:
     return RunLook(
         workers=workers,
         iterations=iterations,
-        result=None if end is None or complaint is not None else read_result(end),
+        result=None if end is None or complaint is not None else read_program_result(end),
         complaint=complaint,
     )
 
@@ -143,7 +143,7 @@ def _as_page(told: Mapping[str, Any]) -> dict[str, Any]:
     return {"node": node, "port": port}
 
 
-def read_result(told: Mapping[str, Any]) -> Mapping[str, Any]:
+def read_program_result(told: Mapping[str, Any]) -> Mapping[str, Any]:
     """The result of a run, as it is; raises ValueError where it is none."""
     count = number_in(0, _MANY)
     keys = {

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.node_program import NodeProgram
-from gpuprov.planes.program_answers import RUNS, read_look, read_pages, read_prepared_run, read_programs, read_removed
+from gpuprov.planes.program_answers import (
+    RUNS,
+    read_pages,
+    read_prepared_run,
+    read_programs,
+    read_removed,
+    read_run_look,
+)
 from gpuprov.planes.work_place import PROGRAMS, cuda_program_argv
 
 if TYPE_CHECKING:
@@ -59,11 +66,11 @@ class ProgramDesk(NodeProgram):
 
     def look(self, run: str) -> RunLook:
         """A run as it is."""
-        return self.ask(read_look, "look", run)
+        return self.ask(read_run_look, "look", run)
 
     def drop(self, run: str) -> None:
         """Have the data of a run removed whose jobs have been cancelled."""
-        self.ask(read_look, "drop", run)
+        self.ask(read_run_look, "drop", run)
 
     def page(self) -> RunPage | None:
         """Dask's page of the run that began last among those that go on; None where there is none."""

@@ -34,8 +34,14 @@ def plain_spec(spec: ClusterSpec) -> dict[str, Any]:
 
 
 def dump_spec(spec: ClusterSpec) -> str:
-    """Write a spec with every key in it, so that a later change of defaults does not change what was asked for."""
-    return json.dumps({"version": API_VERSION, **plain_spec(spec)}, sort_keys=True, separators=(",", ":"))
+    """Write a spec with its defaults, so that a later change of them does not change what was asked for.
+
+    A spec without `image.toolkit` is written as by gpuprov before it knew the toolkit: a difference is work.
+    """
+    plain = plain_spec(spec)
+    if not spec.image.toolkit:
+        del plain["image"]["toolkit"]
+    return json.dumps({"version": API_VERSION, **plain}, sort_keys=True, separators=(",", ":"))
 
 
 def load_spec_json(text: str, *, cluster: str) -> ClusterSpec:

@@ -16,7 +16,7 @@ from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
 from gpuprov.planes.find_desk import find_desk
-from gpuprov.planes.program_answers import ProgramRun, read_result
+from gpuprov.planes.program_answers import ProgramRun, read_program_result
 from gpuprov.planes.program_desk import ProgramDesk, work_command
 from gpuprov.planes.queue_page import NodePage
 from gpuprov.spec.job_order import SubmitOrder
@@ -96,7 +96,7 @@ def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
         EngineError: The node or its plane refused, or the workers were lost.
     """
     with reporter.phase("iterate"):
-        return ProgramRun(id=None, result=read_result(run_on_this_machine(order, python=sys.executable)))
+        return ProgramRun(id=None, result=read_program_result(run_on_this_machine(order, python=sys.executable)))
 
 
 def _count_gpus(driver: Driver, cluster: str) -> int:

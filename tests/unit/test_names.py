@@ -38,6 +38,8 @@ SHARED_NAMES = {
     "Facts": "a JSON object of what was seen; most of these modules are sent into a node and import nothing",
     "Job": "somebody's work, in packages that do not import each other",
     "Lowering": "what Numba hands to an intrinsic",
+    "Message": "what one program tells another, in packages that do not import each other",
+    "Slice": "a part of a whole that one machine or device has, in packages that do not import each other",
     "TimedOut": "something took too long, in packages that do not import each other",
     "UsageError": "what was asked for cannot be, in packages that do not import each other",
 }

@@ -93,7 +93,7 @@ def make(folder: Path) -> None:
     say(step="copying")
     wheels = folder / _WHEELS
     wheels.mkdir(parents=True)
-    receive(wheels)
+    receive_wheels(wheels)
     say(step="creating the environment")
     call([sys.executable, "-m", "venv", "--without-pip", str(folder)])
     say(step="installing")
@@ -103,7 +103,7 @@ def make(folder: Path) -> None:
     shutil.rmtree(wheels)
 
 
-def receive(wheels: Path) -> None:
+def receive_wheels(wheels: Path) -> None:
     """The files of a tar on stdin, which are wheels and nothing else."""
     left = MOST_BYTES
     with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as archive:

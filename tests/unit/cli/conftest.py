@@ -75,3 +75,11 @@ def programs(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
     made = ForkedPrograms(bare_python, tmp_path_factory.mktemp("programs"))
     yield made
     made.finish()
+
+
+@pytest.fixture(scope="session")
+def equipped_programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkedPrograms]:
+    """The same with the packages of the tests: numba and Dask among them."""
+    made = ForkedPrograms(sys.executable, tmp_path_factory.mktemp("equipped"))
+    yield made
+    made.finish()

@@ -66,13 +66,13 @@ def annealing(
     typed: Typed,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    programs: ForkedPrograms,
+    equipped_programs: ForkedPrograms,
     capfd: pytest.CaptureFixture[str],
 ) -> Iterator[Annealing]:
     """Two nodes, a model, and a Slurm that runs what it is given."""
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, equipped_programs)
     jobs.share()
     jobs.give_python("NUMBA_ENABLE_CUDASIM=1")
     typed.world.engine.faults.clear()

@@ -62,12 +62,12 @@ def types(
     typed: Typed,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    programs: ForkedPrograms,
+    equipped_programs: ForkedPrograms,
     capfd: pytest.CaptureFixture[str],
 ) -> Iterator[Typing]:
     typed.world.begin_with(2)
     (tmp_path / "jobs").mkdir()
-    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, programs)
+    jobs = give_jobs(typed.world, tmp_path / "jobs", monkeypatch, equipped_programs)
     jobs.share()
     jobs.give_python()
     typed.world.engine.faults.clear()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tests.fakes.world import World
 
 MODEL = str(Path(__file__).parents[3] / "examples/anneal/ackley.py")
+PROGRAM = str(Path(__file__).parents[3] / "examples/kmeans/program")
+DATA = str(Path(__file__).parents[3] / "examples/kmeans/points.csv")
 GRID = str(Path(__file__).parents[2] / "data/grid")
 # What is typed about something that is there, and about something that no engine which answers has.
 ASKING: dict[str, tuple[list[str], list[str] | None]] = {
@@ -43,6 +45,11 @@ ASKING: dict[str, tuple[list[str], list[str] | None]] = {
         f"grid {verb}": ([GRID], [GRID, "--cluster", "other"])
         for verb in ("run", "status", "results", "pull", "cancel")
     },
+    "program run": ([PROGRAM, "--data", DATA], [PROGRAM, "--data", DATA, "--cluster", "other"]),
+    "program list": ([], ["--cluster", "other"]),
+    "program rm": (["0" * 64], ["0" * 64, "--cluster", "other"]),
+    "program page": ([], ["--cluster", "other"]),
+    "hardware": ([], None),
     "anneal run": ([MODEL], [MODEL, "--cluster", "other"]),
     "gpus": ([], None),
     "list": ([], None),
@@ -70,6 +77,8 @@ NOT_ASKING = {
     "doctor": "of the one engine that is named, or the default one",
     "explain": "needs no engine",
     "anneal check": "needs no engine",
+    "program check": "needs no engine",
+    **dict.fromkeys(("host add", "host list", "host show", "host remove"), "asks other hosts, whose engines they tell"),
     "record": "of GPUs only",
     "bundle": "says what is missing in the archive",
     "host prepare": "makes one ready",
@@ -149,6 +158,13 @@ def test_an_image_build_that_makes_a_bridge_names_it_once(
     )
     assert main(["-q", "image", "build", "--package", "git", *engine], host=place.host) == 0
     assert capfd.readouterr().err.count("warning: docker is omitted") == 1
+
+
+def test_hardware_of_this_host_alone_names_it(place: World, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["hardware", "--cluster", "other"], host=place.host) == 0
+    said = capfd.readouterr().err
+    assert "this host alone" in said
+    assert "docker is not running" in said or "docker does not respond" in said, said
 
 
 @pytest.mark.parametrize("verb", GONE)

@@ -26,7 +26,7 @@ def test_systemd_starts_it_where_its_file_is() -> None:
 def test_runit_starts_it_where_its_file_is() -> None:
     lines = RUN.read_text().splitlines()
     assert f"[ -e {FLOWER} ] || exec sv down {PAGE_SERVICE}" in lines
-    assert lines[-1] == f"exec chpst -u {ACCOUNT}:{ACCOUNT} {COMMAND}"
+    assert lines[-1] == f"exec nice -n 19 chpst -u {ACCOUNT}:{ACCOUNT} {COMMAND}"
     assert "cd / || exit 1" in lines
 
 

@@ -128,22 +128,24 @@ def test_a_run_in_parts_is_the_run_in_one_bit_for_bit(here: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_a_part_that_was_killed_is_run_again_with_the_same_chains(here: Path) -> None:
-    slow = changed(
-        "return old_temp * 0.99",
-        "waste = 0.0\n    for i in range(3000):\n        waste += i\n    return old_temp * 0.99",
-    )
-    run = new_run(here, slow, parts=2, thread_count=4, max_steps=60)
+    division, goes_on = here / "run" / DIVISION, here / "goes_on"
+    held = f"from pathlib import Path\nDIVISION, GOES_ON = Path({str(division)!r}), Path({str(goes_on)!r})\n"
+    held += "def is_held():\n    return DIVISION.exists() and not GOES_ON.exists()\nWIDTH = 4.0"
+    model = changed("return old_temp * 0.99", "while is_held():\n        pass\n    return old_temp * 0.99")
+    model = changed("WIDTH = 4.0", held, model)
+    run = new_run(here, model, parts=2, thread_count=4, max_steps=20)
     stop = threading.Event()
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(run_part, run, 0, stop=threading.Event())
         second = pool.submit(run_part, run, 1, stop=stop)
         until = threading.Event()
-        while not (run.folder / DIVISION).exists():
+        while not division.exists():
             until.wait(0.05)
         stop.set()  # its node dies
-        first.result()
         with pytest.raises(Interrupted):
             second.result()
+        goes_on.touch()
+        first.result()
     merge_within(run, part=0)
     with pytest.raises(StoreError) as caught:
         merge_within(run)
@@ -152,7 +154,7 @@ def test_a_part_that_was_killed_is_run_again_with_the_same_chains(here: Path) ->
     merge_within(run, part=1)
     assert (
         read_npz(run.folder / "all.npz")["values"].tobytes()
-        == anneal(slow, thread_count=4, max_steps=60).chains.values.tobytes()
+        == anneal(model, thread_count=4, max_steps=20).chains.values.tobytes()
     )
 
 
