@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import ask_engines, engine_option
 from gpuprov.cli.tables import render_table
 
@@ -20,27 +21,47 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="Include instances that gpuprov did not create.")
 @engine_option
 @click.pass_obj
-def command(session: Session, everything: bool, engine: str | None) -> None:  # noqa: FBT001 - click's signature
+def command(session: Session, everything: bool, engine: str | None) -> int:  # noqa: FBT001 - click's signature
     """List the nodes of all clusters on all engines."""
     from gpuprov.documents.nodes import nodes_document
     from gpuprov.drivers.base import ROLE_BUILDER
     from gpuprov.planes.rows import list_rows
+    from gpuprov.workflows.over_hosts import part_error
 
-    rows = [*chain.from_iterable(ask_engines(session, engine, partial(list_rows, everything=everything)))]
+    others = spanning.list_nodes(session, everything=everything) if engine is None else None
+    rows: list[NodeRow] = []
+    if others is None or any(door.installed() for door in session.host.engines):
+        rows += chain.from_iterable(ask_engines(session, engine, partial(list_rows, everything=everything)))
+    rows += others.rows if others else ()
+    with_host = others is not None
     cells = [
-        (row.name, _cluster(row), row.engine, row.role, row.status, row.address, row.private_address, len(row.gpus))
+        (
+            *(row.name, *((row.host,) if with_host else ()), _cluster(row), row.engine, row.role, row.status),
+            *(row.address, row.private_address, len(row.gpus)),
+        )
         for row in rows
     ]
     for row in rows:
         if row.role == ROLE_BUILDER:
             session.reporter.note(f"{row.name} in {row.engine} is {row.health}")
-    headers = ("NODE", "CLUSTER", "ENGINE", "ROLE", "STATUS", "ADDRESS", "PRIVATE", "GPUS")
+    headers = (
+        "NODE",
+        *(("HOST",) if with_host else ()),
+        "CLUSTER",
+        "ENGINE",
+        "ROLE",
+        "STATUS",
+        "ADDRESS",
+        "PRIVATE",
+        "GPUS",
+    )
     text = (
         render_table(headers, cells, colour=session.colour)
         if rows
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
-    session.show(nodes_document(rows, host=session.host.name), text)
+    error = part_error(others.failed, of=others.asked) if others else None
+    return spanning.end(session, nodes_document(rows, host=session.host.name), text, error, 0)
 
 
 def _cluster(row: NodeRow) -> str:

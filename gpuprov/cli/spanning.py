@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.workflows.hosts_up import HostsUpOrder
-    from gpuprov.workflows.over_hosts import HostsBySsh, SpanningCluster
+    from gpuprov.workflows.over_hosts import HostsBySsh, ListedNodes, SpanningCluster
 
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:
@@ -102,7 +102,7 @@ def up(session: Session, order: HostsUpOrder) -> int:
     hosts = hosts_documents((host.name for host in result.spec.hosts), result.failed, result.away)
     reports = result.reports.values()
     document = spanning_up_document(result.outcome, result.rows, hosts, reports, host=session.host.name)
-    return _end(session, document, "\n".join(text), result.error, 0 if result.passed else 1)
+    return end(session, document, "\n".join(text), result.error, 0 if result.passed else 1)
 
 
 def plan(session: Session, order: HostsUpOrder) -> int:
@@ -112,7 +112,7 @@ def plan(session: Session, order: HostsUpOrder) -> int:
 
     planned = plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = "\n".join(planned.lines) or "nothing to do: the cluster matches its spec"
-    return _end(session, plan_document(planned.lines, (), host=session.host.name), text, planned.error, 0)
+    return end(session, plan_document(planned.lines, (), host=session.host.name), text, planned.error, 0)
 
 
 def status(session: Session, seen: SpanningCluster) -> int:
@@ -124,7 +124,28 @@ def status(session: Session, seen: SpanningCluster) -> int:
     text = render_nodes(seen.rows, colour=session.colour) if seen.rows else f"cluster {seen.name} has no nodes"
     hosts = hosts_documents(seen.machines, seen.failed, seen.away)
     document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name)
-    return _end(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
+    return end(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
+
+
+def verify(session: Session, seen: SpanningCluster, nodes: Sequence[str], *, level: str, seconds: float) -> int:
+    """`verify` over hosts."""
+    from gpuprov.documents.spanning import spanning_verify_document
+    from gpuprov.workflows.over_hosts import part_error, verify_over_hosts
+
+    with session.reporter.phase("verify"):
+        found = verify_over_hosts(seen, way_to_hosts(session), nodes=nodes, level=level, seconds=seconds)
+    text = "\n".join(f"{host}: {_verdict(report)}" for host, report in found.reports.items())
+    document = spanning_verify_document(seen.name, level, list(found.reports.values()))
+    error = part_error(found.failed, of=len(seen.machines), what="nodes on these hosts were not verified")
+    return end(session, document, text, error, 0 if found.passed else 1)
+
+
+def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
+    """The nodes of hosts that were added; None where there are none."""
+    from gpuprov.workflows.over_hosts import list_over_hosts
+
+    known = remembered_hosts()
+    return list_over_hosts(known, way_to_hosts(session), everything=everything) if known else None
 
 
 def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
@@ -135,7 +156,7 @@ def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     done = down_over_hosts(seen, way_to_hosts(session), policy)
     text = "\n".join(done.outcome.changed) or "unchanged"
     error = part_error(done.failed, of=done.asked, what="what is on these hosts is still there")
-    return _end(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+    return end(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
 
 
 def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachine | None:
@@ -189,7 +210,7 @@ def _verdict(report: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _end(session: Session, document: dict[str, Any], text: str, error: GpuprovError | None, code: int) -> int:
+def end(session: Session, document: dict[str, Any], text: str, error: GpuprovError | None, code: int) -> int:
     """Show the result, and end with the error of the hosts that lack in it."""
     from gpuprov.cli.failure import fail
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes, seconds_up_to
 from gpuprov.core.errors import HostNotReady, UsageError
@@ -58,6 +59,11 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
     level, seconds, interval_s = wanted["level"], wanted["seconds"], wanted["interval_s"]
     if seconds is not None and level != "full":
         raise _refuse("--seconds requires the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
+    over_hosts = spanning.find_spanning_cluster(session, wanted["cluster"], wanted["engine"])
+    if over_hosts is not None:
+        _refuse_options(wanted)
+        chosen = _expand(wanted["nodes"]) or ()
+        return spanning.verify(session, over_hosts, chosen, level=level, seconds=seconds or 0.0)
     files = _open_files(wanted)
     verify = _verifier(session.host, wanted["cluster"], Work(level=level, seconds=seconds))
     if interval_s is not None:
@@ -158,6 +164,15 @@ def _show(session: Session, report: Report, files: dict[str, ReportFile]) -> int
         session.reporter.note(f"written: {file.path}")
     session.show(verify_document(report), render_report(report, colour=session.colour))
     return 0 if report.passed else 1
+
+
+def _refuse_options(wanted: dict[str, Any]) -> None:
+    """Refuse what is not there for clusters that span hosts."""
+    given = [f"--{name}" for name in ("junit", "html") if wanted[name] is not None]
+    given += ["--watch"] if wanted["interval_s"] is not None else []
+    if given:
+        what = f"{' and '.join(given)} cannot be used for a cluster that spans hosts"
+        raise _refuse(what, f"cluster {wanted['cluster']}", f"--cluster {wanted['cluster']}; or on each host")
 
 
 def _refuse(what: str, evidence: str, instead: str) -> UsageError:

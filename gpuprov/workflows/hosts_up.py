@@ -29,11 +29,11 @@ from gpuprov.spec.addressing import node_name
 from gpuprov.spec.draft import SHARE, Draft
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder, VerifyOrder
-from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
+from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
+from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, verify_over_hosts, with_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.machine import RemoteMachine
@@ -155,10 +155,10 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         done = _work(order, agreed, hosts, secret)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
-    reports: dict[str, Mapping[str, Any]] = {}
+    reports: Mapping[str, Mapping[str, Any]] = {}
     if order.verify and done.changed:
         with reporter.phase("verify"):
-            reports = _verify(spec.name, [host for host in done.rows if done.rows[host]], seen, hosts)
+            reports = _verify(agreed, done, hosts)
     rows = [with_word(row, ready) for found in done.rows.values() for row in found]
     away = [row for row in seen.rows if row.host not in seen.parts]
     rows += [row for row in away if row.name in agreed.whole.homes]
@@ -432,16 +432,9 @@ def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) 
     return read_host_part(told, host=home, cluster=spec.name).words
 
 
-def _verify(name: str, names: Sequence[str], seen: SpanningCluster, hosts: Hosts) -> dict[str, Mapping[str, Any]]:
-    """What each host says of its nodes.
-
-    Raises:
-        GpuprovError: A host does not say it.
-    """
-    request = MemberRequest(verb="verify", document=asdict(VerifyOrder(cluster=name, nodes=[])))
-    answers = hosts.work({seen.machines[host]: request for host in names})
-    failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.document is None}
-    error = part_error(failed, of=len(answers), what="the nodes could not be verified")
-    if error:
-        raise error
-    return {answer.machine.name: answer.document for answer in answers if answer.document is not None}
+def _verify(agreed: _Agreed, done: _Done, hosts: Hosts) -> Mapping[str, Mapping[str, Any]]:
+    """What the hosts that did their part say of their nodes; one that does not is noted as failed."""
+    parts = {host: replace(agreed.seen.parts[host], rows=rows) for host, rows in done.rows.items()}
+    found = verify_over_hosts(replace(agreed.seen, parts=parts, failed=done.failed), hosts)
+    done.failed = dict(found.failed)
+    return found.reports

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, UsageError
+from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
@@ -17,7 +18,7 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import ask_hosts, failure_of, work_on_hosts
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
-from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder
+from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder, VerifyOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -298,6 +299,80 @@ def _host_of_head(seen: SpanningCluster) -> str:
 
 def _lines_of(told: Mapping[str, Any], host: str) -> list[str]:
     return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpanningReports:
+    """What `verify` says on each host, and why hosts do not say it."""
+
+    reports: Mapping[str, Mapping[str, Any]]
+    failed: Mapping[str, GpuprovError]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing wrong was found where somebody looked."""
+        return all(report.get("passed") is True for report in self.reports.values())
+
+
+def verify_over_hosts(
+    seen: SpanningCluster, hosts: Hosts, *, nodes: Sequence[str] = (), level: str = "quick", seconds: float = 0.0
+) -> SpanningReports:
+    """Have every host that answers verify its nodes; changes nothing.
+
+    Args:
+        seen: The cluster.
+        hosts: The way to its hosts.
+        nodes: Names of those to check; none for all.
+        level: As of `verify`.
+        seconds: How long each kernel is kept busy; 0 for the usual time.
+
+    Raises:
+        UsageError: A node is on none of these hosts.
+    """
+    there = {host: [row.name for row in part.rows] for host, part in seen.parts.items()}
+    strange = sorted(set(nodes) - {name for names in there.values() for name in names})
+    if strange:
+        raise UsageError(
+            f"no host of cluster {seen.name} that answers has a node {', '.join(strange)}",
+            evidence=", ".join(f"{host}: {fold(names) or 'none'}" for host, names in there.items()),
+            fix=f"gpuprov cluster status {seen.name}",
+        )
+    requests = {}
+    for host, names in there.items():
+        mine = [name for name in names if name in nodes] if nodes else names
+        if mine:
+            order = VerifyOrder(cluster=seen.name, nodes=mine, level=level, seconds=seconds)
+            requests[seen.machines[host]] = MemberRequest(verb="verify", document=asdict(order))
+    reports, failed = {}, dict(seen.failed)
+    for answer in hosts.work(requests):
+        if answer.document is None:
+            failed[answer.machine.name] = failure_of(answer)
+        else:
+            reports[answer.machine.name] = answer.document
+    return SpanningReports(reports=reports, failed=failed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedNodes:
+    """The nodes of all hosts that answer, and why the others do not."""
+
+    rows: tuple[NodeRow, ...]
+    failed: Mapping[str, GpuprovError]
+    asked: int
+
+
+def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everything: bool) -> ListedNodes:
+    """The nodes of all clusters on these hosts."""
+    document = asdict(ListOrder(everything=everything))
+    request = MemberRequest(verb="list", document=document, total_s=scaled_limit_s(QUESTION_S))
+    rows: list[NodeRow] = []
+    failed: dict[str, GpuprovError] = {}
+    for answer in hosts.ask(dict.fromkeys(known.values(), request)):
+        if answer.document is None:
+            failed[answer.machine.name] = failure_of(answer)
+        else:
+            rows += read_rows(answer.document, answer.machine.name)
+    return ListedNodes(rows=tuple(rows), failed=failed, asked=len(known))
 
 
 def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> RemoteMachine:
