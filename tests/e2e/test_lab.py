@@ -381,6 +381,7 @@ def test_workers_run_one_for_each_gpu_and_follow_their_code(lab: Lab) -> None:
 
 
 @pytest.mark.usefixtures("first")
+@pytest.mark.long  # five plays
 def test_gpuwork_s_workers_take_jobs_from_a_broker_on_one_of_the_hosts(lab: Lab, tmp_path: Path, place: Place) -> None:
     """Sshfs is refused for jobs, so the hosts share a folder of the machine's, as a drive with locks would be."""
     hosts = ("bare0", "bare1")
