@@ -95,11 +95,11 @@ def make(folder: Path) -> None:
     wheels.mkdir(parents=True)
     receive_wheels(wheels)
     say(step="creating the environment")
-    call([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    call([sys.executable, "-m", "venv", "--without-pip", str(folder)], home=wheels)
     say(step="installing")
     (pip,) = wheels.glob("pip-*.whl")
     argv = [str(folder / "bin/python"), str(pip / "pip"), "install", "--no-index", "--no-deps"]
-    call([*argv, "--disable-pip-version-check", "--no-cache-dir", *map(str, sorted(wheels.glob("*.whl")))])
+    call([*argv, "--disable-pip-version-check", "--no-cache-dir", *map(str, sorted(wheels.glob("*.whl")))], home=wheels)
     shutil.rmtree(wheels)
 
 
@@ -118,9 +118,9 @@ def receive_wheels(wheels: Path) -> None:
                 shutil.copyfileobj(content, file)
 
 
-def call(argv: list[str]) -> None:
-    """Run a command; what it prints are steps."""
-    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": "/nonexistent", "LC_ALL": "C.UTF-8"}
+def call(argv: list[str], *, home: Path) -> None:
+    """Run a command; what it prints are steps. What it leaves in its home, as pip's `rustc --version` does, goes too."""
+    environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(home), "LC_ALL": "C.UTF-8"}
     said = []
     with subprocess.Popen(  # noqa: S603 - commands of this program's own
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment
