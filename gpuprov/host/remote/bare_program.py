@@ -119,7 +119,7 @@ def receive_wheels(wheels: Path) -> None:
 
 
 def call(argv: list[str], *, home: Path) -> None:
-    """Run a command; what it prints are steps. What it leaves in its home, as pip's `rustc --version` does, goes too."""
+    """Run a command; what it prints are steps. What it leaves in its home, as `rustc` does for pip, goes too."""
     environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": str(home), "LC_ALL": "C.UTF-8"}
     said = []
     with subprocess.Popen(  # noqa: S603 - commands of this program's own
