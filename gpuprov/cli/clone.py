@@ -25,7 +25,7 @@ def command(
     session: Session, source: str, name: str, addr: str | None, gpu_mode: str | None, engine: str | None
 ) -> None:
     """Copy a stopped node. The copy gets an address, a host key and a GPU lease of its own."""
-    from gpuprov.workflows.clone_node import CloneOrder, clone_node
+    from gpuprov.workflows.create_node import CloneOrder, clone_node
 
     order = CloneOrder(source=source, name=name, address=addr, gpu_mode=cast("GpuMode", gpu_mode or "auto"))
     change_nodes(

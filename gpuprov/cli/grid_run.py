@@ -42,7 +42,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     from gpuprov.gpu.order import parse_memory
     from gpuprov.spec.grid_order import GridOrder
     from gpuprov.spec.job_order import SubmitOrder
-    from gpuprov.workflows.run_grid import run_grid
+    from gpuprov.workflows.grids import run_grid
 
     given["project"] = find_project(given["project"])
     order = GridOrder(reps=given["reps"], minimal=given["minimal"], first_only=given["first_only"])
@@ -68,7 +68,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
 
 def _run_here(session: Session, given: dict[str, Any], order: GridOrder) -> int:
     from gpuprov.documents.grids import grid_local_document
-    from gpuprov.workflows.run_grid import run_grid_here
+    from gpuprov.workflows.grids import run_grid_here
 
     context = click.get_current_context()
     for name, option in (

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(session: Session, node: str, label: str, engine: str | None, policy: JobsPolicy) -> None:
     """Restore a node to a snapshot; later changes are lost. Refused while jobs run there."""
-    from gpuprov.workflows.snapshots import restore
+    from gpuprov.workflows.start_stop import restore
 
     change_nodes(
         session,

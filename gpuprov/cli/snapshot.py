@@ -26,7 +26,7 @@ def command(session: Session, node: str, label: str, engine: str | None, policy:
 
     Docker, and a pool without copy-on-write, pause the node meanwhile: there it is refused while jobs run on the node.
     """
-    from gpuprov.workflows.snapshots import snapshot
+    from gpuprov.workflows.start_stop import snapshot
 
     change_nodes(
         session,

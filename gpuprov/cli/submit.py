@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.drivers.base import Driver
     from gpuprov.spec.job_order import SubmitOrder
-    from gpuprov.workflows.submit_jobs import ProjectChoice
+    from gpuprov.workflows.jobs import ProjectChoice
 
 _COMMAND: Final = "gpuprov.command"  # what stands behind `--`
 
@@ -73,7 +73,7 @@ def command(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 - w
     A function: gpuprov submit app.tasks:train -a units=128
     """
     from gpuprov.documents.jobs import submitted_document
-    from gpuprov.workflows.submit_jobs import submit_jobs
+    from gpuprov.workflows.jobs import submit_jobs
 
     session: Session = context.obj
     cluster = given["cluster"]
@@ -177,7 +177,7 @@ def _arguments(texts: Sequence[str]) -> dict[str, object]:
 
 
 def _project(given: dict[str, Any]) -> ProjectChoice:
-    from gpuprov.workflows.submit_jobs import ProjectChoice
+    from gpuprov.workflows.jobs import ProjectChoice
 
     named: str | None = given["project"]
     if given["no_project"]:

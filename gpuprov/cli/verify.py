@@ -97,7 +97,7 @@ def _watch(
     from gpuprov.core.reporter import Silent
     from gpuprov.core.rounds import every
     from gpuprov.core.waiting import SystemClock
-    from gpuprov.workflows.watch import watch
+    from gpuprov.workflows.verify import watch
 
     refused = ""
 

@@ -1,17 +1,20 @@
-"""`create-node`: one more node, in a cluster or as the first of a new one."""
+"""`create-node`: one more node, in a cluster or as the first of a new one; `clone`: one with the disk of another."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.choice import describe_choice
 from gpuprov.cluster.files import planned_member, present_member
 from gpuprov.cluster.find_engine import warn_of_silence
+from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
 from gpuprov.cluster.images import ensure_node_image
 from gpuprov.cluster.leases import Neighbours
 from gpuprov.cluster.network_plan import open_networks
 from gpuprov.cluster.networks import isolate_networks, networks_created
+from gpuprov.cluster.node_order import NodeOrder
 from gpuprov.cluster.nodes import (
     Copied,
     NodeRun,
@@ -28,10 +31,11 @@ from gpuprov.cluster.share import ensure_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.taken_name import made_by
 from gpuprov.cluster.waiting_for_gpus import AT_ONCE, when_free
+from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.core.rollback import Rollback
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
 from gpuprov.planes.base import Crew
 from gpuprov.planes.files import gather_files
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, drained, leaving, refuse_busy
@@ -44,7 +48,6 @@ from gpuprov.planes.renew import renew_cluster, renew_nodes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.waiting_for_gpus import Patience
     from gpuprov.core.reporter import Reporter
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.planes.files import Reading
     from gpuprov.planes.node_plan import NodePlan
+    from gpuprov.spec.models import GpuMode
 
 
 def create_node(
@@ -187,3 +191,40 @@ def _complete(driver: Driver, node: NodeState, reading: Reading, *, reporter: Re
         boot_nodes(driver, stopped, reporter=reporter)
     renewed = renew_cluster(driver, node.labels[LABEL_CLUSTER], reading, reporter=reporter)
     return Outcome(changed=(*(f"started {name}" for name in stopped), *renewed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CloneOrder:
+    """What `clone` is asked for; where no address is given, the copy takes a free one."""
+
+    source: str
+    name: str
+    address: str | None = None
+    gpu_mode: GpuMode = "auto"
+
+
+def clone_node(driver: Driver, order: CloneOrder, host: Host, *, reporter: Reporter) -> Outcome:
+    """Copy a stopped node's disk into a new node of its cluster.
+
+    Raises:
+        UsageError: The source runs (its files would be copied half-written), or the name or address cannot be had.
+    """
+    node = _find_source(driver, order.source, host, reporter)
+    wanted = NodeOrder(
+        name=order.name,
+        cluster=node.labels[LABEL_CLUSTER],
+        address=order.address,
+        role=node.labels[LABEL_ROLE],
+        source=order.source,
+        gpu_mode=order.gpu_mode,
+    )
+    return create_node(driver, wanted, host, reporter=reporter)
+
+
+def _find_source(driver: Driver, name: str, host: Host, reporter: Reporter) -> NodeState:
+    """The node; where there is none, a run that makes it may be under way."""
+    try:
+        return get_node(driver, name)
+    except UsageError:
+        with host.lock(reporter):
+            return get_node(driver, name)

@@ -1,4 +1,4 @@
-"""`verify`: ask every node what it is, and compare that with what its labels and the host say."""
+"""`verify`: ask every node what it is, and compare that with what its labels and the host say; once, or `--watch`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from gpuprov.cluster.foreign_gpus import find_foreign_uses
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes, with_current_gpus
 from gpuprov.core.errors import GpuprovError, TimedOut
+from gpuprov.core.rounds import watch_rounds
 from gpuprov.core.side_by_side import ask_side_by_side
 from gpuprov.core.slowness import slowness
 from gpuprov.drivers.base import LABEL_ACCESS
 from gpuprov.gpu.models import HostGpus
 from gpuprov.planes.registry import CHECKS, PLANES
 from gpuprov.verify.chain import judge_host, judge_node
+from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
 from gpuprov.verify.measure import measure_node
 from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import Work, parse_answer, probe_argv
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Expectation, NodeReport
 
     ObserveGpus = Callable[[GpuMode], HostGpus]
+    from collections.abc import Callable, Iterable
+
 
 QUICK = Work()
 _WORKERS_MIN = 4
@@ -167,3 +171,56 @@ def _look(driver: Driver, expected: Expectation, work: Work) -> Observation:
         seconds = time.monotonic() - started
         return Observation(problem=f"{error.what}: {error.evidence}", unasked=True, seconds=seconds)
     return parse_answer(result.exit_code, result.stdout, result.stderr, seconds=time.monotonic() - started)
+
+
+def watch(
+    verify: Callable[[Driver, Sequence[str] | None], Report],
+    connect: Callable[[], Driver],
+    *,
+    cluster: str,
+    nodes: Sequence[str] | None,
+    rounds: Iterable[None],
+    tell: Callable[[Sequence[Change]], object],
+) -> None:
+    """Look once in each round; the first round tells the host and every node.
+
+    A node that goes away is told and no longer asked for until it is back. An engine that goes away is told once, and
+    once more when it answers again.
+
+    Args:
+        verify: Checks the nodes of these names, all where None.
+        connect: Opens the engine.
+        cluster: Name of the cluster.
+        nodes: Which are watched; None for all, those that come later as well.
+        rounds: Gives the rhythm; an endless one is ended by KeyboardInterrupt.
+        tell: Is handed the changes of a round that has any.
+
+    Raises:
+        GpuprovError: The first round could not be done.
+    """
+    driver: Driver | None = None
+
+    def look(seen: Seen | None) -> Seen:
+        nonlocal driver
+        engine, driver = driver or connect(), None  # after a round that fails, the next one reconnects
+        there = nodes if seen is None else _those_there(engine, cluster, nodes)
+        report = Report(cluster=cluster, nodes=(), seconds=0.0)
+        if there is None or there:
+            report = verify(engine, there)
+        driver = engine
+        host = report.host or (seen.host if seen else None)  # without a node there is no reason to look at it
+        return Seen(nodes={node.node: node for node in report.nodes}, host=host)
+
+    watch_rounds(
+        look,
+        compare,
+        rounds=rounds,
+        first=lambda seen: tell(compare(Seen(), seen)),
+        tell=tell,
+        trouble=change_of_cluster,
+    )
+
+
+def _those_there(driver: Driver, cluster: str, nodes: Sequence[str] | None) -> list[str]:
+    names = [node.name for node in observe_cluster(driver, cluster).nodes]
+    return [name for name in names if nodes is None or name in nodes]

@@ -30,7 +30,7 @@ from gpuprov.drivers.calls import Call, Output
 from gpuprov.drivers.capabilities import require_capability
 from gpuprov.drivers.foreign import name_taken
 from gpuprov.host.survey import EngineDoor
-from gpuprov.workflows.ensure_node import ensure_node
+from gpuprov.workflows.ensure import ensure_node
 from tests.fakes.engine import FakeNode
 from tests.fakes.slurm import said
 

@@ -370,7 +370,7 @@ def test_a_project_that_changes_meanwhile_is_not_submitted(held: Desk, monkeypat
             change()
             return ["train.py"]
 
-        monkeypatch.setattr("gpuprov.workflows.submit_jobs.judge_order", check)
+        monkeypatch.setattr("gpuprov.workflows.jobs.judge_order", check)
         what, evidence, _ = held.refused("submit", "--", "true")
         assert what == "the project changed while it was copied; nothing was submitted"
         assert evidence.startswith(f"{file}: {words}")

@@ -41,7 +41,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
 
 
-@pytest.mark.parametrize("workers", [1, 2, 3, 5])
+@pytest.mark.parametrize("workers", [1, 3])
 def test_the_sums_are_the_same_on_any_number_of_workers(workers: int, programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")
     sums = write_table(tmp_path / "t.csv", 16, 3, seed=1)
@@ -55,12 +55,10 @@ def test_the_sums_are_the_same_on_any_number_of_workers(workers: int, programs: 
     assert (document["iterations"], document["moved"]) == (3, 0)
 
 
-@pytest.mark.parametrize(("rows", "columns", "seed"), [(1003, 4, 7), (10, 31, 8)])
-def test_tables_of_numpy_have_the_sums_of_numpy(
-    rows: int, columns: int, seed: int, programs: Programs, tmp_path: Path
-) -> None:
+def test_tables_of_numpy_have_the_sums_of_numpy(programs: Programs, tmp_path: Path) -> None:
     numpy = pytest.importorskip("numpy")
-    table = numpy.random.default_rng(seed).normal(3, 10, size=(rows, columns))
+    rows, columns = 1003, 31
+    table = numpy.random.default_rng(7).normal(3, 10, size=(rows, columns))
     numpy.savetxt(tmp_path / "t.csv", table, delimiter=",", fmt="%.17g")
     document = programs("run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", "--workers", "3")
     assert document["result"]["state"]["sums"] == pytest.approx(table.sum(axis=0).tolist(), rel=1e-12)
@@ -82,13 +80,12 @@ def test_registered_and_built_once(programs: Programs, tmp_path: Path) -> None:
     assert "names no program" in programs("rm", first["program"]["hash"], code=2)["error"]["what"]
 
 
-@pytest.mark.parametrize("rows", [1, 2])
-def test_fewer_rows_than_workers(rows: int, programs: Programs, tmp_path: Path) -> None:
+def test_fewer_rows_than_workers(programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")
-    sums = write_table(tmp_path / "t.csv", rows, 2, seed=3)
+    sums = write_table(tmp_path / "t.csv", 2, 2, seed=3)
     document = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "3")
     assert document["result"]["state"]["sums"] == sums
-    assert [worker["rows"] for worker in document["workers"]] == [1] * rows
+    assert [worker["rows"] for worker in document["workers"]] == [1, 1]
 
 
 def test_what_is_wrong_with_the_data_is_told_before_anything_runs(programs: Programs, tmp_path: Path) -> None:
@@ -109,7 +106,7 @@ def test_what_is_wrong_with_the_data_is_told_before_anything_runs(programs: Prog
 def test_a_kernel_on_a_machine_without_a_gpu_is_refused_by_name(programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p", cuda=CUDA + LAUNCH)
     write_table(tmp_path / "t.csv", 4, 2, seed=3)
-    error = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "3", code=1)["error"]
+    error = programs("run", program, "--data", tmp_path / "t.csv", code=1)["error"]
     assert error["what"] == "program columns cannot be built for standin"
     assert error["evidence"].startswith(
         "columns.cu:18: add_rows: this kernel is launched, and there is no GPU here (allowed: "
@@ -119,7 +116,7 @@ def test_a_kernel_on_a_machine_without_a_gpu_is_refused_by_name(programs: Progra
 def test_what_the_compiler_says_is_told_once(programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p", cuda=CUDA.replace("result->rows +=", "result->rowz +="))
     write_table(tmp_path / "t.csv", 4, 2, seed=3)
-    error = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "3", code=1)["error"]
+    error = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "2", code=1)["error"]
     assert len(error["evidence"].splitlines()) == 1
     assert error["evidence"].startswith("columns.cu:8: ")
 

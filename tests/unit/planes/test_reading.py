@@ -15,10 +15,9 @@ from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.planes.reading import read_cluster, read_then_lock
 from gpuprov.planes.slurm import daemons
 from gpuprov.planes.slurm.facts import slurm_path
-from gpuprov.workflows.clone_node import CloneOrder, clone_node
+from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.remove_nodes import remove_nodes
-from gpuprov.workflows.snapshots import restore, snapshot
-from gpuprov.workflows.start_stop import start_nodes, stop_nodes
+from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
 from tests.fakes.slurm import FakeJob, said
 from tests.fakes.world import make_world
 

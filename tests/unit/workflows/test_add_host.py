@@ -21,9 +21,8 @@ from gpuprov.host.remote.inventory import read_machines
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.ssh_failure import ChangedKey
-from gpuprov.workflows import add_host as story
-from gpuprov.workflows.add_host import AddOrder, add_host, find_unfit
-from gpuprov.workflows.hosts import remove_host
+from gpuprov.workflows import hosts as story
+from gpuprov.workflows.hosts import AddOrder, add_host, find_unfit, remove_host
 from tests.fakes.ssh import install_ssh, world_member
 
 if TYPE_CHECKING:

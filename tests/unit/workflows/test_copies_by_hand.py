@@ -14,8 +14,8 @@ from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.documents.gpus import board_document
 from gpuprov.drivers.networks import Exposure
 from gpuprov.planes.rows import list_rows
-from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
-from gpuprov.workflows.clone_node import CloneOrder, clone_node
+from gpuprov.workflows import expose, remove_nodes, start_stop
+from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.enter_node import run_in_node
 from gpuprov.workflows.verify import verify_cluster
 from tests.fakes.doors import door_of
@@ -30,8 +30,8 @@ TOUCHING: dict[str, Callable[[World], object]] = {
     "start": lambda w: start_stop.start_nodes(w.driver, ["backup"], w.host, reporter=w.reporter),
     "stop": lambda w: start_stop.stop_nodes(w.driver, ["backup"], w.host, reporter=w.reporter),
     "rm": lambda w: remove_nodes.remove_nodes(w.driver, ["backup"], w.host, reporter=w.reporter),
-    "snapshot": lambda w: snapshots.snapshot(w.driver, "backup", "s", w.host, reporter=w.reporter),
-    "restore": lambda w: snapshots.restore(w.driver, "backup", "s", w.host, reporter=w.reporter),
+    "snapshot": lambda w: start_stop.snapshot(w.driver, "backup", "s", w.host, reporter=w.reporter),
+    "restore": lambda w: start_stop.restore(w.driver, "backup", "s", w.host, reporter=w.reporter),
     "expose": lambda w: expose.expose(
         w.driver, "backup", Exposure(host_port=7000, node_port=80), w.host, reporter=w.reporter
     ),
@@ -116,10 +116,10 @@ def test_nothing_starts_while_a_copy_runs_with_its_address(world: World, verb: s
 
 def test_a_running_node_is_not_restored_beside_its_running_copy(world: World) -> None:
     world.begin_with(2)
-    snapshots.snapshot(world.driver, "c001", "s", world.host, reporter=world.reporter)
+    start_stop.snapshot(world.driver, "c001", "s", world.host, reporter=world.reporter)
     world.engine.copy("c001", "backup", status="running")
     with pytest.raises(UsageError, match="c001 cannot start"):
-        snapshots.restore(world.driver, "c001", "s", world.host, reporter=world.reporter)
+        start_stop.restore(world.driver, "c001", "s", world.host, reporter=world.reporter)
 
 
 def test_a_copy_that_runs_keeps_its_address_from_new_nodes_and_one_that_is_kept_does_not(world: World) -> None:

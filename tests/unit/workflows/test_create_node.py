@@ -13,7 +13,7 @@ from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host import links
 from gpuprov.spec.devices import Mount
 from gpuprov.spec.models import MountSpec
-from gpuprov.workflows.clone_node import CloneOrder, clone_node
+from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.engine import FakeImage, FakeNode
 

@@ -11,12 +11,11 @@ from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.reporter import Silent
 from gpuprov.planes.cluster_order import ClusterOrder
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy
-from gpuprov.workflows import remove_nodes, snapshots, start_stop
+from gpuprov.workflows import remove_nodes, start_stop
 from gpuprov.workflows.cluster_down import cluster_down, find_work
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
 from gpuprov.workflows.create_node import create_node
-from gpuprov.workflows.ensure_cluster import ensure_cluster
-from gpuprov.workflows.ensure_node import ensure_node
+from gpuprov.workflows.ensure import ensure_cluster, ensure_node
 from tests.fakes.faults import Killed
 from tests.fakes.slurm import Drain, FakeJob
 
@@ -43,13 +42,13 @@ def stop(world: World, policy: JobsPolicy) -> object:
 
 
 def restore(world: World, policy: JobsPolicy) -> object:
-    return snapshots.restore(world.driver, "c002", "good", world.host, reporter=world.reporter, policy=policy)
+    return start_stop.restore(world.driver, "c002", "good", world.host, reporter=world.reporter, policy=policy)
 
 
 def pause(world: World, policy: JobsPolicy) -> object:
     """For a snapshot, on an engine that copies files: after a minute of it Slurm takes the node for dead."""
     world.engine.snapshot_pauses = True
-    return snapshots.snapshot(world.driver, "c002", "new", world.host, reporter=world.reporter, policy=policy)
+    return start_stop.snapshot(world.driver, "c002", "new", world.host, reporter=world.reporter, policy=policy)
 
 
 def shrink(world: World, policy: JobsPolicy) -> object:
@@ -133,7 +132,7 @@ VERBS: dict[str, Verb] = {
 def verb(request: pytest.FixtureRequest, world: World) -> Verb:
     """A verb that ends what runs in c002, of three nodes."""
     world.begin_with(3)
-    snapshots.snapshot(world.driver, "c002", "good", world.host, reporter=world.reporter)
+    start_stop.snapshot(world.driver, "c002", "good", world.host, reporter=world.reporter)
     return VERBS[request.param]
 
 
@@ -333,7 +332,7 @@ def test_a_snapshot_that_pauses_nothing_is_taken_under_jobs(world: World) -> Non
     world.begin_with(3)
     world.slurm.queue = [ALICE]
     world.slurm.broken = True
-    taken = snapshots.snapshot(world.driver, "c002", "new", world.host, reporter=world.reporter)
+    taken = start_stop.snapshot(world.driver, "c002", "new", world.host, reporter=world.reporter)
     assert taken.changed == ("took snapshot new of c002",)
 
 
@@ -489,11 +488,11 @@ def test_without_a_controller_a_node_s_own_processes_are_looked_at(world: World)
 def test_the_queue_s_jobs_are_jobs_where_the_queue_goes(world: World, state: str) -> None:
     """The controller's disk has it: a waiting job is lost with it, and one that runs elsewhere too."""
     world.begin_with(3)
-    snapshots.snapshot(world.driver, "c000", "good", world.host, reporter=world.reporter)
+    start_stop.snapshot(world.driver, "c000", "good", world.host, reporter=world.reporter)
     world.slurm.queue = [FakeJob(id="20", nodes="c001" if state == "R" else "", state=state)]
 
     def restore_controller(world: World, policy: JobsPolicy) -> object:
-        return snapshots.restore(world.driver, "c000", "good", world.host, reporter=world.reporter, policy=policy)
+        return start_stop.restore(world.driver, "c000", "good", world.host, reporter=world.reporter, policy=policy)
 
     def rm_all(world: World, policy: JobsPolicy) -> object:
         return remove_nodes.remove_nodes(world.driver, world.names, world.host, reporter=world.reporter, policy=policy)

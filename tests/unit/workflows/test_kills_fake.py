@@ -16,7 +16,7 @@ from gpuprov.core.errors import TimedOut
 from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.workflows import remove_nodes, start_stop
-from gpuprov.workflows.clone_node import CloneOrder, clone_node
+from gpuprov.workflows.create_node import CloneOrder, clone_node
 from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from gpuprov.spec.devices import Mount
 from gpuprov.spec.draft import CHOOSABLE
 from gpuprov.spec.models import ClusterSpec, NodesSpec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
-from gpuprov.workflows.clone_node import CloneOrder, clone_node
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes
+from gpuprov.workflows.create_node import CloneOrder, clone_node
 from gpuprov.workflows.start_stop import stop_nodes
 from tests.fakes.doors import door_of
 from tests.fakes.world import World, make_world

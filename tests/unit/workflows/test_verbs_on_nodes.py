@@ -8,7 +8,7 @@ import pytest
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.drivers.networks import EVERYWHERE, LOCALLY, Exposure
 from gpuprov.planes.rows import cluster_rows, list_rows
-from gpuprov.workflows import expose, remove_nodes, snapshots, start_stop
+from gpuprov.workflows import expose, remove_nodes, start_stop
 from tests.fakes.doors import door_of, door_without
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
@@ -27,13 +27,13 @@ REFUSED: dict[str, Callable[[World], object]] = {
     "start of a foreign one": lambda w: start_stop.start_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
     "stop of a foreign one": lambda w: start_stop.stop_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
     "rm of a foreign one": lambda w: remove_nodes.remove_nodes(w.driver, ["foreign"], w.host, reporter=w.reporter),
-    "snapshot of a foreign one": lambda w: snapshots.snapshot(w.driver, "foreign", "s", w.host, reporter=w.reporter),
+    "snapshot of a foreign one": lambda w: start_stop.snapshot(w.driver, "foreign", "s", w.host, reporter=w.reporter),
     "rm of the controller": lambda w: remove_nodes.remove_nodes(w.driver, ["c000"], w.host, reporter=w.reporter),
     "rm of controller and one more": lambda w: remove_nodes.remove_nodes(
         w.driver, ["c000", "c001"], w.host, reporter=w.reporter
     ),
     "rm under a job": lambda w: remove_nodes.remove_nodes(w.driver, ["c002"], w.host, reporter=w.reporter),
-    "restore of nothing": lambda w: snapshots.restore(w.driver, "c000", "s", w.host, reporter=w.reporter),
+    "restore of nothing": lambda w: start_stop.restore(w.driver, "c000", "s", w.host, reporter=w.reporter),
     "a port that is none": lambda w: forward(w, "c000", 0, 80),
     "a port of the node that is none": lambda w: forward(w, "c000", 7000, 65536),
     "a port that is taken": lambda w: forward(w, "c000", 7001, 80),
@@ -106,13 +106,13 @@ def test_the_whole_cluster_can_be_removed_node_by_node(world: World) -> None:
 
 def test_snapshot_and_restore(world: World) -> None:
     world.begin_with(1)
-    snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    start_stop.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     before = world.engine.dump()
-    assert snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter).unchanged
+    assert start_stop.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter).unchanged
     assert "warn c000 already has a snapshot one; it is kept unchanged" in world.reporter.lines
     assert world.engine.dump() == before
     del world.engine.nodes["c000"].files["/etc/hosts"]
-    snapshots.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    start_stop.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert "c000" in world.file("c000", "/etc/hosts")
 
 
@@ -131,16 +131,16 @@ def test_under_the_lock_a_node_is_read_once(world: World, pauses: bool, monkeypa
             found.append(world.engine.faults.passed.count(("find_node", "c000")))
 
     monkeypatch.setattr(FakeHost, "lock", counting)
-    snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
-    snapshots.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    start_stop.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    start_stop.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert found == [1, 2], "the second of restore is to learn whether the node is still of the cluster that was read"
 
 
 def test_a_restored_node_gets_the_files_of_today(world: World) -> None:
     world.begin_with(1)
-    snapshots.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    start_stop.snapshot(world.driver, "c000", "one", world.host, reporter=world.reporter)
     world.up(2)
-    snapshots.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
+    start_stop.restore(world.driver, "c000", "one", world.host, reporter=world.reporter)
     assert "NodeName=c001" in world.file("c000", "/etc/slurm/slurm.conf")
 
 

@@ -15,8 +15,7 @@ from gpuprov.core.reporter import Silent
 from gpuprov.drivers.base import ExecResult
 from gpuprov.gpu.observe import observe
 from gpuprov.verify.request import Work
-from gpuprov.workflows.verify import QUICK, verify_cluster
-from gpuprov.workflows.watch import watch
+from gpuprov.workflows.verify import QUICK, verify_cluster, watch
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine, FakeNode
 from tests.fakes.host import FakeHost

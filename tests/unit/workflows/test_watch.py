@@ -11,7 +11,7 @@ from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.drivers.base import NodeState
 from gpuprov.verify.changes import Change, Seen, compare
 from gpuprov.verify.models import Check, NodeReport, Report
-from gpuprov.workflows.watch import watch
+from gpuprov.workflows.verify import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

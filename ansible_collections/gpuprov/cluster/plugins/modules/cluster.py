@@ -145,7 +145,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.cluster_order import ClusterOrder, read_share, resolve_engine
     from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.workflows.ensure_cluster import ensure_cluster
+    from gpuprov.workflows.ensure import ensure_cluster
 
     wanted = module.params
     order = ClusterOrder(

@@ -115,7 +115,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.host.local import LocalHost
     from gpuprov.host.survey import default_engine
     from gpuprov.spec.models import ClusterSpec, ImageSpec, NodesSpec
-    from gpuprov.workflows.ensure_image import ensure_image_absent, ensure_image_built
+    from gpuprov.workflows.ensure import ensure_image_absent, ensure_image_built
 
     wanted = module.params
     host = LocalHost()

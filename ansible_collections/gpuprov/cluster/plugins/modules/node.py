@@ -159,7 +159,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.host.local import LocalHost
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.spec.mounts import parse_mount
-    from gpuprov.workflows.ensure_node import ensure_node
+    from gpuprov.workflows.ensure import ensure_node
 
     wanted = module.params
     cluster = check_cluster_name(wanted["cluster"])

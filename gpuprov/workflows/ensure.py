@@ -1,30 +1,103 @@
-"""Bring one node to a state, idempotently: what `create-node`, `start`, `stop` and `rm` do, where it is needed."""
+"""Bring a cluster, a node or an image to a state, idempotently: for Ansible, by the stories that do so for a user."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.cluster.build_image import find_built
+from gpuprov.cluster.built_images import match_images
 from gpuprov.cluster.held_gpus import leased_uuids
+from gpuprov.cluster.images import node_recipe
+from gpuprov.cluster.retry_after_wait import act_on, act_on_engine
+from gpuprov.cluster.services import init_of
+from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import NotOurs, UsageError
 from gpuprov.core.names import check_node_name
 from gpuprov.drivers.base import LABEL_ADDRESS, LABEL_CLUSTER, LABEL_IMAGE, LABEL_ROLE, LABEL_SHARING
 from gpuprov.drivers.foreign import not_ours
 from gpuprov.gpu.visible_devices import parse_selection
+from gpuprov.planes.cluster_order import ClusterOrder, resolve_name, resolve_spec
 from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.planes.module_result import BeforeAfter
-from gpuprov.planes.rows import node_row
-from gpuprov.workflows import remove_nodes, start_stop
+from gpuprov.planes.registry import check_spec, plane_of
+from gpuprov.planes.rows import cluster_rows, node_row, state_rows
+from gpuprov.workflows import remove_nodes, standalone_image, start_stop
+from gpuprov.workflows.cluster_down import cluster_down
+from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.create_node import create_node, preview_node
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, NodeState
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.base import Host
     from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.spec.draft import Draft
+    from gpuprov.spec.models import ClusterSpec
 
+ClusterGoal = Literal["present", "absent"]
 NodeGoal = Literal["present", "stopped", "absent"]
+
+
+def ensure_cluster(
+    find: Callable[[], Driver],
+    order: ClusterOrder,
+    goal: ClusterGoal,
+    host: Host,
+    *,
+    reporter: Reporter,
+    check: bool = False,
+) -> BeforeAfter:
+    """Bring a cluster to its goal, and prove it where the order says so; with `check`, only say what would change.
+
+    Args:
+        find: Finds the engine; engine and spec are found again where another run was waited for.
+        order: The cluster.
+        goal: What is to become of it.
+        host: The machine.
+        reporter: Is told what goes on.
+        check: Whether nothing is to be changed.
+
+    Raises:
+        GpuprovError: It is refused, or failed; what this run made is removed again.
+    """
+    if goal == "absent":
+        return act_on_engine(host, find, lambda driver, host: _absent(driver, order, host, reporter, check=check))
+
+    def settle() -> tuple[Driver, Draft, ClusterState]:
+        driver = find()
+        return driver, *resolve_spec(driver, order)
+
+    def provide(found: tuple[Driver, Draft, ClusterState], host: Host) -> BeforeAfter:
+        driver, draft, seen = found
+        spec, before = draft.spec, state_rows(driver, seen)
+        wanted = UpOrder(
+            spec=spec, left=draft.left, seen=seen, verify=order.verify, prune=order.prune, policy=order.policy
+        )
+        if check:
+            changes = preview_up(driver, wanted, host, reporter=reporter).changes
+            return BeforeAfter(changed=changes, before=before, after=before)
+        result = cluster_up(driver, wanted, host, reporter=reporter)
+        after = cluster_rows(driver, spec.name)
+        return BeforeAfter(changed=result.changed, before=before, after=after, report=result.report)
+
+    return act_on(host, settle, provide, key=lambda found: found[1])  # whose spec names the engine as well
+
+
+def _absent(driver: Driver, order: ClusterOrder, host: Host, reporter: Reporter, *, check: bool) -> BeforeAfter:
+    name = resolve_name(order)
+    before = cluster_rows(driver, name)
+    if check:
+        state = observe_cluster(driver, name)
+        nodes = [f"removed node {node.name}" for node in state.nodes]
+        networks = [f"removed network {network.name}" for network in state.own_networks]
+        return BeforeAfter(changed=(*nodes, *networks), before=before, after=before)
+    done = cluster_down(driver, name, host, reporter=reporter, policy=order.policy)
+    return BeforeAfter(changed=done.changed, before=before)
 
 
 def ensure_node(  # noqa: PLR0913 - what a module is given, and whom it tells
@@ -169,3 +242,35 @@ def _gpu_differences(text: str, node: NodeState, gpus: HostGpus) -> list[str]:
             f"the node holds {len(held)} GPU{'s' if len(held) != 1 else ''} ({', '.join(held) or 'none'}), not {text}"
         ]
     )
+
+
+def ensure_image_built(
+    driver: Driver, spec: ClusterSpec, host: Host, gpus: HostGpus, *, reporter: Reporter, check: bool = False
+) -> tuple[str | None, tuple[str, ...]]:
+    """The name of the image for the spec's role, None where it would have to be built first, and the changes.
+
+    Raises:
+        GpuprovError: Something refused or failed; nothing is left of the attempt.
+    """
+    if check:
+        check_spec(spec)
+        found = find_built(driver, node_recipe(spec, plane_of(spec.nodes.role).recipe, gpus, init=init_of(driver)))
+        return (found.name, ()) if found else (None, (f"built an image for {spec.nodes.role} nodes",))
+    ensured = standalone_image.build_image(driver, spec, host, gpus, reporter=reporter)
+    return ensured.image.name, (f"built image {ensured.image.name}",) if ensured.built else ()
+
+
+def ensure_image_absent(
+    driver: Driver, name: str, host: Host, *, reporter: Reporter, check: bool = False
+) -> tuple[str, ...]:
+    """Remove an image, if it is there; returns the changes.
+
+    Raises:
+        EngineError: More than one image begins so.
+    """
+    found = match_images(driver, name)
+    if not found:
+        return ()
+    if check and len(found) == 1:
+        return (f"removed image {found[0].name}",)
+    return standalone_image.remove_image(driver, name, host, reporter=reporter).changed
