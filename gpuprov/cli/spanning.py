@@ -98,7 +98,7 @@ def up(session: Session, order: HostsUpOrder) -> int:
     result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = ["\n".join(result.outcome.changed) or "unchanged"]
     text += [f"verify on {host}: {_verdict(report)}" for host, report in result.reports.items()]
-    text += ["", render_nodes(result.rows, colour=session.colour), "", next_steps(result.spec, result.rows)]
+    text += ["", render_nodes(result.rows, colour=session.colour, spans=True), "", next_steps(result.spec, result.rows)]
     hosts = hosts_documents((host.name for host in result.spec.hosts), result.failed, result.away)
     reports = result.reports.values()
     document = spanning_up_document(result.outcome, result.rows, hosts, reports, host=session.host.name)
@@ -121,7 +121,9 @@ def status(session: Session, seen: SpanningCluster) -> int:
     from gpuprov.documents.spanning import hosts_documents, spanning_status_document
     from gpuprov.workflows.over_hosts import part_error
 
-    text = render_nodes(seen.rows, colour=session.colour) if seen.rows else f"cluster {seen.name} has no nodes"
+    text = (
+        render_nodes(seen.rows, colour=session.colour, spans=True) if seen.rows else f"cluster {seen.name} has no nodes"
+    )
     hosts = hosts_documents(seen.machines, seen.failed, seen.away)
     document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name)
     return end(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
