@@ -84,7 +84,7 @@ def _refuse_over_hosts(state: ClusterState) -> None:
         raise UsageError(
             f"no single node can be added to cluster {state.name}, which spans hosts",
             evidence=f"this host is its part {recorded_host(state)}",
-            fix=name_cluster("on the machine that knows the hosts: gpuprov cluster up -n COUNT", state.name),
+            fix=name_cluster("on the machine that knows the hosts: gpuprov cluster up -n 8", state.name),
         )
 
 

@@ -95,7 +95,10 @@ class HostsUp:
     @property
     def error(self) -> GpuprovError | None:
         """That of the hosts that did not do their part."""
-        return part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
+        error = part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
+        if error is None:
+            return None
+        return type(error)(error.what, evidence=error.evidence, fix=f"run the same command again; before: {error.fix}")
 
 
 @dataclass(frozen=True, kw_only=True)
