@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.workflows.hosts_up import HostsUpOrder
-    from gpuprov.workflows.over_hosts import HostsBySsh, ListedNodes, SpanningCluster
+    from gpuprov.workflows.over_hosts import ListedNodes, SpanningCluster
 
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:
@@ -29,8 +30,8 @@ def remembered_hosts() -> Mapping[str, RemoteMachine]:
 
 def way_to_hosts(session: Session) -> HostsBySsh:
     """By ssh."""
+    from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.places import find_places
-    from gpuprov.workflows.over_hosts import HostsBySsh
 
     return HostsBySsh(places=find_places(), reporter=session.reporter)
 

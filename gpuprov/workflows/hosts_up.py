@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec, HostSpec
-    from gpuprov.workflows.over_hosts import Hosts, SpanningCluster
+    from gpuprov.workflows.over_hosts import SpanningCluster
 
 _NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
 
