@@ -28,5 +28,5 @@ def command(session: Session, node: str, engine: str | None, argv: tuple[str, ..
         raise click.UsageError("no command given after --")
     machine = spanning.host_of_node(session, node, engine)
     if machine is not None:
-        return spanning.attach(session, machine, ["exec", node, "--", *wanted])
+        return spanning.run_on_host(session, machine, ["exec", node, "--", *wanted])
     return run_in_node(open_engine_of_nodes(session, engine, node), node, wanted)

@@ -61,7 +61,7 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
     error = part_error(others.failed, of=others.asked) if others else None
-    return spanning.end(session, nodes_document(rows, host=session.host.name), text, error, 0)
+    return spanning.show_result(session, nodes_document(rows, host=session.host.name), text, error, 0)
 
 
 def _cluster(row: NodeRow) -> str:

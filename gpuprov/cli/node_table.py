@@ -14,11 +14,10 @@ if TYPE_CHECKING:
     from gpuprov.planes.rows import NodeRow
 
 
-def render_nodes(rows: Sequence[NodeRow], *, colour: bool) -> str:
-    """One line for each node; a simulated GPU says so in its own cell."""
+def render_nodes(rows: Sequence[NodeRow], *, colour: bool, spans: bool = False) -> str:
+    """One line for each node; a simulated GPU says so in its own cell. With `spans`, each has its host in it."""
     planes = planes_of(row.role for row in rows if row.work) or (plane_of(NodesSpec().role),)
     work = "/".join(plane.title.upper() for plane in planes)
-    spans = len({row.host for row in rows}) > 1
     return render_table(
         (
             "NODE",

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
     from gpuprov.drivers.base import Driver
+    from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.workflows.hosts_up import HostsUpOrder
-    from gpuprov.workflows.over_hosts import HostsBySsh, ListedNodes, SpanningCluster
+    from gpuprov.workflows.over_hosts import ListedNodes, SpanningCluster
 
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:
@@ -29,8 +30,8 @@ def remembered_hosts() -> Mapping[str, RemoteMachine]:
 
 def way_to_hosts(session: Session) -> HostsBySsh:
     """By ssh."""
+    from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.places import find_places
-    from gpuprov.workflows.over_hosts import HostsBySsh
 
     return HostsBySsh(places=find_places(), reporter=session.reporter)
 
@@ -96,13 +97,15 @@ def up(session: Session, order: HostsUpOrder) -> int:
     from gpuprov.workflows.hosts_up import up_over_hosts
 
     result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
-    text = ["\n".join(result.outcome.changed) or "unchanged"]
+    text = ["\n".join(result.outcome.changed) or ("" if result.error else "unchanged")]
     text += [f"verify on {host}: {_verdict(report)}" for host, report in result.reports.items()]
-    text += ["", render_nodes(result.rows, colour=session.colour), "", next_steps(result.spec, result.rows)]
+    if result.rows:
+        table = render_nodes(result.rows, colour=session.colour, spans=True)
+        text += ["", table, "", next_steps(result.spec, result.rows)]
     hosts = hosts_documents((host.name for host in result.spec.hosts), result.failed, result.away)
     reports = result.reports.values()
     document = spanning_up_document(result.outcome, result.rows, hosts, reports, host=session.host.name)
-    return end(session, document, "\n".join(text), result.error, 0 if result.passed else 1)
+    return show_result(session, document, "\n".join(text), result.error, 0 if result.passed else 1)
 
 
 def plan(session: Session, order: HostsUpOrder) -> int:
@@ -112,7 +115,7 @@ def plan(session: Session, order: HostsUpOrder) -> int:
 
     planned = plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = "\n".join(planned.lines) or "nothing to do: the cluster matches its spec"
-    return end(session, plan_document(planned.lines, (), host=session.host.name), text, planned.error, 0)
+    return show_result(session, plan_document(planned.lines, (), host=session.host.name), text, planned.error, 0)
 
 
 def status(session: Session, seen: SpanningCluster) -> int:
@@ -121,10 +124,12 @@ def status(session: Session, seen: SpanningCluster) -> int:
     from gpuprov.documents.spanning import hosts_documents, spanning_status_document
     from gpuprov.workflows.over_hosts import part_error
 
-    text = render_nodes(seen.rows, colour=session.colour) if seen.rows else f"cluster {seen.name} has no nodes"
+    text = (
+        render_nodes(seen.rows, colour=session.colour, spans=True) if seen.rows else f"cluster {seen.name} has no nodes"
+    )
     hosts = hosts_documents(seen.machines, seen.failed, seen.away)
     document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name)
-    return end(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
+    return show_result(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
 
 
 def verify(session: Session, seen: SpanningCluster, nodes: Sequence[str], *, level: str, seconds: float) -> int:
@@ -137,7 +142,7 @@ def verify(session: Session, seen: SpanningCluster, nodes: Sequence[str], *, lev
     text = "\n".join(f"{host}: {_verdict(report)}" for host, report in found.reports.items())
     document = spanning_verify_document(seen.name, level, list(found.reports.values()))
     error = part_error(found.failed, of=len(seen.machines), what="nodes on these hosts were not verified")
-    return end(session, document, text, error, 0 if found.passed else 1)
+    return show_result(session, document, text, error, 0 if found.passed else 1)
 
 
 def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
@@ -156,7 +161,7 @@ def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     done = down_over_hosts(seen, way_to_hosts(session), policy)
     text = "\n".join(done.outcome.changed) or "unchanged"
     error = part_error(done.failed, of=done.asked, what="what is on these hosts is still there")
-    return end(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+    return show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
 
 
 def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachine | None:
@@ -172,7 +177,7 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
     return None
 
 
-def attach(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
+def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
     """Run a command of the gpuprov there, with this terminal's input and output; returns its exit status."""
     from gpuprov.host.remote.install_paths import PROGRAM
 
@@ -210,7 +215,7 @@ def _verdict(report: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def end(session: Session, document: dict[str, Any], text: str, error: GpuprovError | None, code: int) -> int:
+def show_result(session: Session, document: dict[str, Any], text: str, error: GpuprovError | None, code: int) -> int:
     """Show the result, and end with the error of the hosts that lack in it."""
     from gpuprov.cli.failure import fail
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class ClusterPart:
     """A host's part of a cluster.
 
     Attributes:
@@ -77,7 +77,7 @@ class Part:
         Raises:
             UsageError: The nodes planned here are others now, or another controller has changed the cluster.
         """
-        again = f"run it again: gpuprov cluster up --name {self.spec.name}"
+        again = f"gpuprov cluster status {self.spec.name}"
         if not self.matches(planned):
             raise UsageError(
                 f"nodes or GPUs of cluster {self.spec.name} on {self.host} have changed since they were looked at",

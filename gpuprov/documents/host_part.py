@@ -36,7 +36,7 @@ _KINDS: Final[Mapping[str, Accepts]] = {
     "words": _WORDS,
     "offer": or_none(is_string),
     "address": is_string,
-    "mtu": number_in(0, 2**20),
+    "mtu": number_in(0, 100_000),
     "taken": _MAPPING,
 }
 _TAKEN: Final[Mapping[str, Accepts]] = {

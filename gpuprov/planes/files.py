@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import SIMULATOR, present_member, render_hosts
+from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ROLE, ROLE_JOB
@@ -119,9 +120,16 @@ def gather_files(
 
 
 def present_crew(state: ClusterState) -> Crew:
-    """The nodes of a cluster as they are."""
+    """The nodes of a cluster as they are; those on other hosts as recorded."""
     nodes = [node for node in state.nodes if node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB]
-    return Crew(spec=spec_of(state), members=tuple(present_member(node) for node in nodes))
+    here = tuple(present_member(node) for node in nodes)
+    whole = recorded_whole(state)
+    if whole is None:
+        return Crew(spec=spec_of(state), members=here)
+    host = recorded_host(state)
+    cpus, memory_bytes = next(((known.cpus, known.memory_bytes) for known in whole.on(host)), (0, 0))
+    whole = whole.with_host(host, here, cpus=cpus, memory_bytes=memory_bytes)
+    return Crew(spec=spec_of(state), members=whole.reachable_members())
 
 
 def look_at_files(driver: Driver, names: Iterable[str], files: Callable[[str], Sequence[File]]) -> dict[str, FilesSaid]:

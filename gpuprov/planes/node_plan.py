@@ -18,7 +18,9 @@ from gpuprov.cluster.share import plan_share, require_account
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.taken_name import refuse_taken_name
+from gpuprov.cluster.whole import recorded_host
 from gpuprov.core.errors import UsageError
+from gpuprov.core.names import name_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.hold import Leave
 from gpuprov.planes.ordered_role import decide_role, refuse_unreachable
@@ -76,6 +78,16 @@ def find_unfinished(order: NodeOrder, state: ClusterState) -> list[Leave]:
     return [Leave(state=state, departure=departure)] if node and not node.complete else []
 
 
+def _refuse_over_hosts(state: ClusterState) -> None:
+    """Refuse a node that the other hosts would not know: they might use its name and its addresses."""
+    if recorded_host(state):
+        raise UsageError(
+            f"no single node can be added to cluster {state.name}, which spans hosts",
+            evidence=f"this host is its part {recorded_host(state)}",
+            fix=name_cluster("on the machine that knows the hosts: gpuprov cluster up -n 8", state.name),
+        )
+
+
 def plan_node(
     driver: Driver, order: NodeOrder, found: ClusterState, host: Host, gpus: HostGpus, claims: Claims
 ) -> NodePlan:
@@ -92,6 +104,7 @@ def plan_node(
     Raises:
         GpuprovError: It cannot be made as it was ordered.
     """
+    _refuse_over_hosts(found)
     source = None if order.source is None else get_source(driver, order.source, copy=order.name)
     leaves = find_unfinished(order, found)
     state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))

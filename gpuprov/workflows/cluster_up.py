@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from gpuprov.cluster.files import Member
-    from gpuprov.cluster.part import Part
+    from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
@@ -82,7 +82,7 @@ class UpOrder:
     spec: ClusterSpec
     left: frozenset[str] = frozenset()
     seen: ClusterState | None = None
-    part: Part | None = None
+    part: ClusterPart | None = None
     keep_on_failure: bool = False
     verify: bool = False
     prune: bool = False

@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec, HostSpec
-    from gpuprov.workflows.over_hosts import Hosts, SpanningCluster
+    from gpuprov.workflows.over_hosts import SpanningCluster
 
 _NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
 
@@ -95,7 +96,10 @@ class HostsUp:
     @property
     def error(self) -> GpuprovError | None:
         """That of the hosts that did not do their part."""
-        return part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
+        error = part_error(self.failed, of=len(self.spec.hosts), what="hosts did not do their part")
+        if error is None:
+            return None
+        return type(error)(error.what, evidence=error.evidence, fix=f"run the same command again; before: {error.fix}")
 
 
 @dataclass(frozen=True, kw_only=True)

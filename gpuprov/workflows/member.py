@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from gpuprov.assets import find_asset
 from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
-from gpuprov.cluster.part import Part
+from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.share import shared_folder
 from gpuprov.cluster.state import observe_cluster
@@ -324,7 +324,7 @@ def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
     if order.whole:
         whole = parse_whole(order.whole, source="the request")
         secret = base64.b64decode(order.secret, validate=True)
-        part = Part(spec=spec, host=host.name, nodes=tuple(order.nodes), whole=whole, secret=secret)
+        part = ClusterPart(spec=spec, host=host.name, nodes=tuple(order.nodes), whole=whole, secret=secret)
     return UpOrder(
         spec=part.local_spec if part else spec,
         part=part,

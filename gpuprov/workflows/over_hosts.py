@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, UsageError
@@ -13,9 +13,8 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import ask_hosts, failure_of, work_on_hosts
+from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
 from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder, VerifyOrder
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from gpuprov.core.reporter import Reporter
-    from gpuprov.host.remote.places import Places
+    from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.several import HostAnswer
     from gpuprov.planes.host_part import HostPart
     from gpuprov.planes.leaving import JobsPolicy
@@ -35,46 +33,6 @@ if TYPE_CHECKING:
 
 QUESTION_S: Final = 25.0  # the engines there have 10 s of it
 AWAY: Final = "unreachable"  # the status of nodes on a host that does not answer
-
-
-class Hosts(Protocol):
-    """The way to other hosts."""
-
-    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
-        """Ask what changes nothing."""
-
-    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
-        """Have each do something."""
-
-    def is_away(self, machine: RemoteMachine) -> bool:
-        """Whether it is known not to have answered when it was last asked."""
-
-    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
-        """Run a command there with this process's streams; returns its exit status."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostsBySsh:
-    """By ssh, each over its one connection."""
-
-    places: Places
-    reporter: Reporter
-
-    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
-        """All side by side."""
-        return ask_hosts(requests, self.places, reporter=self.reporter)
-
-    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
-        """All side by side."""
-        return work_on_hosts(requests, self.places, reporter=self.reporter)
-
-    def is_away(self, machine: RemoteMachine) -> bool:
-        """By the mark that was left then."""
-        return self.places.is_away(machine)
-
-    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
-        """With this process's terminal, or without."""
-        return SshConnection(machine=machine, places=self.places).attach(command, terminal=terminal)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from gpuprov.workflows.member import serve_request
 from tests.fakes.host import FakeHost
 from tests.fakes.places import NOWHERE
 from tests.fakes.world import World
+from tests.schemas import validate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,6 +93,8 @@ class HostsInWorlds:
             told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
+        if request.verb in ("part", "ready", "up", "down"):
+            validate(told)
         return HostAnswer(machine=machine, document=json.loads(json.dumps(told)))
 
 

@@ -15,6 +15,7 @@ from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.workflows.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
 from gpuprov.workflows.over_hosts import down_over_hosts, find_host_of_node, find_spanning
+from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
 
 if TYPE_CHECKING:
@@ -238,3 +239,17 @@ def test_secrets_are_in_no_word_that_is_told(lab: Controller) -> None:
     told = "\n".join(lab.reporter.lines)
     assert key.hex()[:16] not in told
     assert base64.b64encode(key).decode()[:16] not in told
+
+
+def test_a_verb_on_one_host_keeps_the_nodes_of_others_in_its_files(lab: Controller) -> None:
+    lab.up()
+    world = lab.hosts.worlds["hoff"]
+    remove_nodes(world.driver, ["c001"], world.host, reporter=lab.reporter)
+    conf = world.file("c000", "/etc/slurm/slurm.conf")
+    assert "NodeName=c003" in conf
+    assert "NodeName=c001" not in conf
+    with pytest.raises(UsageError, match="no single node can be added to cluster lab, which spans hosts"):
+        world.create("c007")
+    back = lab.up()
+    assert {row.work for row in back.rows} == {"idle"}
+    assert "hoff: create node c001 10.0.3.3 role slurm, 1 GPU shared (simulated)" in back.outcome.changed

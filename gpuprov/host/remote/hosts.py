@@ -1,0 +1,60 @@
+"""The way to other hosts, as stories over several of them are handed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.several import ask_hosts, work_on_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from gpuprov.core.reporter import Reporter
+    from gpuprov.host.remote.ask import MemberRequest
+    from gpuprov.host.remote.machine import RemoteMachine
+    from gpuprov.host.remote.places import Places
+    from gpuprov.host.remote.several import HostAnswer
+
+    Answers = Sequence[HostAnswer]
+
+
+class Hosts(Protocol):
+    """The way to other hosts."""
+
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+        """Ask what changes nothing."""
+
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+        """Have each do something."""
+
+    def is_away(self, machine: RemoteMachine) -> bool:
+        """Whether it is known not to have answered when it was last asked."""
+
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
+        """Run a command there with this process's streams; returns its exit status."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostsBySsh:
+    """By ssh, each over its one connection."""
+
+    places: Places
+    reporter: Reporter
+
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+        """All side by side."""
+        return ask_hosts(requests, self.places, reporter=self.reporter)
+
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+        """All side by side."""
+        return work_on_hosts(requests, self.places, reporter=self.reporter)
+
+    def is_away(self, machine: RemoteMachine) -> bool:
+        """By the mark that was left then."""
+        return self.places.is_away(machine)
+
+    def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
+        """With this process's terminal, or without."""
+        return SshConnection(machine=machine, places=self.places).attach(command, terminal=terminal)
