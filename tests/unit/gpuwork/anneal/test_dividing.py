@@ -158,6 +158,7 @@ def test_a_part_that_was_killed_is_run_again_with_the_same_chains(here: Path) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_the_time_limit_of_a_run_holds(here: Path) -> None:
     endless = changed("return old_temp * 0.99", "while temp_is(old_temp):\n        pass\n    return old_temp")
@@ -169,6 +170,7 @@ def test_the_time_limit_of_a_run_holds(here: Path) -> None:
     assert not (run.part(0) / RECORD).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_the_time_limit_of_compiling_holds(here: Path) -> None:
     hanging = changed("WIDTH = 4.0", "import time\ntime.sleep(600)\nWIDTH = 4.0")
@@ -178,6 +180,7 @@ def test_the_time_limit_of_compiling_holds(here: Path) -> None:
     assert "compile took longer than 1 s" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_the_time_limit_of_merging_holds(here: Path) -> None:
     run = new_run(here, parts=1, merge_limit_s=1)
@@ -198,6 +201,7 @@ def test_the_time_limit_of_merging_holds(here: Path) -> None:
     assert "merging line took longer than 1 s" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_why_a_part_failed_is_told_as_the_predecessor_did(here: Path) -> None:
     run = new_run(here, changed("WIDTH = 4.0", "WIDTH = 1 // 0"), parts=1)
@@ -210,6 +214,7 @@ def test_why_a_part_failed_is_told_as_the_predecessor_did(here: Path) -> None:
     assert 'model.py", line 5' in caught.value.evidence
 
 
+@pytest.mark.slow
 def test_a_part_on_simulated_gpus_has_the_simulator(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "bin").mkdir()
     (here / "bin/nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H100 SIMULATED (UUID: GPU-12345678)'\n")
