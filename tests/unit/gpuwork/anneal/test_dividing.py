@@ -336,3 +336,21 @@ def test_exchanges_follow_metropolis() -> None:
     found = exchange(energies, temperatures, replicas=2, seed=7, round_=0, first=0)
     share = (found.reshape(-1, 2)[:, 0] == 1.0).mean()
     assert share == pytest.approx(np.exp(-1), abs=0.03)
+
+
+def test_of_three_that_write_at_once_one_does(here: Path) -> None:
+    """Threads of one process too."""
+    from gpuwork.shared_folder import write_once
+
+    began = threading.Barrier(3)
+
+    def write(path: Path, content: str) -> bool:
+        began.wait(timeout=10)
+        return write_once(path, content)
+
+    with ThreadPoolExecutor(3) as pool:
+        for number in range(20):
+            path = here / str(number)
+            wrote = [*pool.map(write, [path] * 3, "abc")]
+            assert sum(wrote) == 1
+            assert path.read_text() == "abc"[wrote.index(True)]
