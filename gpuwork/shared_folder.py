@@ -10,6 +10,7 @@ import fcntl
 import os
 import platform
 import stat
+import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -112,7 +113,7 @@ def write_file(path: Path, content: str, *, durable: bool = True) -> None:
 
 def write_once(path: Path, content: str) -> bool:
     """Write a file whole unless it is there; whether it was written. Of two that do so at once, one does."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.{platform.node()}.part")
+    part = path.with_name(f".{path.name}.{threading.get_native_id()}.{platform.node()}.part")
     try:
         with part.open("w", encoding="utf-8") as file:
             file.write(content)

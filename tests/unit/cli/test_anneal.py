@@ -85,6 +85,7 @@ def annealing(
     jobs.finish()
 
 
+@pytest.mark.slow
 def test_a_run_in_a_cluster_is_divided_followed_and_fetched(annealing: Annealing) -> None:
     document = annealing.run("--nodes", "3", "--plot", "best.svg")
     (run,) = document["runs"]

@@ -76,6 +76,7 @@ def types(
     jobs.finish()
 
 
+@pytest.mark.slow
 def test_check_tells_all_faults(types: Typing, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")
     document = types.document("program", "check", program)

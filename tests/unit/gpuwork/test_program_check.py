@@ -23,6 +23,7 @@ def faults(folder: Path, toolkit: Toolkit = HERE, **settings: object) -> list[st
     return [str(fault).partition(" (allowed")[0] for fault in found]
 
 
+@pytest.mark.slow
 def test_a_program_without_faults_has_a_name(tmp_path: Path) -> None:
     checked, found = examine_program(write_program(tmp_path / "one"), HERE)
     assert (found, checked is not None) == ([], True)
@@ -57,6 +58,7 @@ def test_a_config_tells_all_its_faults(tmp_path: Path) -> None:
     assert faults(tmp_path / "r") == ["config.yaml: is missing"]
 
 
+@pytest.mark.slow
 def test_a_header_that_lies_is_told_field_by_field(tmp_path: Path) -> None:
     lying = (
         HEADER.replace("{ long max_iterations; }", "{ int max_iterations; double tolerance; }")
@@ -80,6 +82,7 @@ def test_a_header_that_lies_is_told_field_by_field(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_module_tells_all_its_faults(tmp_path: Path) -> None:
     python = (
         PYTHON.replace('("done", c_int), ', "")
@@ -96,6 +99,7 @@ def test_a_module_tells_all_its_faults(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "said"),
     [
@@ -111,6 +115,7 @@ def test_a_module_that_cannot_be_imported_is_told(code: str, said: str, tmp_path
     assert said in found
 
 
+@pytest.mark.slow
 def test_settings_are_those_of_the_parameters(tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")
     assert faults(program, max_iterations=3) == []
@@ -120,11 +125,13 @@ def test_settings_are_those_of_the_parameters(tmp_path: Path) -> None:
     assert "max_iterations='many' do not fit into GlobalParams" in found
 
 
+@pytest.mark.slow
 def test_functions_that_are_not_exported_are_named(tmp_path: Path) -> None:
     cuda = CUDA.replace('extern "C" int free_dataset(Dataset *d) { return cudaFree(d->values); }\n', "")
     assert faults(write_program(tmp_path / "p", cuda=cuda)) == ["columns.cu: free_dataset: is not exported"]
 
 
+@pytest.mark.slow
 def test_what_the_compiler_says_has_file_and_line(tmp_path: Path) -> None:
     cuda = CUDA.replace("result->rows += data->rows;", "result->rows += data->rowz;\n    lost();")
     first, second = faults(write_program(tmp_path / "p", cuda=cuda))
@@ -152,6 +159,7 @@ def test_launches_are_found_with_their_lines() -> None:
     assert find_launches(text) == [Launch(kernel="add", file="a.cu", line=2), Launch(kernel="go", file="b.h", line=9)]
 
 
+@pytest.mark.slow
 def test_kernels_are_compiled_where_there_is_an_nvcc(tmp_path: Path) -> None:
     program = write_program(tmp_path / "p", cuda=CUDA + LAUNCH)
     checked, found = examine_program(program, HERE)
@@ -171,6 +179,7 @@ def test_without_a_compiler_the_rest_is_checked(tmp_path: Path) -> None:
     assert checked.left_out == ("the header and the C functions, as there is no g++ here",)
 
 
+@pytest.mark.slow
 def test_other_files_of_the_folder_do_not_belong_to_it(tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")
     before, _ = examine_program(program, HERE)

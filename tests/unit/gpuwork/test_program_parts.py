@@ -143,6 +143,7 @@ def test_lengths_that_lie_are_refused() -> None:
         encode(other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -80,6 +80,7 @@ def test_any_number_of_chains_stays_within_its_arrays(count: int) -> None:
     assert np.isfinite(found.values).all()
 
 
+@pytest.mark.slow
 def test_the_result_depends_on_neither_launches_nor_blocks_nor_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = anneal(thread_count=12, max_steps=90).chains
     again = anneal(thread_count=12, max_steps=90).chains
@@ -196,6 +197,7 @@ def test_a_chain_whose_model_breaks_is_told_and_the_others_stay() -> None:
     assert np.isnan(found.chains.values[bad]).all()
 
 
+@pytest.mark.slow
 def test_nan_and_minus_infinity_are_no_energies() -> None:
     for bad in ("math.nan", "-math.inf"):
         model = changed(
@@ -223,6 +225,7 @@ def test_a_temperature_that_is_nan_is_told() -> None:
     assert "cool returned NaN" in find_troubles(found.chains, found.settings)[0].message
 
 
+@pytest.mark.slow
 def test_a_model_that_never_cools_is_warned_about_and_has_its_values() -> None:
     found = anneal(changed("return old_temp * 0.99", "return old_temp"), thread_count=3)
     troubles = find_troubles(found.chains, found.settings)
@@ -291,6 +294,7 @@ def test_chains_that_end_early_keep_none_waiting() -> None:
     assert "syncthreads" not in Path(chains_module.__file__).with_name("kernel.py").read_text()
 
 
+@pytest.mark.slow
 def test_the_trace_has_the_best_values_at_the_same_steps_for_all_chains() -> None:
     found = anneal(max_steps=1000, thread_count=70).chains
     assert found.sampled_steps.tolist() == list(range(0, 1001, 10))

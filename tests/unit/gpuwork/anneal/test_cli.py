@@ -82,6 +82,7 @@ def test_checking_needs_neither_numba_nor_numpy(project: Path, bare_python: str)
     assert not (project / "out").exists()
 
 
+@pytest.mark.slow
 def test_several_pairs_run_one_after_the_other_and_a_bad_one_stops_none(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,6 +95,7 @@ def test_several_pairs_run_one_after_the_other_and_a_bad_one_stops_none(
     assert read_npz(project / "out/line/all.npz")["values"].shape == (3,)
 
 
+@pytest.mark.slow
 def test_a_chain_without_a_value_is_told_with_its_number(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     broken = changed("return state[0] * state[0] + state[1]", "return math.nan if state[1] else 0.0")
     broken = changed("    state[1] = 1.0", "    state[1] = 1.0 if state[0] > 2 else 0.0", broken)
@@ -107,6 +109,7 @@ def test_a_chain_without_a_value_is_told_with_its_number(project: Path, capsys: 
     assert "line: best 0.0 of chain" in said.out
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_says_where_it_is(project: Path) -> None:
     (project / "run.yaml").write_text("max_steps: 100000000\ninitial_temp: 1\nthread_count: 2\n")
     argv = [
@@ -128,6 +131,7 @@ def test_an_interrupted_run_says_where_it_is(project: Path) -> None:
     assert "interrupted; what has ended is in out/line" in said
 
 
+@pytest.mark.slow
 def test_prepared_parts_run_from_a_queue(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["prepare", "line.py", "--conf", "run.yaml", "--store", "out", "--parts", "2", "--target", "0.5"]) == 0
     told = document(capsys)
@@ -157,6 +161,7 @@ def test_what_cannot_be_parsed_is_refused(arguments: list[str], project: Path) -
     assert caught.value.code == 2
 
 
+@pytest.mark.slow
 def test_a_machine_without_a_gpu_is_told_of_the_simulator(
     project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_a_part_that_was_killed_is_run_again_with_the_same_chains(here: Path) ->
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_the_time_limit_of_a_run_holds(here: Path) -> None:
     endless = changed("return old_temp * 0.99", "while temp_is(old_temp):\n        pass\n    return old_temp")
@@ -169,6 +170,7 @@ def test_the_time_limit_of_a_run_holds(here: Path) -> None:
     assert not (run.part(0) / RECORD).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_the_time_limit_of_compiling_holds(here: Path) -> None:
     hanging = changed("WIDTH = 4.0", "import time\ntime.sleep(600)\nWIDTH = 4.0")
@@ -178,6 +180,7 @@ def test_the_time_limit_of_compiling_holds(here: Path) -> None:
     assert "compile took longer than 1 s" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_the_time_limit_of_merging_holds(here: Path) -> None:
     run = new_run(here, parts=1, merge_limit_s=1)
@@ -198,6 +201,7 @@ def test_the_time_limit_of_merging_holds(here: Path) -> None:
     assert "merging line took longer than 1 s" in str(caught.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
 def test_why_a_part_failed_is_told_as_the_predecessor_did(here: Path) -> None:
     run = new_run(here, changed("WIDTH = 4.0", "WIDTH = 1 // 0"), parts=1)
@@ -210,6 +214,7 @@ def test_why_a_part_failed_is_told_as_the_predecessor_did(here: Path) -> None:
     assert 'model.py", line 5' in caught.value.evidence
 
 
+@pytest.mark.slow
 def test_a_part_on_simulated_gpus_has_the_simulator(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "bin").mkdir()
     (here / "bin/nvidia-smi").write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H100 SIMULATED (UUID: GPU-12345678)'\n")
@@ -331,3 +336,21 @@ def test_exchanges_follow_metropolis() -> None:
     found = exchange(energies, temperatures, replicas=2, seed=7, round_=0, first=0)
     share = (found.reshape(-1, 2)[:, 0] == 1.0).mean()
     assert share == pytest.approx(np.exp(-1), abs=0.03)
+
+
+def test_of_three_that_write_at_once_one_does(here: Path) -> None:
+    """Threads of one process too."""
+    from gpuwork.shared_folder import write_once
+
+    began = threading.Barrier(3)
+
+    def write(path: Path, content: str) -> bool:
+        began.wait(timeout=10)
+        return write_once(path, content)
+
+    with ThreadPoolExecutor(3) as pool:
+        for number in range(20):
+            path = here / str(number)
+            wrote = [*pool.map(write, [path] * 3, "abc")]
+            assert sum(wrote) == 1
+            assert path.read_text() == "abc"[wrote.index(True)]

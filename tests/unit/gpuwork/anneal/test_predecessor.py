@@ -108,6 +108,7 @@ def test_a_master_deploys_a_model_and_gets_arrays(master: Master) -> None:
     assert found["states"].tobytes() == whole.states.tobytes()
 
 
+@pytest.mark.slow
 @needs_dramatiq
 def test_failures_have_their_three_parts_and_both_arrays_empty(master: Master) -> None:
     for model, words in (
@@ -127,6 +128,7 @@ def test_failures_have_their_three_parts_and_both_arrays_empty(master: Master) -
     assert "other: is not known" in found["failure"]["message"]
 
 
+@pytest.mark.slow
 @needs_dramatiq
 def test_a_worker_answers_while_chains_run_and_keeps_its_time_limit(master: Master) -> None:
     endless = changed("return old_temp * 0.99", "while step:\n        pass\n    return old_temp")

@@ -49,6 +49,7 @@ def test_replicas_keep_the_temperatures_of_their_ladder() -> None:
     assert set(found.steps.tolist()) == {60}, "none stops for being cold"
 
 
+@pytest.mark.slow
 def test_exchange_does_not_depend_on_launches_or_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"max_steps": 60, "initial_temp": 8.0, "min_temp": 1.0, "replicas": 4, "exchange_every": 7}
     whole = anneal(thread_count=12, **settings).chains  # type: ignore[arg-type]
