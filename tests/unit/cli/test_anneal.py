@@ -141,14 +141,18 @@ def test_a_part_whose_node_dies_is_run_again(annealing: Annealing) -> None:
     def kill() -> None:
         slurm = annealing.jobs.slurm
         while not [*annealing.jobs.folder.glob("anneal/*/line/division.json")]:
-            done.wait(0.05)
+            if done.wait(0.05):
+                return  # the run ended without one
         slurm.fail_node(min(task for task, state in slurm.listed().items() if state == "RUNNING"))
 
     done = threading.Event()
     killer = threading.Thread(target=kill)
     killer.start()
-    document = annealing.run("--nodes", "2")
-    killer.join()
+    try:
+        document = annealing.run("--nodes", "2")
+    finally:
+        done.set()
+        killer.join()
     assert document["exit_code"] == 0
     tries = [json.loads(path.read_text())["tries"] for path in annealing.jobs.folder.glob("jobs/1/runs/*/done.json")]
     assert sorted(tries) == [1, 2]
