@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
     from tests.e2e.several_machines import Lab
 
+pytestmark = pytest.mark.long  # four minutes
+
 HOSTS = ("hoff", "hinton")
 SPEC = """\
 version: gpuprov/v1
