@@ -23,13 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from gpuprov.host.remote.hosts import Hosts
-    from gpuprov.host.remote.several import HostAnswer
+    from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.planes.host_part import HostPart
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
-    Answers = Sequence[HostAnswer]
 
 QUESTION_S: Final = 25.0  # the engines there have 10 s of it
 AWAY: Final = "unreachable"  # the status of nodes on a host that does not answer
@@ -154,7 +152,7 @@ def look_at_spanning(
     return _put_together(name, machines, hosts.ask(requests))
 
 
-def _put_together(name: str, machines: Mapping[str, RemoteMachine], answers: Answers) -> SpanningCluster:
+def _put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
     parts, failed, away = {}, {}, {}
     for answer in answers:
         host = answer.machine.name
@@ -365,7 +363,7 @@ def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Host
     )
 
 
-def _homes_of(node: str, answers: Answers) -> list[RemoteMachine]:
+def _homes_of(node: str, answers: HostAnswers) -> list[RemoteMachine]:
     """The hosts that have a node of that name."""
     return [
         answer.machine

@@ -141,8 +141,7 @@ def _run(
             if len(said) > _MOST_SAID:
                 raise _odd(connection, said[:_PIECE].decode(errors="replace"))
             last = [last, *lines][-1]
-            if last and lines:
-                _tell(connection, last, reporter)
+            _tell(connection, lines, reporter)
         status, stderr = exchange.status(_END_S), exchange.stderr
     return _answer(connection, last or said, status, stderr)
 
@@ -162,10 +161,11 @@ def _answer(connection: SshConnection, line: bytes, status: int | None, stderr: 
     return told
 
 
-def _tell(connection: SshConnection, line: bytes, reporter: Reporter) -> None:
-    step = _parse(line).get("step")
-    if isinstance(step, str):
-        reporter.node(connection.machine.name, excerpt(step))
+def _tell(connection: SshConnection, lines: Sequence[bytes], reporter: Reporter) -> None:
+    """Report the last step of those that came together."""
+    steps = [step for line in lines if isinstance(step := _parse(line).get("step"), str)]
+    if steps:
+        reporter.node(connection.machine.name, excerpt(steps[-1]))
 
 
 def _parse(line: bytes) -> dict[str, Any]:

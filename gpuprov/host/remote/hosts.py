@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.places import Places
     from gpuprov.host.remote.several import HostAnswer
 
-    Answers = Sequence[HostAnswer]
+    HostAnswers = Sequence[HostAnswer]
 
 
 class Hosts(Protocol):
     """The way to other hosts."""
 
-    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
         """Ask what changes nothing."""
 
-    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
         """Have each do something."""
 
     def is_away(self, machine: RemoteMachine) -> bool:
@@ -43,11 +43,11 @@ class HostsBySsh:
     places: Places
     reporter: Reporter
 
-    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+    def ask(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
         """All side by side."""
         return ask_hosts(requests, self.places, reporter=self.reporter)
 
-    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> Answers:
+    def work(self, requests: Mapping[RemoteMachine, MemberRequest]) -> HostAnswers:
         """All side by side."""
         return work_on_hosts(requests, self.places, reporter=self.reporter)
 
