@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, TypeVar
+
 import click
 
 from gpuprov.cli.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FC = TypeVar("FC", bound="Callable[..., Any] | click.Command")
 
 
 def common_options() -> list[click.Parameter]:
@@ -22,3 +29,11 @@ def _flag(name: str, declaration: list[str], text: str) -> click.Option:
             setattr(ctx.ensure_object(Session), name, True)
 
     return click.Option(declaration, is_flag=True, expose_value=False, is_eager=True, callback=remember, help=text)
+
+
+def page_port_option(default: int) -> Callable[[FC], FC]:
+    """`--port` of the verbs that lead a browser to a page in a node."""
+    port = click.IntRange(1, 65535)
+    return click.option(
+        "--port", type=port, default=default, show_default=True, help="Port of this host, on 127.0.0.1."
+    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.options import page_port_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -17,13 +18,7 @@ PORT: Final = 5555
 
 
 @click.command()
-@click.option(
-    "--port",
-    type=click.IntRange(1, 65535),
-    default=PORT,
-    show_default=True,
-    help="Port of this host, on 127.0.0.1.",
-)
+@page_port_option(PORT)
 @cluster_option
 @engine_option
 @click.pass_obj
