@@ -186,7 +186,12 @@ try:
 except OSError:
     sys.exit(1)
 """
-BRIEF = ("--no-project", "--", "sh", "-c", "sleep 5; echo whole")
+def lasting(seconds: int) -> tuple[str, ...]:
+    """What is typed after `submit` for a job of that many seconds that says when it is whole."""
+    return ("--no-project", "--", "sh", "-c", f"sleep {seconds}; echo whole")
+
+
+BRIEF = lasting(5)
 
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)
@@ -198,8 +203,8 @@ def test_a_run_whose_worker_is_killed_runs_again(desk: Desk) -> None:
 
 @pytest.mark.parametrize("desk", WORKERS, indirect=True)
 def test_a_run_whose_node_is_stopped_runs_again_elsewhere(desk: Desk) -> None:
-    """On the second node, for the first one has the broker."""
-    jobs = [desk.submit(*BRIEF) for _ in range(2)]
+    """On the second node, for the first one has the broker; the jobs outlast three commands on a busy machine."""
+    jobs = [desk.submit(*lasting(20)) for _ in range(2)]
     Wait(what="both to run", timeout_s=60, fix="look at the queue").until(
         lambda: [desk.shown(job)["state"] for job in jobs], lambda states: states == ["running"] * 2
     )
