@@ -11,8 +11,6 @@ import base64
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.cluster.choice import Taken, choose
-from gpuprov.cluster.overlay_request import agree_mtu
 from gpuprov.cluster.placement import place_nodes
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
@@ -26,20 +24,21 @@ from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.spec.addressing import node_name
-from gpuprov.spec.draft import SHARE, Draft
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
 from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, verify_over_hosts, with_word
+from gpuprov.workflows.settle import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.planes.rows import NodeRow
+    from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, HostSpec
     from gpuprov.workflows.over_hosts import SpanningCluster
 
@@ -193,7 +192,7 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
         for error in seen.failed.values():
             reporter.warn(f"{error.what}: {error.evidence}")
     with reporter.phase("plan"):
-        spec = _settle(order, seen)
+        spec = settle(order.draft, seen)
         check_spec(spec)
         _refuse_left_behind(spec, seen)
         names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
@@ -248,58 +247,6 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
                 fix=f"use another name: --name NAME; or remove it, on {host}: gpuprov cluster down {spec.name}",
             )
     return seen
-
-
-def _settle(order: HostsUpOrder, seen: SpanningCluster) -> ClusterSpec:
-    """The spec with all that was left open: as the cluster has it, else what is free on all hosts.
-
-    Raises:
-        GpuprovError: Nothing is free, the network between the hosts is too narrow, or the spec asks for what this
-            version cannot do over hosts.
-    """
-    draft = order.draft
-    if draft.spec.share is not False and SHARE not in draft.left:
-        raise UsageError(
-            f"the nodes of cluster {draft.spec.name} cannot share a folder: they are on several hosts",
-            evidence=f"share is {draft.spec.share}",
-            fix="set share to false in the spec; this version shares folders on one host only",
-        )
-    draft = replace(draft, spec=replace(draft.spec, share=False), left=draft.left - {SHARE})
-    if seen.spec:
-        spec = draft.filled(seen.spec)
-    else:
-        spec = choose(draft, _all_taken(part.taken for part in seen.parts.values())) if draft.left else draft.spec
-    hosts = tuple(_settled_host(host, order, seen) for host in spec.hosts)
-    overlay = spec.network.overlay
-    if overlay.type != "none":
-        known = seen.spec.network.overlay.mtu if seen.spec else None
-        overlay = replace(overlay, mtu=overlay.mtu or known)
-        spec = replace(spec, network=replace(spec.network, overlay=overlay))
-        mtu = agree_mtu(spec, {host: part.mtu for host, part in seen.parts.items()})
-        spec = replace(spec, network=replace(spec.network, overlay=replace(overlay, mtu=mtu)))
-    return replace(spec, hosts=hosts)
-
-
-def _settled_host(host: HostSpec, order: HostsUpOrder, seen: SpanningCluster) -> HostSpec:
-    """With its engine and its address as it says; of one that does not answer, as recorded."""
-    part, recorded = seen.parts.get(host.name), seen.spec.host(host.name) if seen.spec else None
-    if part is not None:
-        spoken = host.engine or (None if not order.draft.engine_open else part.engine)
-        return replace(host, engine=spoken, internal_ip=host.internal_ip or part.address or None)  # type: ignore[arg-type]
-    if recorded is None:
-        return host
-    return replace(host, engine=host.engine or recorded.engine, internal_ip=host.internal_ip or recorded.internal_ip)
-
-
-def _all_taken(found: Iterable[Taken]) -> Taken:
-    """What any host has."""
-    every = list(found)
-    return Taken(
-        names={name: holder for taken in every for name, holder in taken.names.items()},
-        links=tuple(link for taken in every for link in taken.links),
-        nodes=frozenset(node for taken in every for node in taken.nodes),
-        prefixes=frozenset(prefix for taken in every for prefix in taken.prefixes),
-    )
 
 
 def _refuse_left_behind(spec: ClusterSpec, seen: SpanningCluster) -> None:
