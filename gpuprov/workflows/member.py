@@ -30,7 +30,7 @@ from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.host_part import Way, look_at_part, look_for_more
 from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.planes.registry import planes_of
-from gpuprov.planes.rows import cluster_rows, list_rows, state_rows
+from gpuprov.planes.rows import list_rows, state_rows
 from gpuprov.spec.models import ENGINES
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work
@@ -280,7 +280,7 @@ def _up(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
     result = cluster_up(driver, wanted, host, reporter=reporter)
-    rows = cluster_rows(driver, wanted.spec.name)
+    rows = result.rows(driver, wanted.spec.name)
     return cluster_up_document(result, result.report, rows, host=host.name)
 
 
