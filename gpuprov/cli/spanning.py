@@ -181,8 +181,16 @@ def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) 
     """Run a command of the gpuprov there, with this terminal's input and output; returns its exit status."""
     from gpuprov.host.remote.install_paths import PROGRAM
 
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return way_to_hosts(session).attach(machine, [PROGRAM, *words], terminal=terminal)
+    said = {"--quiet": session.quiet, "--verbose": session.verbose, "--json": session.as_json}
+    flags = [flag for flag, given in said.items() if given]
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
+    return way_to_hosts(session).attach(machine, [PROGRAM, *flags, *words], terminal=terminal)
+
+
+def run_where_it_is(session: Session, node: str, engine: str | None, words: Sequence[str]) -> int | None:
+    """Run a command of gpuprov on the host that has a node; None where this machine has it, or no hosts were added."""
+    machine = host_of_node(session, node, engine)
+    return None if machine is None else run_on_host(session, machine, words)
 
 
 class _Here(Exception):
