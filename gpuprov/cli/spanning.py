@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -171,10 +170,7 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
     known = remembered_hosts()
     if engine is not None or not known:
         return None
-    with suppress(_Here):
-        _refuse_here(session, node)
-        return find_host_of_node(node, known, way_to_hosts(session))
-    return None
+    return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))
 
 
 def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
@@ -193,16 +189,13 @@ def run_where_it_is(session: Session, node: str, engine: str | None, words: Sequ
     return None if machine is None else run_on_host(session, machine, words)
 
 
-class _Here(Exception):
-    """This host has it."""
-
-
-def _refuse_here(session: Session, node: str) -> None:
+def nodes_here(session: Session, names: Sequence[str]) -> set[str]:
+    """Those of the nodes that this machine has."""
     from gpuprov.host.survey import survey
 
     doors = [door for door in session.host.engines if door.installed()]
-    if any(survey(doors, lambda driver: driver.find_node(node) is not None).answers.values()):
-        raise _Here
+    seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
+    return {name for found in seen.answers.values() for name in found}
 
 
 def _verdict(report: Mapping[str, Any]) -> str:

@@ -55,6 +55,13 @@ class Typing:
 def lab(
     tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Typing:
+    return at_the_controller(tmp_path, recording, monkeypatch, capsys)
+
+
+def at_the_controller(
+    tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Typing:
+    """Of hoff and hinton, with a spec for a cluster over both."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     keys = tmp_path / "data/gpuprov/lab"
     keys.mkdir(parents=True)
