@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -171,30 +170,32 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
     known = remembered_hosts()
     if engine is not None or not known:
         return None
-    with suppress(_Here):
-        _refuse_here(session, node)
-        return find_host_of_node(node, known, way_to_hosts(session))
-    return None
+    return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))
 
 
 def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
     """Run a command of the gpuprov there, with this terminal's input and output; returns its exit status."""
     from gpuprov.host.remote.install_paths import PROGRAM
 
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return way_to_hosts(session).attach(machine, [PROGRAM, *words], terminal=terminal)
+    said = {"--quiet": session.quiet, "--verbose": session.verbose, "--json": session.as_json}
+    flags = [flag for flag, given in said.items() if given]
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
+    return way_to_hosts(session).attach(machine, [PROGRAM, *flags, *words], terminal=terminal)
 
 
-class _Here(Exception):
-    """This host has it."""
+def run_where_it_is(session: Session, node: str, engine: str | None, words: Sequence[str]) -> int | None:
+    """Run a command of gpuprov on the host that has a node; None where this machine has it, or no hosts were added."""
+    machine = host_of_node(session, node, engine)
+    return None if machine is None else run_on_host(session, machine, words)
 
 
-def _refuse_here(session: Session, node: str) -> None:
+def nodes_here(session: Session, names: Sequence[str]) -> set[str]:
+    """Those of the nodes that this machine has."""
     from gpuprov.host.survey import survey
 
     doors = [door for door in session.host.engines if door.installed()]
-    if any(survey(doors, lambda driver: driver.find_node(node) is not None).answers.values()):
-        raise _Here
+    seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
+    return {name for found in seen.answers.values() for name in found}
 
 
 def _verdict(report: Mapping[str, Any]) -> str:

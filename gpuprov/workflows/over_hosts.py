@@ -131,14 +131,14 @@ def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -
             evidence="\n".join(str(failure_of(answer).what) for answer in answers),
             fix=failure_of(answers[0]).fix,
         )
-    seen = _put_together(name, known, answers)
+    seen = put_together(name, known, answers)
     if seen.spec is None or not seen.spec.hosts:
         return None
     more = {host.name: machine_of(host, known) for host in seen.spec.hosts if host.name not in known}
     if more:
         answers += hosts.ask(dict.fromkeys(more.values(), question))
     mine = {host.name: machine_of(host, known) for host in seen.spec.hosts}
-    return _put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
+    return put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
 
 
 def look_at_spanning(
@@ -149,10 +149,11 @@ def look_at_spanning(
         machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
         for host, machine in machines.items()
     }
-    return _put_together(name, machines, hosts.ask(requests))
+    return put_together(name, machines, hosts.ask(requests))
 
 
-def _put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
+def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
+    """The cluster, from what its hosts have answered to `part`."""
     parts, failed, away = {}, {}, {}
     for answer in answers:
         host = answer.machine.name
@@ -228,14 +229,14 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         force=policy.force,
         drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
     )
-    first = _host_of_head(seen)
+    first = host_of_head(seen)
     changed: list[str] = []
     failed = dict(seen.failed)
     if first in seen.parts:
         (answer,) = hosts.work({seen.machines[first]: MemberRequest(verb="down", document=asdict(order))})
         if answer.document is None:
             raise failure_of(answer)
-        changed += _lines_of(answer.document, first)
+        changed += lines_of(answer.document, first)
         order = replace(order, force=True)  # it has agreed for all, and nobody gives work any more
     others = [host for host in seen.parts if host != first]
     request = MemberRequest(verb="down", document=asdict(order))
@@ -244,16 +245,18 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         if answer.document is None:
             failed[host] = failure_of(answer)
         else:
-            changed += _lines_of(answer.document, host)
+            changed += lines_of(answer.document, host)
     return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))
 
 
-def _host_of_head(seen: SpanningCluster) -> str:
+def host_of_head(seen: SpanningCluster) -> str:
+    """The host of the node that gives work; any host where no node does; empty where none answers."""
     head = plane_of(seen.spec.nodes.role).head_name(seen.spec) if seen.spec else None
     return seen.whole.homes.get(head or "", next(iter(seen.parts), ""))
 
 
-def _lines_of(told: Mapping[str, Any], host: str) -> list[str]:
+def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
+    """What a host has changed, each line with the host."""
     return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
 
 

@@ -96,6 +96,34 @@ def test_it_grows_and_shrinks(controller: Controller) -> None:
     assert sorted(controller.nodes("cluster", "up", "-n", "4")) == ALL
 
 
+def test_gpus_of_all_machines_with_their_holders(controller: Controller) -> None:
+    told = controller("--json", "gpus").document
+    holders = {holder["node"]: gpu["host"] for gpu in told["gpus"] for holder in gpu["holders"]}
+    assert holders == {"c000": "hoff", "c001": "hoff", "c002": "hinton", "c003": "hinton"}
+    assert controller("gpus").stdout.split()[:2] == ["HOST", "GPU"]
+
+
+def test_verbs_on_a_node_of_another_machine(controller: Controller) -> None:
+    assert controller("--json", "show", "c003").document["node"]["name"] == "c003"
+    assert controller("ssh", "c003", "--", "hostname").stdout.split() == ["c003"]
+    assert controller("--json", "stop", "c003").document["changed"] == ["hinton: stopped c003"]
+    assert controller("--json", "start", "c003").document["changed"][0] == "hinton: started c003"
+    assert controller.srun("c000", "-N4", "hostname") == ALL
+
+
+def test_a_job_keeps_its_node_on_whichever_machine_it_is(controller: Controller) -> None:
+    controller("exec", "c000", "--", "sbatch", "-w", "c003", "--wrap", "sleep 600")
+    controller("rm", "c003", expect=2)
+    assert "jobs would end" in controller("stop", "c003", expect=2).stderr
+    removed = controller("--json", "rm", "c001", "c003", "--force").document["changed"]
+    assert {"hoff: removed c001", "hinton: removed c003"} <= set(removed)
+    assert controller.srun("c000", "-N2", "hostname") == ["c000", "c002"]
+    for node in ("c000", "c002"):
+        assert "NodeName=c003" not in controller("exec", node, "--", "cat", "/etc/slurm/slurm.conf").stdout
+    again = controller.nodes("cluster", "up")
+    assert {name: node["slurm"] for name, node in again.items()} == dict.fromkeys(ALL, "idle")
+
+
 def test_a_machine_without_power_is_unreachable_and_the_other_one_works(controller: Controller) -> None:
     controller.lab.machines["hinton"].lose_power()
     told = controller("--json", "cluster", "status", expect=AWAY).document

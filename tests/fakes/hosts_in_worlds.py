@@ -59,9 +59,10 @@ class HostsInWorlds:
             self.worlds[name] = world
         nodes = ChainMap(*(world.engine.nodes for world in self.worlds.values()))
         read: dict[str, bytes] = {}
+        down: set[str] = set()
         for world in self.worlds.values():
             world.slurm._engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]  # one for all
-            world.slurm.read = read
+            world.slurm.read, world.slurm.down = read, down
 
     @property
     def machines(self) -> dict[str, RemoteMachine]:
