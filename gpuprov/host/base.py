@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -71,6 +71,11 @@ class HostOverlays(Protocol):
 
     def remove(self, cluster: str) -> tuple[str, ...]:
         """Remove a cluster's end; returns one line for each link, none where there is none."""
+
+    def look(
+        self, request: OverlayRequest, hosts: Mapping[str, str], *, overhead: int, untried: Collection[str]
+    ) -> dict[str, Any]:
+        """What `verify` looks at of an end, and of the way to the other hosts, by name; `untried` get no ping."""
 
     def underlay_mtu(self, local: str) -> int:
         """The MTU of the link that has an address.

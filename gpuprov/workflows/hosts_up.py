@@ -27,8 +27,9 @@ from gpuprov.spec.addressing import node_name
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
-from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, verify_over_hosts, with_word
+from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
 from gpuprov.workflows.settle import settle
+from gpuprov.workflows.verify_hosts import verify_over_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, HostSpec
+    from gpuprov.verify.models import Report
     from gpuprov.workflows.over_hosts import SpanningCluster
 
 _NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
@@ -77,7 +79,7 @@ class HostsUp:
         rows: The nodes of all hosts.
         failed: Hosts that did not do their part, and why.
         away: Since when hosts are unreachable.
-        reports: What `verify` says of each host; empty where it was not asked, or nothing was changed.
+        report: What `verify` says; None where it was not asked, or nothing was changed.
     """
 
     outcome: Outcome
@@ -85,12 +87,12 @@ class HostsUp:
     rows: tuple[NodeRow, ...]
     failed: Mapping[str, GpuprovError]
     away: Mapping[str, str]
-    reports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    report: Report | None = None
 
     @property
     def passed(self) -> bool:
         """Whether `verify` found nothing wrong."""
-        return all(report.get("passed") is True for report in self.reports.values())
+        return self.report is None or self.report.passed
 
     @property
     def error(self) -> GpuprovError | None:
@@ -158,10 +160,10 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         done = _work(order, agreed, hosts, secret)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
-    reports: Mapping[str, Mapping[str, Any]] = {}
+    report = None
     if order.verify and done.changed:
         with reporter.phase("verify"):
-            reports = _verify(agreed, done, hosts)
+            report = _verify(agreed, done, hosts)
     rows = [with_word(row, ready) for found in done.rows.values() for row in found]
     away = [row for row in seen.rows if row.host not in seen.parts]
     rows += [row for row in away if row.name in agreed.whole.homes]
@@ -171,7 +173,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         rows=tuple(sorted(rows, key=lambda row: row.name)),
         failed=done.failed,
         away=seen.away,
-        reports=reports,
+        report=report,
     )
 
 
@@ -383,9 +385,10 @@ def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) 
     return read_host_part(told, host=home, cluster=spec.name).words
 
 
-def _verify(agreed: _Agreed, done: _Done, hosts: Hosts) -> Mapping[str, Mapping[str, Any]]:
+def _verify(agreed: _Agreed, done: _Done, hosts: Hosts) -> Report:
     """What the hosts that did their part say of their nodes; one that does not is noted as failed."""
     parts = {host: replace(agreed.seen.parts[host], rows=rows) for host, rows in done.rows.items()}
-    found = verify_over_hosts(replace(agreed.seen, parts=parts, failed=done.failed), hosts)
-    done.failed = dict(found.failed)
-    return found.reports
+    seen = replace(agreed.seen, parts=parts, whole=agreed.whole)
+    verified = verify_over_hosts(seen, hosts)
+    done.failed |= verified.failed
+    return verified.report

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from gpuprov.assets import find_asset
+from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
@@ -143,12 +145,16 @@ class VerifyOrder:
     Attributes:
         nodes: Names of those to check; none for all.
         seconds: How long each kernel is kept busy; 0 for the usual time.
+        beside: Running nodes on other hosts, which each of these tries to reach.
+        away: Hosts that are known not to answer.
     """
 
     cluster: str
     nodes: list[str]
     level: str = "quick"
     seconds: float = 0.0
+    beside: list[str] = field(default_factory=list)
+    away: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,11 +307,18 @@ def _down(order: DownOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
 
 
 def _verify(order: VerifyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    began_s = time.time()
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    work = Work(level="full" if order.level == "full" else "quick", seconds=order.seconds or None)
+    work = Work(
+        level="full" if order.level == "full" else "quick", seconds=order.seconds or None, beside=tuple(order.beside)
+    )
+    between = look_between(driver, observe_cluster(driver, order.cluster), host, away=order.away)
     nodes = order.nodes or None
     report = verify_cluster(driver, order.cluster, host=host, nodes=nodes, reporter=reporter, work=work)
-    return verify_document(report)
+    told = verify_document(report)
+    if between is None:
+        return told
+    return {**told, "between": {**between, "began_s": began_s, "ended_s": time.time()}}
 
 
 def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, Any]:

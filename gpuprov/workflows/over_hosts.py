@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, UsageError
-from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
@@ -17,10 +16,10 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
-from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder, VerifyOrder
+from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
@@ -141,6 +140,23 @@ def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -
     return put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
 
 
+def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
+    """The same; it is there.
+
+    Raises:
+        UsageError: It is not.
+        GpuprovError: No host answers at all, or what a host says cannot be read.
+    """
+    seen = find_spanning(name, known, hosts)
+    if seen is None:
+        raise UsageError(
+            f"there is no cluster {name} that spans hosts",
+            evidence=f"asked: {', '.join(known) or 'no host'}",
+            fix="gpuprov list",
+        )
+    return seen
+
+
 def look_at_spanning(
     name: str, machines: Mapping[str, RemoteMachine], orders: Mapping[str, PartOrder], hosts: Hosts
 ) -> SpanningCluster:
@@ -258,57 +274,6 @@ def host_of_head(seen: SpanningCluster) -> str:
 def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
     """What a host has changed, each line with the host."""
     return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanningReports:
-    """What `verify` says on each host, and why hosts do not say it."""
-
-    reports: Mapping[str, Mapping[str, Any]]
-    failed: Mapping[str, GpuprovError]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing wrong was found where somebody looked."""
-        return all(report.get("passed") is True for report in self.reports.values())
-
-
-def verify_over_hosts(
-    seen: SpanningCluster, hosts: Hosts, *, nodes: Sequence[str] = (), level: str = "quick", seconds: float = 0.0
-) -> SpanningReports:
-    """Have every host that answers verify its nodes; changes nothing.
-
-    Args:
-        seen: The cluster.
-        hosts: The way to its hosts.
-        nodes: Names of those to check; none for all.
-        level: As of `verify`.
-        seconds: How long each kernel is kept busy; 0 for the usual time.
-
-    Raises:
-        UsageError: A node is on none of these hosts.
-    """
-    there = {host: [row.name for row in part.rows] for host, part in seen.parts.items()}
-    strange = sorted(set(nodes) - {name for names in there.values() for name in names})
-    if strange:
-        raise UsageError(
-            f"no host of cluster {seen.name} that answers has a node {', '.join(strange)}",
-            evidence=", ".join(f"{host}: {fold(names) or 'none'}" for host, names in there.items()),
-            fix=f"gpuprov cluster status {seen.name}",
-        )
-    requests = {}
-    for host, names in there.items():
-        mine = [name for name in names if name in nodes] if nodes else names
-        if mine:
-            order = VerifyOrder(cluster=seen.name, nodes=mine, level=level, seconds=seconds)
-            requests[seen.machines[host]] = MemberRequest(verb="verify", document=asdict(order))
-    reports, failed = {}, dict(seen.failed)
-    for answer in hosts.work(requests):
-        if answer.document is None:
-            failed[answer.machine.name] = failure_of(answer)
-        else:
-            reports[answer.machine.name] = answer.document
-    return SpanningReports(reports=reports, failed=failed)
 
 
 @dataclass(frozen=True, kw_only=True)

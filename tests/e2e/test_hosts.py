@@ -89,6 +89,30 @@ def test_a_second_run_changes_nothing(controller: Controller) -> None:
     assert controller("--json", "cluster", "up").document["unchanged"], "the hosts tell the spec themselves"
 
 
+def test_verify_compares_the_machines(controller: Controller) -> None:
+    told = controller("--json", "verify").document
+    assert [(host["node"], host["verdict"]) for host in told["hosts"]] == [(name, "pass") for name in HOSTS]
+    for host in told["hosts"]:
+        checks = {check["id"]: check["status"] for check in host["checks"]}
+        asked = ("host-answers", "host-version", "host-clock", "overlay-link", "overlay-mtu", "overlay-peers")
+        assert [checks[name] for name in asked] == ["pass"] * len(asked)
+    reached = {
+        node["node"]: check["evidence"]
+        for node in told["nodes"]
+        for check in node["checks"]
+        if check["id"] == "network-private"
+    }
+    assert reached == dict.fromkeys(ALL, "3 other nodes answer on eth1")
+    machine = controller.lab.machines["hinton"]
+    device = machine.run("sh", "-c", "ls /sys/class/net | grep gpvx").strip()
+    machine.run("ip", "link", "set", device, "mtu", "1400")
+    again = controller("--json", "verify", expect=1).document
+    (host,) = [host for host in again["hosts"] if host["node"] == "hinton"]
+    assert host["first_problem"] == "overlay-mtu"
+    controller("cluster", "up")
+    assert controller("--json", "verify").document["passed"]
+
+
 def test_it_grows_and_shrinks(controller: Controller) -> None:
     grown = controller.nodes("cluster", "up", "-n", "6")
     assert {node["slurm"] for node in grown.values()} == {"idle"}
