@@ -62,6 +62,7 @@ class HostsInWorlds:
         for world in self.worlds.values():
             world.slurm._engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]  # one for all
             world.slurm.read = read
+            world.workers.engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]
 
     @property
     def machines(self) -> dict[str, RemoteMachine]:
@@ -93,7 +94,7 @@ class HostsInWorlds:
             told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
-        if request.verb in ("part", "ready", "up", "down"):
+        if request.verb in ("part", "ready", "share", "up", "down"):
             validate(told)
         return HostAnswer(machine=machine, document=json.loads(json.dumps(told)))
 
