@@ -55,6 +55,27 @@ class HostFolders(Protocol):
             GpuprovError: Something could not be removed.
         """
 
+    def leave_mark(self, path: str, name: str, text: str) -> None:
+        """Leave a small file in a folder, as the user to whom the folder belongs.
+
+        Raises:
+            HostNotReady: That user cannot write there.
+        """
+
+    def read_mark(self, path: str, name: str) -> str:
+        """What was left under a name, read as that user; empty where there is no such file.
+
+        Raises:
+            HostNotReady: That user cannot read there.
+        """
+
+    def remove_mark(self, path: str, name: str) -> None:
+        """Remove what was left under a name; no change where there is no such file.
+
+        Raises:
+            HostNotReady: It cannot be.
+        """
+
 
 class HostOverlays(Protocol):
     """A machine's ends of overlays, which carry private networks from host to host."""

@@ -29,6 +29,7 @@ from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
 from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
 from gpuprov.workflows.settle import settle
+from gpuprov.workflows.share_over_hosts import prove_new_share, prove_share
 from gpuprov.workflows.verify_hosts import verify_over_hosts
 
 if TYPE_CHECKING:
@@ -197,6 +198,7 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
         spec = settle(order.draft, seen)
         check_spec(spec)
         _refuse_left_behind(spec, seen)
+        proven = prove_new_share(spec, seen, hosts, reporter)
         names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
         offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
         placed = place_nodes(spec, names, offers, away=seen.whole.homes)
@@ -219,7 +221,10 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {host: one.lines for host, one in planned.items()}
-        return replace(begun, whole=whole, lines=lines, secret=secret)
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret)
+        if spec.share and agreed.changes and not proven:
+            prove_share(spec, seen, hosts)
+        return agreed
 
 
 def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:

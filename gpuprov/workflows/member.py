@@ -16,6 +16,7 @@ from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.share import shared_folder
+from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole, recorded_whole
 from gpuprov.core.errors import UsageError
@@ -25,6 +26,7 @@ from gpuprov.documents.host import look_document
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.nodes import nodes_document, status_document
 from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
+from gpuprov.documents.share_look import share_look_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
 from gpuprov.planes.base import Crew
@@ -332,6 +334,10 @@ def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, A
     return outcome_document(prepare_host(prepared, host, reporter=reporter), host=host.name)
 
 
+def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+    return share_look_document(look_at_share(order, host), host=host.name)
+
+
 def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
     spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
     part = None
@@ -371,4 +377,5 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "release": (member_nodes.ReleaseOrder, member_nodes.serve_release),
     "nodes": (member_nodes.NodesOrder, member_nodes.serve_nodes),
     "tell": (member_nodes.TellOrder, member_nodes.serve_tell),
+    "share": (ShareOrder, _share),
 }

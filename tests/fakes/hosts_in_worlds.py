@@ -69,6 +69,7 @@ class HostsInWorlds:
         for world in self.worlds.values():
             world.slurm._engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]  # one for all
             world.slurm.read, world.slurm.down = read, down
+            world.workers.engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]
 
     @property
     def machines(self) -> dict[str, RemoteMachine]:
@@ -104,7 +105,7 @@ class HostsInWorlds:
             told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
-        if request.verb in ("part", "ready", "up", "down"):
+        if request.verb in ("part", "ready", "share", "up", "down"):
             validate(told)
         asked_s, heard_s = (moment_s + self.ahead_s for moment_s in (asked_s, time.time()))
         return HostAnswer(
