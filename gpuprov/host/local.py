@@ -19,7 +19,6 @@ from gpuprov.drivers.sockets import engine_groups
 from gpuprov.host import links
 from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
-from gpuprov.host.overlay import LocalOverlays
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import ENGINES
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.overlay import LocalOverlays
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Observation
 
@@ -80,6 +80,8 @@ class LocalHost:
     @property
     def overlays(self) -> LocalOverlays:
         """As `ip` makes them."""
+        from gpuprov.host.overlay import LocalOverlays
+
         return LocalOverlays()
 
     def open(self, engine: str) -> Driver:

@@ -23,7 +23,7 @@ from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.ssh_failure import ChangedKey
 from gpuprov.workflows import hosts as story
 from gpuprov.workflows.hosts import AddOrder, add_host, find_unfit, remove_host
-from tests.fakes.ssh import install_ssh, world_member
+from tests.fakes.ssh import install_ssh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def places(tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-def host(ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def host(ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world_member: Callable[..., str]) -> Path:
     """A host that is reached as root and has room; its root. The packages are made up."""
     root = ssh.reach("192.0.2.11")
     (root / "usr/local/bin").mkdir(parents=True)
@@ -301,7 +301,12 @@ def test_a_host_is_removed_once(
 
 
 def test_a_host_with_nodes_or_away_is_removed_only_to_be_forgotten(
-    host: Path, ssh: FakeSsh, places: Places, add: Callable[..., tuple[str, ...]], recording: Recording
+    host: Path,
+    ssh: FakeSsh,
+    places: Places,
+    add: Callable[..., tuple[str, ...]],
+    recording: Recording,
+    world_member: Callable[..., str],
 ) -> None:
     add()
     ssh.reach("192.0.2.11", member=world_member(host, "own", nodes=2))
