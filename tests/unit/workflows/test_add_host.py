@@ -130,30 +130,29 @@ def test_another_version_is_replaced_and_the_one_before_that_goes(
     assert set(seen) & there == set(seen[1:]), "who runs the one before may still import from it"
 
 
-@pytest.mark.parametrize("step", ["copying", "creating the environment", "installing", "Installing collected"])
 def test_what_was_killed_at_any_step_is_gone_on_with(
     host: Path,
     ssh: FakeSsh,
     places: Places,
     add: Callable[..., tuple[str, ...]],
     monkeypatch: pytest.MonkeyPatch,
-    step: str,
 ) -> None:
-    """The remote program kills its own process when it says a step."""
+    """The remote program kills its own process when it says a step; each run finds what the one before has left."""
     program = Path(story.__file__).parents[1] / "host/remote/bare_program.py"
     source = program.read_text()
-    killing = source.replace(
-        "    sys.stdout.flush()\n",
-        f"    sys.stdout.flush()\n    if str(line.get('step', '')).startswith({step!r}): os.kill(os.getpid(), 9)\n",
-        1,
-    )
-    assert killing != source
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", lambda path, **_: killing if path.name == program.name else source)
-        with pytest.raises(HostNotReady):
-            add()
-    assert not (host / "opt/gpuprov/current").exists()
-    assert read_machines(places.inventory) == {}
+    for step in ("copying", "creating the environment", "installing", "Installing collected"):
+        killing = source.replace(
+            "    sys.stdout.flush()\n",
+            f"    sys.stdout.flush()\n    if str(line.get('step', '')).startswith({step!r}): os.kill(os.getpid(), 9)\n",
+            1,
+        )
+        assert killing != source
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_text", lambda path, killing=killing, **_: (path.name, killing)[1])
+            with pytest.raises(HostNotReady):
+                add()
+        assert not (host / "opt/gpuprov/current").exists(), step
+        assert read_machines(places.inventory) == {}, step
     assert any("installed gpuprov" in line for line in add())
     assert add() == ()
     assert ssh.calls()
