@@ -62,6 +62,40 @@ def test_help_loads_no_verb_and_no_sdk(arguments: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+# What runs when they are typed, on a machine whose one engine has nothing, and no other hosts are known
+BRIEF = """
+import sys
+from gpuprov.cli.main import main
+from gpuprov.host import survey
+from gpuprov.host.local import LocalHost
+
+class Empty:
+    name = "lxd"
+    def __getattr__(self, _name):
+        return lambda *_: None if _name.startswith("find") else ()
+
+door = survey.EngineDoor(name="lxd", open=Empty, installed=lambda: True)
+LocalHost.engines = property(lambda _host: (door,))
+for verb in (["list"], ["show", "c000"], ["gpus"], ["jobs"], ["cluster", "status"]):
+    main(["-q", *verb])
+    loaded = [name for name in sys.argv[1:] if name in sys.modules]
+    if loaded:
+        sys.exit(f"{verb} loaded {loaded}")
+"""
+
+
+def test_verbs_that_only_show_load_neither_stories_that_change_nor_those_over_hosts(tmp_path: Path) -> None:
+    """They are typed all day: a tenth of a second of imports is seen."""
+    never = (
+        *("workflows.over_hosts", "workflows.member", "workflows.cluster_up", "host.overlay", "host.remote.connection"),
+        *("cluster.build_image", "provision.playbook", "verify.probe", "host.links"),
+    )
+    argv = [sys.executable, "-c", BRIEF, *HEAVY[:-1], *(f"gpuprov.{name}" for name in never)]
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GPUPROV_SIMULATED_GPUS": "1"}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0
