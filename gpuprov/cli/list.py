@@ -26,7 +26,6 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
     from gpuprov.documents.nodes import nodes_document
     from gpuprov.drivers.base import ROLE_BUILDER
     from gpuprov.planes.rows import list_rows
-    from gpuprov.workflows.over_hosts import part_error
 
     others = spanning.list_nodes(session, everything=everything) if engine is None else None
     rows: list[NodeRow] = []
@@ -60,7 +59,7 @@ def command(session: Session, everything: bool, engine: str | None) -> int:  # n
         if rows
         else "no nodes; create some: gpuprov cluster up -n 4"
     )
-    error = part_error(others.failed, of=others.asked) if others else None
+    error = others.error if others else None
     return spanning.show_result(session, nodes_document(rows, host=session.host.name), text, error, 0)
 
 

@@ -29,7 +29,6 @@ def command(session: Session) -> int:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import TimingReporter
     from gpuprov.host.remote.serve import MemberEnd, take_streams
-    from gpuprov.workflows.member import serve_request
 
     end = MemberEnd(*take_streams())
     try:
@@ -37,6 +36,8 @@ def command(session: Session) -> int:
         sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
         host = session.host.called(asked.host)
         reporter = TimingReporter(Both(end, session.log))
+        from gpuprov.workflows.member import serve_request  # it loads much, and the controller waits for a greeting
+
         end.result(serve_request(asked.verb, asked.document, host, reporter=reporter))
     except GpuprovError as error:
         return _refuse(session, end, error, error_parts(error))

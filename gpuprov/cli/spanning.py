@@ -1,4 +1,7 @@
-"""What verbs share where a cluster spans hosts: how it is found, and how what its hosts say is shown."""
+"""What verbs share where a cluster spans hosts: how it is found, and how what its hosts say is shown.
+
+The stories over hosts load much of gpuprov: they are imported only where hosts were added.
+"""
 
 from __future__ import annotations
 
@@ -41,11 +44,11 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
 
     Without hosts that were added, nobody is asked.
     """
+    known = remembered_hosts() if engine is None else {}
+    if not known or is_here_alone(session, name):
+        return None
     from gpuprov.workflows.over_hosts import find_spanning
 
-    known = remembered_hosts()
-    if engine is not None or not known or is_here_alone(session, name):
-        return None
     return find_spanning(name, known, way_to_hosts(session))
 
 
@@ -135,10 +138,12 @@ def status(session: Session, seen: SpanningCluster) -> int:
 
 def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
     """The nodes of hosts that were added; None where there are none."""
+    known = remembered_hosts()
+    if not known:
+        return None
     from gpuprov.workflows.over_hosts import list_over_hosts
 
-    known = remembered_hosts()
-    return list_over_hosts(known, way_to_hosts(session), everything=everything) if known else None
+    return list_over_hosts(known, way_to_hosts(session), everything=everything)
 
 
 def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
@@ -154,11 +159,11 @@ def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
 
 def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachine | None:
     """The host that was added and has a node; None where this host has it, or no hosts were added."""
+    known = remembered_hosts() if engine is None else {}
+    if not known:
+        return None
     from gpuprov.workflows.over_hosts import find_host_of_node
 
-    known = remembered_hosts()
-    if engine is not None or not known:
-        return None
     return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))
 
 

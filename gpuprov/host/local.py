@@ -16,10 +16,8 @@ from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.drivers.registry import is_installed, open_driver
 from gpuprov.drivers.sockets import engine_groups
-from gpuprov.host import links
 from gpuprov.host.folders import LocalFolders
 from gpuprov.host.kernel_limits import LIMITS
-from gpuprov.host.overlay import LocalOverlays
 from gpuprov.host.survey import EngineDoor
 from gpuprov.spec.models import ENGINES
 
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.gpu.models import HostGpus
+    from gpuprov.host.links import Link
+    from gpuprov.host.overlay import LocalOverlays
     from gpuprov.spec.models import GpuMode
     from gpuprov.verify.models import Observation
 
@@ -80,6 +80,8 @@ class LocalHost:
     @property
     def overlays(self) -> LocalOverlays:
         """As `ip` makes them."""
+        from gpuprov.host.overlay import LocalOverlays
+
         return LocalOverlays()
 
     def open(self, engine: str) -> Driver:
@@ -98,13 +100,17 @@ class LocalHost:
 
         return observe(root=self.root, mode=mode, simulated_count=SIMULATED_MAX, seed=self._seed())
 
-    def links(self) -> tuple[links.Link, ...] | None:
+    def links(self) -> tuple[Link, ...] | None:
         """As `ip` shows them."""
-        return links.find_links()
+        from gpuprov.host.links import find_links
+
+        return find_links()
 
     def interfaces(self) -> tuple[str, ...]:
         """As the kernel shows them."""
-        return links.find_interfaces(self.root)
+        from gpuprov.host.links import find_interfaces
+
+        return find_interfaces(self.root)
 
     def limits(self) -> Mapping[str, int | None]:
         """As /proc/sys shows them."""
@@ -112,7 +118,9 @@ class LocalHost:
 
     def answers(self, address: str, bridge: str) -> bool:
         """Whether a neighbour on a bridge has an address."""
-        return links.answers(address, bridge)
+        from gpuprov.host.links import answers
+
+        return answers(address, bridge)
 
     def listener(self, address: str, port: int) -> str | None:
         """As the kernel's tables show it."""

@@ -12,10 +12,14 @@ from gpuprov.core.redact import hide_secrets
 from gpuprov.spec.document import WHOLE, problem
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from gpuprov.core.errors import Problem
     from gpuprov.spec.document import Value
 
 T = TypeVar("T")
+_GUESSED = 20  # problems, after which nobody is told what may be meant
+_LONGEST_GUESSED = 64  # characters
 _LOOKED_AT = 3000  # characters, for a password that is in the wrong place
 _NAMES: dict[object, str] = {str: "text", int: "a whole number", bool: "true or false", types.NoneType: "null"}
 
@@ -44,14 +48,19 @@ class Decoder:
         for key, item in value.content.items():
             at = f"{path}.{key}" if path else key
             if key not in hints:
-                close = difflib.get_close_matches(key, hints, n=1)
-                guess = f"; did you mean {close[0]}?" if close else ""
-                self._wrong(at, item, f"unknown key{guess}", ", ".join(hints))
+                self._wrong(at, item, f"unknown key{self._guess(key, hints)}", ", ".join(hints))
                 continue
             read = self._read(hints[key], item, at)
             if read is not _BAD:
                 fields[key] = read
         return self._build(cls, fields, value, path)
+
+    def _guess(self, key: str, known: Iterable[str]) -> str:
+        """Which key may be meant; of a document with many problems, or with long keys, that would take seconds."""
+        if len(self.problems) >= _GUESSED or len(key) > _LONGEST_GUESSED:
+            return ""
+        close = difflib.get_close_matches(key, known, n=1)
+        return f"; did you mean {close[0]}?" if close else ""
 
     def _build(self, cls: type[T], fields: dict[str, Any], value: Value, path: str) -> T | None:
         needed = [

@@ -284,6 +284,11 @@ class ListedNodes:
     failed: Mapping[str, GpuprovError]
     asked: int
 
+    @property
+    def error(self) -> GpuprovError | None:
+        """The error of `list` where some hosts do not answer."""
+        return part_error(self.failed, of=self.asked)
+
 
 def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everything: bool) -> ListedNodes:
     """The nodes of all clusters on these hosts."""

@@ -7,6 +7,7 @@ import json
 import os
 import runpy
 import select
+import shlex
 import socket
 import subprocess
 import sys
@@ -24,6 +25,16 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 WORK = ("gpuwork.grid.cli", "gpuwork.jobs.cli")
 START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.fakes.forked_programs import serve; serve()"
+# Has a program run with its own streams, arguments and environment: client.py ADDRESS MODULE ...
+CLIENT = """\
+import json, os, socket, sys
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect(sys.argv[1])
+    socket.send_fds(connection, [b"."], [0, 1, 2])
+    connection.sendall(json.dumps({"argv": sys.argv[2:], "env": dict(os.environ)}).encode() + b"\\n")
+    code = connection.recv(1)
+os._exit(code[0] if code else 137)
+"""
 
 
 class ForkedPrograms:
@@ -66,6 +77,10 @@ class ForkedPrograms:
             out.seek(0)
             err.seek(0)
             return subprocess.CompletedProcess([*argv], code[0], out.read(), err.read())
+
+    def command(self, *argv: str) -> str:
+        """A shell command that does the same as `python3 -m MODULE ...`, in a fork."""
+        return shlex.join([self.python, "-IS", "-c", CLIENT, self._address, *argv])
 
     def check_here(
         self, argv: Sequence[str], *, timeout_s: float, environment: Mapping[str, str], stdin: str, **_: object

@@ -1,4 +1,9 @@
-"""`gpuprov member` on a host with simulated GPUs and a fake engine: member.py ROOT NAME NODES member."""
+"""`gpuprov member` on a host with simulated GPUs and a fake engine.
+
+    python3 -m tests.fakes.member ROOT NAME NODES member
+
+The fixture `world_member` gives a command that runs it in a fork.
+"""
 
 from __future__ import annotations
 

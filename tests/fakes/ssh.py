@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PLACE = "/opt/gpuprov"
 _PROGRAM = """\
 #!{python} -IS
-import json, os, pathlib, subprocess, sys, time
+import json, os, pathlib, sys, time
 folder = pathlib.Path({folder!r})
 with open(folder / "calls", "a") as calls:
     print(json.dumps(sys.argv[1:]), file=calls)
@@ -68,10 +68,15 @@ class FakeSsh:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._hosts: dict[str, dict[str, Any]] = {}
-        program = folder / "bin/ssh"
-        program.parent.mkdir(parents=True)
-        program.write_text(_PROGRAM.format(python=sys.executable, folder=str(folder), place=PLACE))
-        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+        for name, text in (
+            ("bin/ssh", _PROGRAM.format(python=sys.executable, folder=str(folder), place=PLACE)),
+            # The hosts' Python: a user's may be a slow script that chooses among many
+            ("python/python3", f'#!/bin/sh\nexec {shlex.quote(os.path.realpath(sys.executable))} "$@"\n'),
+        ):
+            program = folder / name
+            program.parent.mkdir(parents=True)
+            program.write_text(text)
+            program.chmod(program.stat().st_mode | stat.S_IXUSR)
         self._write()
 
     def root_of(self, address: str) -> Path:
@@ -121,17 +126,11 @@ class FakeSsh:
 
 
 def install_ssh(folder: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
-    """Put it first in PATH, and this user's places below the folder."""
+    """Put it first in PATH, then the hosts' Python; and this user's places below the folder."""
     ssh = FakeSsh(folder / "ssh")
-    monkeypatch.setenv("PATH", f"{ssh.folder / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{ssh.folder / 'bin'}:{ssh.folder / 'python'}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
     return ssh
-
-
-def world_member(root: Path, name: str, *, nodes: int = 0) -> str:
-    """The command of a gpuprov on a host with simulated GPUs and a fake engine (tests/fakes/member.py)."""
-    argv = [sys.executable, str(ROOT / "tests/fakes/member.py"), str(root), name, str(nodes)]
-    return f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.join(argv)} "$@"'
 
 
 def scripted_member(*steps: str) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import venv
 from functools import cache
 from itertools import count
@@ -15,10 +16,11 @@ from gpuprov.core import group_files, lock
 from gpuprov.core.execution import Completed, run
 from gpuprov.gpu import information
 from gpuprov.provision import recipe
+from tests.fakes.forked_programs import ForkedPrograms
 from tests.fakes.world import make_world
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tests.conftest import Recording
     from tests.fakes.world import World
@@ -86,6 +88,22 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     (packages,) = folder.glob("lib/python*/site-packages")
     (packages / "yaml").symlink_to(Path(yaml.__file__).parent)
     return str(folder / "bin/python")
+
+
+@pytest.fixture(scope="session")
+def world_member(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """The shell command of a gpuprov on a host whose root is a folder: world_member(root, name, nodes=0)."""
+    imported = ["gpuprov.cli.main", "gpuprov.cli.member", "gpuprov.workflows.member", "tests.fakes.world"]
+    started: list[ForkedPrograms] = []  # by the first test that needs it
+
+    def command(root: Path, name: str, *, nodes: int = 0) -> str:
+        if not started:
+            started.append(ForkedPrograms(sys.executable, tmp_path_factory.mktemp("members"), imported=imported))
+        return f'exec {started[0].command("tests.fakes.member", str(root), name, str(nodes))} "$@"'
+
+    yield command
+    for members in started:
+        members.finish()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -102,16 +101,20 @@ def forget_machine(path: Path, name: str) -> bool:
 
 
 def _load(path: Path) -> dict[str, Any]:
-    import yaml
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise _unreadable(path, str(error)) from error
+    import yaml  # here: most users have added no hosts
 
     try:
-        with path.open("rb") as file:
+        with file:
             text = file.read(_MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise _unreadable(path, f"it has more than {_MOST_BYTES} bytes")
         document = yaml.safe_load(text)
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise _unreadable(path, str(error)) from error
     if not isinstance(document or {}, dict):
@@ -178,6 +181,8 @@ def _take(groups: Mapping[str, Any], name: str) -> dict[str, Any]:
 @contextmanager
 def _changing(path: Path) -> Iterator[dict[str, Any]]:
     """The inventory, to be changed in the block and written at its end, in one step."""
+    import secrets
+
     import yaml
 
     draft = path.parent / f".hosts-{secrets.token_hex(6)}.part"

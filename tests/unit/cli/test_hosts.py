@@ -12,7 +12,7 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.host.remote.inventory import remember_machine
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.places import Places, find_places
-from tests.fakes.ssh import install_ssh, world_member
+from tests.fakes.ssh import install_ssh
 from tests.schemas import validate
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
 
 
 @pytest.fixture
-def known(ssh: FakeSsh, places: Places) -> Callable[..., None]:
+def known(ssh: FakeSsh, places: Places, world_member: Callable[..., str]) -> Callable[..., None]:
     def know(name: str, *, nodes: int = 0) -> None:
         address = f"{name}.example"
         remember_machine(places.inventory, RemoteMachine(name=name, address=address, user="root"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,8 +16,9 @@ from tests.fakes.doors import AnswersOfTheRest, HungEngine, door_of, door_withou
 from tests.unit.cli.module_stage import act
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from gpuprov.core.execution import Completed
     from gpuprov.host.survey import EngineDoor
     from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.world import World
@@ -112,7 +114,14 @@ def place(
     world: World, silent: EngineDoor, programs: ForkedPrograms, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> World:
     """LXD with a cluster of two nodes, beside it."""
-    monkeypatch.setattr("gpuprov.host.order_check.run", programs.check_here)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/git").symlink_to(shutil.which("git") or "git")
+    without_compilers = {"PATH": str(tmp_path / "bin")}  # which need seconds for a program
+
+    def check(argv: Sequence[str], *, environment: Mapping[str, str], **options: Any) -> Completed:
+        return programs.check_here(argv, environment={**environment, **without_compilers}, **options)
+
+    monkeypatch.setattr("gpuprov.host.order_check.run", check)
     world.begin_with(2)
     lxd = world.driver
     lxd.name = "lxd"

@@ -33,11 +33,11 @@ def test_every_verb_can_be_loaded_and_takes_the_common_options(path: str, capsys
     assert f"gpuprov {path}" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("path", VERBS)
-def test_a_verb_says_more_than_its_line_in_the_list(path: str) -> None:
-    assert find(path).help
-    assert VERBS[path].help.endswith(".")
-    assert len(VERBS[path].help) < 80
+def test_a_verb_says_more_than_its_line_in_the_list() -> None:
+    for path, verb in VERBS.items():
+        assert find(path).help, path
+        assert verb.help.endswith("."), path
+        assert len(verb.help) < 80, path
 
 
 def test_every_verb_is_listed_where_it_belongs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,6 +59,40 @@ def test_help_loads_no_verb_and_no_sdk(arguments: list[str]) -> None:
         "sys.exit(f'loaded: {heavy + verbs}' if heavy + verbs else 0)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# What runs when they are typed, on a machine whose one engine has nothing, and no other hosts are known
+BRIEF = """
+import sys
+from gpuprov.cli.main import main
+from gpuprov.host import survey
+from gpuprov.host.local import LocalHost
+
+class Empty:
+    name = "lxd"
+    def __getattr__(self, _name):
+        return lambda *_: None if _name.startswith("find") else ()
+
+door = survey.EngineDoor(name="lxd", open=Empty, installed=lambda: True)
+LocalHost.engines = property(lambda _host: (door,))
+for verb in (["list"], ["show", "c000"], ["gpus"], ["jobs"], ["cluster", "status"]):
+    main(["-q", *verb])
+    loaded = [name for name in sys.argv[1:] if name in sys.modules]
+    if loaded:
+        sys.exit(f"{verb} loaded {loaded}")
+"""
+
+
+def test_verbs_that_only_show_load_neither_stories_that_change_nor_those_over_hosts(tmp_path: Path) -> None:
+    """They are typed all day: a tenth of a second of imports is seen."""
+    never = (
+        *("workflows.over_hosts", "workflows.member", "workflows.cluster_up", "host.overlay", "host.remote.connection"),
+        *("cluster.build_image", "provision.playbook", "verify.probe", "host.links"),
+    )
+    argv = [sys.executable, "-c", BRIEF, *HEAVY[:-1], *(f"gpuprov.{name}" for name in never)]
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "GPUPROV_SIMULATED_GPUS": "1"}
+    done = subprocess.run(argv, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from tests.sources import nodes_of, parsed
 
 PACKAGE = Path(__file__).parents[3] / "gpuwork"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -35,13 +35,14 @@ OF_SOME = {
 }
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_a_module_imports_the_standard_library_and_yaml_alone(path: Path) -> None:
-    allowed = ALLOWED | OF_SOME.get(str(path.relative_to(PACKAGE)), set())
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
-        assert {name.split(".")[0] for name in names} <= allowed
+def test_its_modules_import_the_standard_library_and_yaml_alone() -> None:
+    assert MODULES
+    for path in MODULES:
+        allowed = ALLOWED | OF_SOME.get(str(path.relative_to(PACKAGE)), set())
+        for node in nodes_of(parsed(path)):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or "."] if isinstance(node, ast.ImportFrom) else []
+            assert {name.split(".")[0] for name in names} <= allowed, path
 
 
 def test_jobs_need_neither_yaml_nor_celery() -> None:

@@ -42,3 +42,14 @@ def test_another_text_is_refused_in_a_few_printable_lines(text: str) -> None:
     assert 1 <= len(caught.value.problems) <= 6
     assert all(line.isascii() and line.isprintable() for line in str(caught.value).splitlines())
     assert len(str(caught.value)) < 3_000
+
+
+def test_what_may_be_meant_is_told_of_the_first_problems_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of keys, and of a key without end, it would take seconds."""
+    looked_up: list[str] = []
+    monkeypatch.setattr("difflib.get_close_matches", lambda key, *_, **__: looked_up.append(key) or ["nodes"])
+    keys = {"x" * 100_000: 1, **{f"node{number}": 1 for number in range(10_000)}}
+    with pytest.raises(SpecError, match="did you mean nodes"):
+        load_spec_json(json.dumps({"version": "gpuprov/v1", **keys}), cluster="lab")
+    assert 5 <= len(looked_up) <= 20
+    assert len(max(looked_up, key=len)) < 100

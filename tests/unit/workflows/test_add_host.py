@@ -23,7 +23,7 @@ from gpuprov.host.remote.places import Places
 from gpuprov.host.remote.ssh_failure import ChangedKey
 from gpuprov.workflows import hosts as story
 from gpuprov.workflows.hosts import AddOrder, add_host, find_unfit, remove_host
-from tests.fakes.ssh import install_ssh, world_member
+from tests.fakes.ssh import install_ssh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ def places(tmp_path: Path) -> Places:
 
 
 @pytest.fixture
-def host(ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def host(ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, world_member: Callable[..., str]) -> Path:
     """A host that is reached as root and has room; its root. The packages are made up."""
     root = ssh.reach("192.0.2.11")
     (root / "usr/local/bin").mkdir(parents=True)
@@ -130,30 +130,29 @@ def test_another_version_is_replaced_and_the_one_before_that_goes(
     assert set(seen) & there == set(seen[1:]), "who runs the one before may still import from it"
 
 
-@pytest.mark.parametrize("step", ["copying", "creating the environment", "installing", "Installing collected"])
 def test_what_was_killed_at_any_step_is_gone_on_with(
     host: Path,
     ssh: FakeSsh,
     places: Places,
     add: Callable[..., tuple[str, ...]],
     monkeypatch: pytest.MonkeyPatch,
-    step: str,
 ) -> None:
-    """The remote program kills its own process when it says a step."""
+    """The remote program kills its own process when it says a step; each run finds what the one before has left."""
     program = Path(story.__file__).parents[1] / "host/remote/bare_program.py"
     source = program.read_text()
-    killing = source.replace(
-        "    sys.stdout.flush()\n",
-        f"    sys.stdout.flush()\n    if str(line.get('step', '')).startswith({step!r}): os.kill(os.getpid(), 9)\n",
-        1,
-    )
-    assert killing != source
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", lambda path, **_: killing if path.name == program.name else source)
-        with pytest.raises(HostNotReady):
-            add()
-    assert not (host / "opt/gpuprov/current").exists()
-    assert read_machines(places.inventory) == {}
+    for step in ("copying", "creating the environment", "installing", "Installing collected"):
+        killing = source.replace(
+            "    sys.stdout.flush()\n",
+            f"    sys.stdout.flush()\n    if str(line.get('step', '')).startswith({step!r}): os.kill(os.getpid(), 9)\n",
+            1,
+        )
+        assert killing != source
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_text", lambda _path, killing=killing, **_: killing)
+            with pytest.raises(HostNotReady):
+                add()
+        assert not (host / "opt/gpuprov/current").exists(), step
+        assert read_machines(places.inventory) == {}, step
     assert any("installed gpuprov" in line for line in add())
     assert add() == ()
     assert ssh.calls()
@@ -301,7 +300,12 @@ def test_a_host_is_removed_once(
 
 
 def test_a_host_with_nodes_or_away_is_removed_only_to_be_forgotten(
-    host: Path, ssh: FakeSsh, places: Places, add: Callable[..., tuple[str, ...]], recording: Recording
+    host: Path,
+    ssh: FakeSsh,
+    places: Places,
+    add: Callable[..., tuple[str, ...]],
+    recording: Recording,
+    world_member: Callable[..., str],
 ) -> None:
     add()
     ssh.reach("192.0.2.11", member=world_member(host, "own", nodes=2))

@@ -25,9 +25,10 @@ from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.hosts import ask_host, look_at_hosts, run_in_node_there
 from gpuprov.workflows.member import DownOrder, ListOrder, MemberUpOrder, StatusOrder, VerifyOrder
-from tests.fakes.ssh import install_ssh, scripted_member, world_member
+from tests.fakes.ssh import install_ssh, scripted_member
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from gpuprov.host.remote.lines import Message
@@ -54,18 +55,24 @@ def machine(name: str) -> RemoteMachine:
     return RemoteMachine(name=name, address=f"{name}.example")
 
 
-def serve(ssh: FakeSsh, name: str, *, nodes: int = 0) -> RemoteMachine:
-    root = ssh.reach(f"{name}.example")
-    ssh.reach(f"{name}.example", member=world_member(root, "its-own-name", nodes=nodes))
-    return machine(name)
+@pytest.fixture
+def serve(ssh: FakeSsh, world_member: Callable[..., str]) -> Callable[..., RemoteMachine]:
+    def serve_it(name: str, *, nodes: int = 0) -> RemoteMachine:
+        root = ssh.reach(f"{name}.example")
+        ssh.reach(f"{name}.example", member=world_member(root, "its-own-name", nodes=nodes))
+        return machine(name)
+
+    return serve_it
 
 
 def spec(count: int) -> str:
     return dump_spec(ClusterSpec(name="lab", nodes=NodesSpec(count=count), gpus=GpuSpec(mode="simulated")))
 
 
-def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(ssh: FakeSsh, places: Places) -> None:
-    hoff = serve(ssh, "hoff", nodes=2)
+def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(
+    serve: Callable[..., RemoteMachine], places: Places
+) -> None:
+    hoff = serve("hoff", nodes=2)
     look = read_look(ask_host(hoff, places), "hoff")
     assert {row.name: row.host for row in look.nodes} == {"c000": "hoff", "c001": "hoff"}
     assert list(look.engines) == ["lxd"]
@@ -77,8 +84,10 @@ def test_a_host_says_what_it_is_and_has_under_the_name_that_it_is_given(ssh: Fak
     assert abs(look.clock_s - time.time()) < 60
 
 
-def test_requests_are_served_by_the_stories_of_that_host(ssh: FakeSsh, places: Places, recording: Recording) -> None:
-    connection = SshConnection(machine=serve(ssh, "hoff", nodes=2), places=places)
+def test_requests_are_served_by_the_stories_of_that_host(
+    serve: Callable[..., RemoteMachine], places: Places, recording: Recording
+) -> None:
+    connection = SshConnection(machine=serve("hoff", nodes=2), places=places)
 
     def ask(verb: str, order: object) -> dict[str, object]:
         return ask_member(connection, MemberRequest(verb=verb, document=asdict(order)), reporter=recording)  # type: ignore[call-overload]
@@ -124,9 +133,14 @@ def test_a_command_in_a_node_there_has_these_streams_and_gives_its_status(
     ],
 )
 def test_what_cannot_be_served_is_refused(
-    ssh: FakeSsh, places: Places, recording: Recording, verb: str, document: dict[str, object], why: str
+    serve: Callable[..., RemoteMachine],
+    places: Places,
+    recording: Recording,
+    verb: str,
+    document: dict[str, object],
+    why: str,
 ) -> None:
-    connection = SshConnection(machine=serve(ssh, "hoff"), places=places)
+    connection = SshConnection(machine=serve("hoff"), places=places)
     with pytest.raises(UsageError) as caught:
         ask_member(connection, MemberRequest(verb=verb, document=document), reporter=recording)
     assert caught.value.what.startswith("hoff: ")
@@ -183,7 +197,9 @@ def test_on_ctrl_c_every_host_undoes_what_it_began(
     assert all(mark.exists() for mark in marks.values())
 
 
-def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(tmp_path: Path) -> None:
+def test_a_member_whose_controller_is_gone_undoes_and_frees_its_lock(
+    tmp_path: Path, world_member: Callable[..., str]
+) -> None:
     root = tmp_path / "root"
     root.mkdir()
     command = ["sh", "-c", world_member(root, "its-own-name"), "sh", "member"]
