@@ -96,7 +96,7 @@ def render_anneal_runs(runs: Sequence[AnnealRun], folder: Path | None) -> str:
         best = "no value" if run.best is None else f"best {run.best!r}"
         chain = "" if run.best_chain is None else f" of chain {run.best_chain}"
         mark = " SIMULATED" if run.simulated else ""
-        place = "" if folder is None else f", in {folder / run.name}"
+        place = f", in {folder / run.name}" if folder is not None and run.state == "done" else ""
         lines.append(f"{run.name}: {run.state}, {best}{chain}, {run.chains} chains{mark}{place}")
     return "\n".join(lines)
 

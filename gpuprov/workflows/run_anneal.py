@@ -98,17 +98,13 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     except KeyboardInterrupt:
         reporter.warn(name_cluster(f"{job} goes on; to end it: gpuprov jobs cancel {job}", cluster))
         raise
-    if any(one.state != "done" for one in jobs):
-        for one in jobs:
-            if one.state != "done":
-                reporter.warn(f"job {one.id} {one.state}: {one.reason or 'no reason is known'}")
-        return Annealed(job=job, folder=None, exit_code=1, runs=anneal.look(folder))
-    with reporter.phase("merge"):
-        anneal.merge(folder)
-    with reporter.phase("fetch"):
-        _fetch(anneal, folder, out, frozenset(name for name, _ in prepared), reporter)
+    failed = [one for one in jobs if one.state != "done"]
+    for one in failed:
+        reporter.warn(f"job {one.id} {one.state}: {one.reason or 'no reason is known'}")
+    place = _gather(anneal, folder, out, frozenset(name for name, _ in prepared), reporter=reporter)
     runs = anneal.look(folder, with_series=True)
-    return Annealed(job=job, folder=out, exit_code=1 if any(run.errors for run in runs) else 0, runs=runs)
+    is_good = not failed and all(run.state == "done" and not run.errors for run in runs)
+    return Annealed(job=job, folder=place, exit_code=0 if is_good else 1, runs=runs)
 
 
 def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) -> Annealed:
@@ -203,10 +199,19 @@ def _tell_bests(runs: tuple[AnnealRun, ...], told: dict[str, float], reporter: R
             reporter.note(f"{run.name}: best {run.best:.9g} at step {step}, {ended} of {len(run.parts)} parts done")
 
 
-def _fetch(anneal: AnnealDesk, folder: str, out: Path, runs: frozenset[str], reporter: Reporter) -> None:
-    """Copy the results into a new folder of this machine."""
-    make_place(out)
-    with IncomingFiles(node=anneal.node, path=folder, kind="folder", target=out, wants=only_results(runs)) as incoming:
-        anneal.driver.read_tree(anneal.node, folder, incoming.take)
+def _gather(anneal: AnnealDesk, folder: str, out: Path, names: frozenset[str], *, reporter: Reporter) -> Path | None:
+    """Merge the runs whose parts have all ended, and copy their results into a new folder; None where there is none."""
+    if not any(all(part.state == "done" for part in run.parts) for run in anneal.look(folder)):
+        return None
+    with reporter.phase("merge"):
+        whole = names & {run.name for run in anneal.merge(folder) if run.state == "done"}
+    for name in sorted(names - whole):
+        reporter.warn(f"{name} has no result")
+    with reporter.phase("fetch"):
+        make_place(out)
+        wants = only_results(whole)
+        with IncomingFiles(node=anneal.node, path=folder, kind="folder", target=out, wants=wants) as incoming:
+            anneal.driver.read_tree(anneal.node, folder, incoming.take)
     if incoming.left_out_words:
         reporter.warn(incoming.left_out_words)
+    return out

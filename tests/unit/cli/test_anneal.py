@@ -172,6 +172,18 @@ def test_a_part_that_fails_is_told_in_words(annealing: Annealing) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_fails_leaves_the_others_their_results(annealing: Annealing) -> None:
+    (annealing.folder / "bad.py").write_text(changed("WIDTH = 4.0", "WIDTH = 1 // 0"))
+    argv = ("run", "bad.py", "line.py", "--conf", "run.yaml", "--nodes", "1", "--out", "out")
+    document = annealing.document(*argv, code=1)
+    assert [run["state"] for run in document["runs"]] == ["failed", "done"]
+    assert document["folder"] == str(annealing.folder / "out")
+    assert [path.name for path in (annealing.folder / "out").iterdir()] == ["line"]
+    assert len(read_npz(annealing.folder / "out/line/all.npz")["values"]) == 10
+    assert "bad has no result" in annealing.said.err
+
+
+@pytest.mark.slow
 def test_chains_with_errors_are_told_and_the_results_of_the_others_come(annealing: Annealing) -> None:
     broken = changed("return state[0] * state[0] + state[1]", "return math.nan if state[1] else 0.0")
     broken = changed("    state[1] = 1.0", "    state[1] = 1.0 if state[0] > 2 else 0.0", broken)

@@ -6,6 +6,7 @@ import importlib
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from gpuwork.anneal.status import BAD_ENERGY, BAD_TEMPERATURE, COLD, MAX_STEPS, 
 from gpuwork.anneal.streams import make_streams, next_state
 from gpuwork.anneal.troubles import find_troubles
 from gpuwork.errors import Refused
-from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed
+from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, prepare_run
 
 ACKLEY = (Path(__file__).parents[4] / "examples/anneal/ackley.py").read_text()
 
@@ -283,6 +284,13 @@ def test_globals_are_there_and_nothing_else_of_the_file_is_executed(tmp_path: Pa
     found = anneal(model, thread_count=16).chains
     assert np.isfinite(found.values).all()
     assert not (tmp_path / "executed").exists()
+
+
+def test_the_rate_is_that_of_steps_that_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = changed("return old_temp * 0.99", "return 0.0 if step == 3 else old_temp")
+    run, _ = prepare_run(model, max_steps=10**9)
+    monkeypatch.setattr(chains_module, "time", SimpleNamespace(monotonic=lambda: 0.0))  # a moment counts as 1 ns
+    assert run.measure(chains=4, limit_s=1.0) * 1e-9 == pytest.approx(4 * 3)
 
 
 def test_chains_that_end_early_keep_none_waiting() -> None:
