@@ -93,7 +93,7 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, 
 
         driver = Leader(members, process, tell=report)
         driver.build(places)
-        driver.divide(int(said["rows"]), places)
+        driver.divide(int(said["rows"]), {address: place.rate for address, place in places.items()})
         outcome = driver.iterate()
         told, _ = process.ask("describe", outcome.state, outcome.result, what="describe its result")
         with suppress(OSError):
