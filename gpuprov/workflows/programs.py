@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, TimedOut, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.host.outgoing_files import OutgoingProject
@@ -22,7 +22,7 @@ from gpuprov.planes.queue_page import NodePage
 from gpuprov.spec.job_order import SubmitOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
@@ -72,7 +72,7 @@ def run_program(
         with reporter.phase("prepare"):
             run = programs.prepare(order, place, data, workers=workers)
     command = work_command(run)
-    with reporter.phase("submit"):
+    with _dropped_unless_submitted(programs, run), reporter.phase("submit"):
         submitted = desk.submit(SubmitOrder(command=command, name=checked.name, count=workers, gpus=1), None)
     reporter.note(f"{workers} workers: jobs {submitted.id}")
     try:
@@ -80,10 +80,23 @@ def run_program(
             result = _wait(desk, programs, run, submitted.id, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
         reporter.warn(f"cancelling jobs {submitted.id}")
-        desk.cancel([submitted.id])
-        programs.drop(run)
+        try:
+            desk.cancel([submitted.id])
+        finally:
+            programs.drop(run)
         raise
     return ProgramRun(id=submitted.id, result=result)
+
+
+@contextmanager
+def _dropped_unless_submitted(programs: ProgramDesk, run: str) -> Iterator[None]:
+    """Have the data and the key of a run removed if the block fails: no job will do that."""
+    try:
+        yield
+    except (GpuprovError, KeyboardInterrupt):
+        with suppress(GpuprovError):
+            programs.drop(run)
+        raise
 
 
 def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
@@ -131,6 +144,8 @@ def _wait(
         if look.complaint is not None:
             raise programs.as_error(look.complaint)
         if ended:
+            with suppress(GpuprovError):
+                programs.drop(run)
             raise _without_result(desk, job)
         reporter.node(job, "waits for workers" if look.workers is None else f"{look.iterations} iterations")
         rounds += 1

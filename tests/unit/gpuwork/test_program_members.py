@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from gpuwork.errors import WorkError
+from gpuwork.errors import BatchError, WorkError
 from gpuwork.programs import members
 from gpuwork.programs.balance import Balance
 from gpuwork.programs.drive import MOST_DEATHS, Leader
+from gpuwork.programs.lead import lead
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramError
 from gpuwork.programs.rounds import NotWhole, RoundShare, ShareAnswer, SliceResult
+from gpuwork.programs.run_folder import KEY, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from gpuwork.programs.process import ProgramProcess
     from gpuwork.programs.slices import Slice
@@ -208,3 +211,19 @@ def test_a_scheduler_that_ended_is_noticed() -> None:
     told._lives = ended
     with pytest.raises(WorkError, match="the scheduler ended"):
         told.alive(without=["a"])
+
+
+def test_a_leader_that_fails_for_whatever_reason_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("Dask is confused")
+
+    monkeypatch.setattr("gpuwork.programs.lead._lead", fail)
+    run = RunFolder(path=tmp_path, program="", workers=1, is_table=True, local=False)
+    (tmp_path / KEY).write_text("secret")
+    with pytest.raises(BatchError, match="the process that leads the run failed: RuntimeError") as caught:
+        lead(run, gpus=[None], tell=lambda _: None)
+    assert "Dask is confused" in caught.value.evidence
+    end = run.find_end()
+    assert end is not None
+    assert end["error"]["exit_code"] == 4
+    assert not (tmp_path / KEY).exists()

@@ -198,6 +198,19 @@ def test_the_slice_of_a_killed_worker_goes_elsewhere(programs: Programs, tmp_pat
     assert running.find("gpuwork.programs") == []
 
 
+def test_a_worker_that_hangs_is_replaced(programs: Programs, tmp_path: Path) -> None:
+    running = Running(programs, tmp_path)
+    (worker,) = running.find("gpuwork.programs.part", "worker", "--number", "1")
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        document = running.finish()
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+    assert document["result"]["state"]["sums"] == running.sums
+    assert document["iterations"] == 60
+
+
 def test_a_slow_worker_gets_fewer_rows(programs: Programs, tmp_path: Path) -> None:
     """The first process that works is five times as slow as the other one."""
     begun = f'static int slow = open("{tmp_path}/slow", O_CREAT | O_EXCL, 0600) >= 0 ? 5 : 1;'
