@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @files_options
-@click.option("--nodes", type=int, metavar="N", help="Divide the chains among N jobs.  [default: the cluster's nodes]")
+@click.option("--nodes", type=int, metavar="N", help="Divide the chains among N jobs.  [default: one for each GPU]")
 @click.option("--local", is_flag=True, help="Run on this machine, on each of its GPUs, without an engine.")
 @click.option("--out", metavar="FOLDER", help="A new folder for the results.  [default: anneal-runs/TIME]")
 @click.option("--plot", metavar="FILE", help="Also draw the best value over the steps, for each chain, as SVG.")

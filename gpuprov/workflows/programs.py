@@ -7,15 +7,13 @@ import sys
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.cluster.held_gpus import leased_uuids
-from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
-from gpuprov.planes.find_desk import find_desk
+from gpuprov.planes.find_desk import count_gpus, find_desk
 from gpuprov.planes.program_answers import ProgramRun, read_program_result
 from gpuprov.planes.program_desk import ProgramDesk, work_command
 from gpuprov.planes.queue_page import NodePage
@@ -61,7 +59,7 @@ def run_program(
     driver = connect()
     desk = find_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
     programs = ProgramDesk.beside(desk)
-    workers = order.workers or _count_gpus(driver, cluster)
+    workers = order.workers or count_gpus(driver, cluster)
     with ExitStack() as until_prepared:
         with reporter.phase("copy"):
             place = until_prepared.enter_context(programs.holding(OutgoingProject(order.program, checked.files).tar()))
@@ -110,12 +108,6 @@ def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
     """
     with reporter.phase("iterate"):
         return ProgramRun(id=None, result=read_program_result(run_on_this_machine(order, python=sys.executable)))
-
-
-def _count_gpus(driver: Driver, cluster: str) -> int:
-    """The GPUs that running nodes hold; one worker where there are none."""
-    nodes = observe_cluster(driver, cluster).nodes
-    return max(1, sum(len(leased_uuids(node)) for node in nodes if node.status == "running"))
 
 
 def _wait(

@@ -23,7 +23,7 @@ from gpuprov.host.order_check import ask_here
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.planes.anneal_answers import Annealed, read_anneal_runs
 from gpuprov.planes.anneal_desk import AnnealDesk, anneal_store, part_command
-from gpuprov.planes.find_desk import find_desk, planes_of_cluster
+from gpuprov.planes.find_desk import count_gpus, find_desk
 from gpuprov.spec.anneal_order import check_nodes
 from gpuprov.spec.job_order import SubmitOrder
 
@@ -65,7 +65,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         connect: Opens the engine, once nothing is wrong with the models.
         cluster: Name of the cluster.
         order: What is to be annealed.
-        nodes: Into how many parts the chains are divided; None: as many as the cluster has nodes.
+        nodes: Into how many parts the chains are divided; None: one for each GPU that running nodes hold.
         out: A new folder of this machine for the results.
         reporter: Is told what goes on.
         clock: Where time comes from.
@@ -81,7 +81,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
     desk = find_desk(driver, cluster, verb=verb)
-    parts = nodes or len(planes_of_cluster(driver, cluster, verb=verb)[0].nodes)
+    parts = nodes or count_gpus(driver, cluster)
     anneal = AnnealDesk.beside(desk)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
     with ExitStack() as until_prepared:
