@@ -133,6 +133,8 @@ def _explain(failure: Failure | None, part: Path) -> tuple[str, str]:
         return last, "nvidia-smi; on a machine without a GPU, set NUMBA_ENABLE_CUDASIM=1 for numba's simulator"
     if "OUT_OF_MEMORY" in failure.message:
         return last, "the GPU has too little memory: ask for fewer chains, a shorter state or float32"
+    if "OUT_OF_RESOURCES" in failure.message:
+        return last, "a block of this kernel cannot have so many threads: omit threads_per_block, or lower it"
     return failure.message[-_SHOWN:], f"less {part / LOG}"
 
 

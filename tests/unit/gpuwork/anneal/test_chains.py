@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gpuwork.anneal import backend
 from gpuwork.anneal import chains as chains_module
 from gpuwork.anneal.status import BAD_ENERGY, BAD_TEMPERATURE, COLD, MAX_STEPS, RAISED, STOPPED, TARGET
 from gpuwork.anneal.streams import make_streams, next_state
@@ -284,6 +285,18 @@ def test_globals_are_there_and_nothing_else_of_the_file_is_executed(tmp_path: Pa
     found = anneal(model, thread_count=16).chains
     assert np.isfinite(found.values).all()
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_block_is_chosen_of_which_the_device_holds_the_most_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blocks_at_once(block: int) -> int:
+        return 132 * min(32, 65_536 // (72 * block), 2048 // block)  # an H100, and 72 registers of a thread
+
+    compiled = SimpleNamespace(max_threads_per_block=896, max_cooperative_grid_blocks=blocks_at_once)
+    monkeypatch.setattr(backend, "SIMULATED", False)
+    block = backend.best_block(SimpleNamespace(overloads={"signature": compiled}))
+    held = {one: blocks_at_once(one) * one for one in range(32, 897, 32)}
+    assert held[block] == max(held.values())
+    assert block == min(one for one in held if held[one] == held[block]), "of equal ones the smallest"
 
 
 def test_the_rate_is_that_of_steps_that_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
