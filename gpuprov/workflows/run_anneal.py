@@ -101,10 +101,10 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     failed = [one for one in jobs if one.state != "done"]
     for one in failed:
         reporter.warn(f"job {one.id} {one.state}: {one.reason or 'no reason is known'}")
-    place = _gather(anneal, folder, out, frozenset(name for name, _ in prepared), reporter=reporter)
+    results = _gather(anneal, folder, out, frozenset(name for name, _ in prepared), reporter=reporter)
     runs = anneal.look(folder, with_series=True)
     is_good = not failed and all(run.state == "done" and not run.errors for run in runs)
-    return Annealed(job=job, folder=place, exit_code=0 if is_good else 1, runs=runs)
+    return Annealed(job=job, folder=results, exit_code=0 if is_good else 1, runs=runs)
 
 
 def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) -> Annealed:

@@ -149,10 +149,10 @@ def _merge(asked: argparse.Namespace) -> int:
             errors.append(error)
     if len(errors) == len(runs):
         raise errors[0]
-    for error in errors:
-        _tell(str(error))
+    for failed in errors:
+        _tell(str(failed))
     _print_runs(runs, with_series=False)
-    return max((error.exit_code for error in errors), default=EXIT_DONE)
+    return max((failed.exit_code for failed in errors), default=EXIT_DONE)
 
 
 def _show(asked: argparse.Namespace) -> int:
