@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from gpuwork.anneal.local import run_here
 from gpuwork.anneal.order import write_run
-from gpuwork.anneal.part import run_part
+from gpuwork.anneal.part import Interrupted, run_part
 from gpuwork.anneal.settings import AnnealSettings
 from gpuwork.anneal.tree import TREE, climb, merge_all, write_whole
 from gpuwork.shared_folder import only_one
@@ -40,6 +41,15 @@ def test_a_part_leaves_merging_to_who_is_at_it(here: Path) -> None:
     assert [*(run.folder / TREE).glob("*.npz")] == []
     climb(run, 1)
     assert (run.folder / "best.npz").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("simulated")
+def test_a_run_that_is_interrupted_while_it_is_merged_is_not_done(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = threading.Event()
+    monkeypatch.setattr("gpuwork.anneal.local.merge_within", lambda *_, **__: stop.set())
+    with pytest.raises(Interrupted):
+        run_here(run_in_two_parts(here), ("", ""), stop=stop, say=lambda _: None)
 
 
 @pytest.mark.slow
