@@ -1,4 +1,4 @@
-"""What a worker holds of a large dataset: its own rows, once."""
+"""A worker's place in a run: it holds its own rows, once, and what it needs is built."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ import pytest
 
 from gpuwork.programs.build import build_library
 from gpuwork.programs.config import read_config
+from gpuwork.programs.prepare import prepare_run
 from gpuwork.programs.process import ProgramProcess
+from gpuwork.programs.seat import Seat
+from gpuwork.programs.slices import Slice
 from gpuwork.programs.table import write_table
 from gpuwork.programs.toolkit import STANDIN, find_toolkit
 from tests.fakes.programs import write_program
+from tests.fakes.programs import write_table as write_table_of_sums
 
 pytestmark = pytest.mark.slow
 
@@ -51,3 +55,19 @@ def test_a_worker_holds_its_own_rows_once(tmp_path: Path) -> None:
         process.ask("release", before=1)
         process.ask("take_slice", number=1, start=ROWS // 4, stop=ROWS // 2)
         assert own_bytes(process) - before < 20 * MIB, "other rows in place of these"
+
+
+def test_a_worker_that_comes_later_builds_for_itself(tmp_path: Path) -> None:
+    write_table_of_sums(tmp_path / "t.csv", 8, 2, seed=1)
+    (tmp_path / "run").mkdir()
+    run = prepare_run(
+        *(write_program(tmp_path / "p"), tmp_path / "t.csv"), settings={}, workers=1, local=True,
+        store=tmp_path / "store", run=tmp_path / "run", toolkit=find_toolkit(),
+    )  # fmt: skip
+    assert run.registered.targets == []
+    seat = Seat(run, 7)
+    try:
+        seat.take(Slice(number=0, start=2, stop=6))
+    finally:
+        seat.drop()
+    assert run.registered.targets == [STANDIN]
