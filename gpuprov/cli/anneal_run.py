@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @files_options
-@click.option("--nodes", type=int, metavar="N", help="Divide the chains among N jobs.  [default: the cluster's nodes]")
+@click.option("--nodes", type=int, metavar="N", help="Divide the chains among N jobs.  [default: one for each GPU]")
 @click.option("--local", is_flag=True, help="Run on this machine, on each of its GPUs, without an engine.")
 @click.option("--out", metavar="FOLDER", help="A new folder for the results.  [default: anneal-runs/TIME]")
 @click.option("--plot", metavar="FILE", help="Also draw the best value over the steps, for each chain, as SVG.")
@@ -96,7 +96,7 @@ def render_anneal_runs(runs: Sequence[AnnealRun], folder: Path | None) -> str:
         best = "no value" if run.best is None else f"best {run.best!r}"
         chain = "" if run.best_chain is None else f" of chain {run.best_chain}"
         mark = " SIMULATED" if run.simulated else ""
-        place = "" if folder is None else f", in {folder / run.name}"
+        place = f", in {folder / run.name}" if folder is not None and run.state == "done" else ""
         lines.append(f"{run.name}: {run.state}, {best}{chain}, {run.chains} chains{mark}{place}")
     return "\n".join(lines)
 

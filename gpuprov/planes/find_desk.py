@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
@@ -39,6 +40,12 @@ def find_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Jo
         evidence=f"their roles: {', '.join(plane.name for plane in planes)}",
         fix=name_cluster("create nodes that do: gpuprov cluster up --role slurm", cluster),
     )
+
+
+def count_gpus(driver: Driver, cluster: str) -> int:
+    """The GPUs that running nodes hold, so many jobs with a GPU run side by side; 1 where there are none."""
+    nodes = observe_cluster(driver, cluster).nodes
+    return max(1, sum(len(leased_uuids(node)) for node in nodes if node.status == "running"))
 
 
 def planes_of_cluster(driver: Driver, cluster: str, *, verb: str) -> tuple[ClusterState, tuple[Plane, ...]]:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.cluster.held_gpus import leased_uuids
-from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, TimedOut, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, TimedOut, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.host.program_check import check_program
 from gpuprov.host.program_run import run_on_this_machine
-from gpuprov.planes.find_desk import find_desk
+from gpuprov.planes.find_desk import count_gpus, find_desk
 from gpuprov.planes.program_answers import ProgramRun, read_program_result
 from gpuprov.planes.program_desk import ProgramDesk, work_command
 from gpuprov.planes.queue_page import NodePage
 from gpuprov.spec.job_order import SubmitOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
@@ -61,7 +59,7 @@ def run_program(
     driver = connect()
     desk = find_desk(driver, cluster, verb=f"gpuprov program run {shlex.quote(str(order.program))}")
     programs = ProgramDesk.beside(desk)
-    workers = order.workers or _count_gpus(driver, cluster)
+    workers = order.workers or count_gpus(driver, cluster)
     with ExitStack() as until_prepared:
         with reporter.phase("copy"):
             place = until_prepared.enter_context(programs.holding(OutgoingProject(order.program, checked.files).tar()))
@@ -72,7 +70,7 @@ def run_program(
         with reporter.phase("prepare"):
             run = programs.prepare(order, place, data, workers=workers)
     command = work_command(run)
-    with reporter.phase("submit"):
+    with _dropped_unless_submitted(programs, run), reporter.phase("submit"):
         submitted = desk.submit(SubmitOrder(command=command, name=checked.name, count=workers, gpus=1), None)
     reporter.note(f"{workers} workers: jobs {submitted.id}")
     try:
@@ -80,10 +78,23 @@ def run_program(
             result = _wait(desk, programs, run, submitted.id, reporter=reporter, clock=clock)
     except KeyboardInterrupt:
         reporter.warn(f"cancelling jobs {submitted.id}")
-        desk.cancel([submitted.id])
-        programs.drop(run)
+        try:
+            desk.cancel([submitted.id])
+        finally:
+            programs.drop(run)
         raise
     return ProgramRun(id=submitted.id, result=result)
+
+
+@contextmanager
+def _dropped_unless_submitted(programs: ProgramDesk, run: str) -> Iterator[None]:
+    """Have the data and the key of a run removed if the block fails: no job will do that."""
+    try:
+        yield
+    except (GpuprovError, KeyboardInterrupt):
+        with suppress(GpuprovError):
+            programs.drop(run)
+        raise
 
 
 def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
@@ -97,12 +108,6 @@ def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
     """
     with reporter.phase("iterate"):
         return ProgramRun(id=None, result=read_program_result(run_on_this_machine(order, python=sys.executable)))
-
-
-def _count_gpus(driver: Driver, cluster: str) -> int:
-    """The GPUs that running nodes hold; one worker where there are none."""
-    nodes = observe_cluster(driver, cluster).nodes
-    return max(1, sum(len(leased_uuids(node)) for node in nodes if node.status == "running"))
 
 
 def _wait(
@@ -131,6 +136,8 @@ def _wait(
         if look.complaint is not None:
             raise programs.as_error(look.complaint)
         if ended:
+            with suppress(GpuprovError):
+                programs.drop(run)
             raise _without_result(desk, job)
         reporter.node(job, "waits for workers" if look.workers is None else f"{look.iterations} iterations")
         rounds += 1

@@ -23,7 +23,7 @@ from gpuprov.host.order_check import ask_here
 from gpuprov.host.outgoing_files import OutgoingProject
 from gpuprov.planes.anneal_answers import Annealed, read_anneal_runs
 from gpuprov.planes.anneal_desk import AnnealDesk, anneal_store, part_command
-from gpuprov.planes.find_desk import find_desk, planes_of_cluster
+from gpuprov.planes.find_desk import count_gpus, find_desk
 from gpuprov.spec.anneal_order import check_nodes
 from gpuprov.spec.job_order import SubmitOrder
 
@@ -65,7 +65,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         connect: Opens the engine, once nothing is wrong with the models.
         cluster: Name of the cluster.
         order: What is to be annealed.
-        nodes: Into how many parts the chains are divided; None: as many as the cluster has nodes.
+        nodes: Into how many parts the chains are divided; None: one for each GPU that running nodes hold.
         out: A new folder of this machine for the results.
         reporter: Is told what goes on.
         clock: Where time comes from.
@@ -81,7 +81,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
     desk = find_desk(driver, cluster, verb=verb)
-    parts = nodes or len(planes_of_cluster(driver, cluster, verb=verb)[0].nodes)
+    parts = nodes or count_gpus(driver, cluster)
     anneal = AnnealDesk.beside(desk)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
     with ExitStack() as until_prepared:
@@ -98,17 +98,13 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     except KeyboardInterrupt:
         reporter.warn(name_cluster(f"{job} goes on; to end it: gpuprov jobs cancel {job}", cluster))
         raise
-    if any(one.state != "done" for one in jobs):
-        for one in jobs:
-            if one.state != "done":
-                reporter.warn(f"job {one.id} {one.state}: {one.reason or 'no reason is known'}")
-        return Annealed(job=job, folder=None, exit_code=1, runs=anneal.look(folder))
-    with reporter.phase("merge"):
-        anneal.merge(folder)
-    with reporter.phase("fetch"):
-        _fetch(anneal, folder, out, frozenset(name for name, _ in prepared), reporter)
+    failed = [one for one in jobs if one.state != "done"]
+    for one in failed:
+        reporter.warn(f"job {one.id} {one.state}: {one.reason or 'no reason is known'}")
+    results = _gather(anneal, folder, out, frozenset(name for name, _ in prepared), reporter=reporter)
     runs = anneal.look(folder, with_series=True)
-    return Annealed(job=job, folder=out, exit_code=1 if any(run.errors for run in runs) else 0, runs=runs)
+    is_good = not failed and all(run.state == "done" and not run.errors for run in runs)
+    return Annealed(job=job, folder=results, exit_code=0 if is_good else 1, runs=runs)
 
 
 def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) -> Annealed:
@@ -203,10 +199,19 @@ def _tell_bests(runs: tuple[AnnealRun, ...], told: dict[str, float], reporter: R
             reporter.note(f"{run.name}: best {run.best:.9g} at step {step}, {ended} of {len(run.parts)} parts done")
 
 
-def _fetch(anneal: AnnealDesk, folder: str, out: Path, runs: frozenset[str], reporter: Reporter) -> None:
-    """Copy the results into a new folder of this machine."""
-    make_place(out)
-    with IncomingFiles(node=anneal.node, path=folder, kind="folder", target=out, wants=only_results(runs)) as incoming:
-        anneal.driver.read_tree(anneal.node, folder, incoming.take)
+def _gather(anneal: AnnealDesk, folder: str, out: Path, names: frozenset[str], *, reporter: Reporter) -> Path | None:
+    """Merge the runs whose parts have all ended, and copy their results into a new folder; None where there is none."""
+    if not any(all(part.state == "done" for part in run.parts) for run in anneal.look(folder)):
+        return None
+    with reporter.phase("merge"):
+        whole = names & {run.name for run in anneal.merge(folder) if run.state == "done"}
+    for name in sorted(names - whole):
+        reporter.warn(f"{name} has no result")
+    with reporter.phase("fetch"):
+        make_place(out)
+        wants = only_results(whole)
+        with IncomingFiles(node=anneal.node, path=folder, kind="folder", target=out, wants=wants) as incoming:
+            anneal.driver.read_tree(anneal.node, folder, incoming.take)
     if incoming.left_out_words:
         reporter.warn(incoming.left_out_words)
+    return out

@@ -119,12 +119,10 @@ def best_block(kernel: Kernel) -> int:
     if SIMULATED:
         return SIMULATED_BLOCK
     compiled = next(iter(kernel.overloads.values()))
-    function = compiled._codelibrary.get_cufunc()  # noqa: SLF001  (numba's own occupancy does the same)
-    context = cuda.current_context()
     most = min(_MOST_BLOCK, int(compiled.max_threads_per_block))
     return max(
         range(_WARP, most + 1, _WARP),
-        key=lambda block: (context.get_active_blocks_per_multiprocessor(function, block, 0) * block, -block),
+        key=lambda block: (int(compiled.max_cooperative_grid_blocks(block)) * block, -block),  # blocks at once
     )
 
 

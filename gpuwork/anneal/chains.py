@@ -100,12 +100,13 @@ class ChainRun:
         while (spent := time.monotonic() - began) < limit_s and done < self._settings.max_steps:
             last = min(done + steps, self._settings.max_steps)
             self._launch(arrays, self._grid(chains), done, last)
-            to_host(arrays["status"])
+            status = to_host(arrays["status"])
             steps, done = steps * 2, last
-            if time.monotonic() - began > spent + limit_s / 3:
+            if not (status == RUNNING).any() or time.monotonic() - began > spent + limit_s / 3:
                 break
         self._kernels.raised.clear()
-        return chains * done / max(time.monotonic() - began, 1e-9)
+        made = int(to_host(arrays["steps"]).sum())  # chains that ended early made fewer than were asked for
+        return max(1, made) / max(time.monotonic() - began, 1e-9)
 
     def run(self, *, first: int, chains: int, tell: Callable[[int, float], None]) -> Chains:
         """Run chains to their end.

@@ -141,11 +141,18 @@ def _part(asked: argparse.Namespace) -> int:
 
 
 def _merge(asked: argparse.Namespace) -> int:
-    runs = open_runs(asked.folder)
+    runs, errors = open_runs(asked.folder), []
     for run in runs:
-        _import("gpuwork.anneal.merging").merge_within(run, text=asked.text)
+        try:
+            _import("gpuwork.anneal.merging").merge_within(run, text=asked.text)
+        except WorkError as error:  # noqa: PERF203  (the other runs are still merged)
+            errors.append(error)
+    if len(errors) == len(runs):
+        raise errors[0]
+    for failed in errors:
+        _tell(str(failed))
     _print_runs(runs, with_series=False)
-    return EXIT_DONE
+    return max((failed.exit_code for failed in errors), default=EXIT_DONE)
 
 
 def _show(asked: argparse.Namespace) -> int:

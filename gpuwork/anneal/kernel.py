@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpuwork.anneal.backend import SIMULATED, cuda, device_function, make_draws
+from gpuwork.anneal.backend import SIMULATED, cuda, make_draws
 from gpuwork.anneal.status import BAD_ENERGY, BAD_TEMPERATURE, COLD, RAISED, RUNNING, TARGET
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuwork.anneal.compiled import Functions
     from gpuwork.anneal.settings import AnnealSettings
 
-_STATUS: Final = 6  # among the arguments of a chain
+_STATUS: Final = 6  # among the arguments of a launch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,31 +45,8 @@ def make_kernels(functions: Functions, settings: AnnealSettings) -> Kernels:
     """The kernels of a model; they are compiled when they are launched."""
     real = {"float32": np.float32, "float64": np.float64}[settings.precision]
     raised: dict[int, str] = {}
-    chain_source = _chain_source(functions, settings, real)
-    run_chain = _guarded(chain_source, raised) if SIMULATED else device_function(chain_source)
+    steps_of_chain = _chain_source(functions, settings, real)
     evaluate, length = _nan_where_it_raises(functions.evaluate) if SIMULATED else functions.evaluate, functions.length
-
-    def anneal(  # noqa: PLR0913, PLR0917  (arrays and words of a launch)
-        streams: DeviceArray,
-        states: DeviceArray,
-        bests: DeviceArray,
-        energies: DeviceArray,
-        best_values: DeviceArray,
-        temperatures: DeviceArray,
-        status: DeviceArray,
-        steps: DeviceArray,
-        first_step: int,
-        last_step: int,
-        initial_temp: float,
-        min_temp: float,
-        target: float,
-    ) -> None:
-        chain = cuda.grid(1)
-        if chain < status.shape[0] and status[chain] == RUNNING:
-            run_chain(
-                chain, streams, states, bests, energies, best_values, temperatures, status, steps,
-                first_step, last_step, initial_temp, min_temp, target,
-            )  # fmt: skip
 
     def energies_of(states: DeviceArray, values: DeviceArray) -> None:
         chain = cuda.grid(1)
@@ -79,11 +56,12 @@ def make_kernels(functions: Functions, settings: AnnealSettings) -> Kernels:
                 state[place] = states[place, chain]
             values[chain] = real(evaluate(state))
 
+    anneal = _guarded(steps_of_chain, raised) if SIMULATED else steps_of_chain
     return Kernels(anneal=cuda.jit(anneal), evaluate=cuda.jit(energies_of), raised=raised)
 
 
 def _chain_source(functions: Functions, settings: AnnealSettings, real: Any) -> Callable[..., None]:  # noqa: ANN401, C901, PLR0915
-    """The steps of a chain.
+    """The steps of the chain of a thread.
 
     Its first launch has `first_step` 0 and begins it. Steps count from 1. Each draws `dimensions` numbers for
     `generate_next` and then a uniform one for `acceptance_func`, whether these use them or not.
@@ -96,8 +74,7 @@ def _chain_source(functions: Functions, settings: AnnealSettings, real: Any) -> 
     cools = not settings.is_tempering
     lowest = real(-np.inf)  # at or below it is no energy, and NaN is not above it
 
-    def run_chain(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917
-        chain: int,
+    def anneal(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917  (arrays and words of a launch)
         streams: DeviceArray,
         states: DeviceArray,
         bests: DeviceArray,
@@ -112,6 +89,9 @@ def _chain_source(functions: Functions, settings: AnnealSettings, real: Any) -> 
         min_temp: float,
         target: float,
     ) -> None:
+        chain = cuda.grid(1)
+        if chain >= status.shape[0] or status[chain] != RUNNING:
+            return
         state = cuda.local.array(length, real)
         new_state = cuda.local.array(length, real)
         randoms = cuda.local.array(places, real)
@@ -184,21 +164,22 @@ def _chain_source(functions: Functions, settings: AnnealSettings, real: Any) -> 
         status[chain] = why
         steps[chain] = step
 
-    return run_chain
+    return anneal
 
 
 def _guarded(function: Callable[..., None], raised: dict[int, str]) -> Callable[..., None]:
     """In the simulator: what a function of the model raises ends its own chain alone, as NaN does on a GPU."""
 
-    def run_chain(chain: int, *arguments: Any) -> None:  # noqa: ANN401
+    def anneal(*arguments: Any) -> None:  # noqa: ANN401
         try:
             with np.errstate(all="ignore"):
-                function(chain, *arguments)
+                function(*arguments)
         except Exception as error:  # noqa: BLE001  (it is the user's code)
+            chain = cuda.grid(1)
             raised[chain] = f"{type(error).__name__}: {error}"
             arguments[_STATUS][chain] = RAISED
 
-    return run_chain
+    return anneal
 
 
 def _nan_where_it_raises(evaluate: Callable[..., float]) -> Callable[..., float]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpuwork.anneal.merging import merge_within
 from gpuwork.anneal.part import Interrupted, run_part
 from gpuwork.anneal.part_record import read_progress
+from gpuwork.anneal.tree import is_merged
 from gpuwork.errors import WorkError
 from gpuwork.where import find_where
 
@@ -65,6 +66,8 @@ def run_here(run: Run, devices: Sequence[str], *, stop: Event, say: Say, text: b
     if failed:
         raise failed[0]
     merge_within(run, text=text, stop=stop)
+    if stop.is_set() and not is_merged(run):
+        raise Interrupted
 
 
 def _environment(device: str) -> dict[str, str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, Final
 
+from gpuwork.anneal.division import PATIENCE_S as DIVIDE_S
 from gpuwork.anneal.part_record import (
     FAILURE,
     LOG,
@@ -37,6 +39,7 @@ PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
 _LOOK_S: Final = 0.1
 _SIMULATOR: Final = "NUMBA_ENABLE_CUDASIM"
 _WRITE_S: Final = 600
+_SETTINGS: Final = {"compile": "compile_limit_s", "divide": "run_limit_s", "run": "run_limit_s"}  # of a phase's limit
 _FEW: Final = 8  # lines of an error of CUDA's
 _SHOWN: Final = 3000  # characters of a traceback
 
@@ -96,8 +99,10 @@ def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[st
         phase, limit_s = watch.exceeded
         raise TimedOut(
             f"part {number} of {run.name} was ended: {phase} took longer than {limit_s} s",
-            evidence=last_line(part / LOG) or f"{phase}_limit_s is {limit_s}",
-            fix=f"raise {phase}_limit_s in the configuration, or ask for less",
+            evidence=last_line(part / LOG) or f"{limit_s} s is the limit of {phase}",
+            fix=f"raise {_SETTINGS[phase]} in the configuration, or ask for less"
+            if phase in _SETTINGS
+            else f"df -h {part}; ls -l {part}",
         )
     record = read_record(part)
     if status == 0 and record is not None:
@@ -128,6 +133,8 @@ def _explain(failure: Failure | None, part: Path) -> tuple[str, str]:
         return last, "nvidia-smi; on a machine without a GPU, set NUMBA_ENABLE_CUDASIM=1 for numba's simulator"
     if "OUT_OF_MEMORY" in failure.message:
         return last, "the GPU has too little memory: ask for fewer chains, a shorter state or float32"
+    if "OUT_OF_RESOURCES" in failure.message:
+        return last, "a block of this kernel cannot have so many threads: omit threads_per_block, or lower it"
     return failure.message[-_SHOWN:], f"less {part / LOG}"
 
 
@@ -136,7 +143,12 @@ class _Watch:
 
     def __init__(self, part: Path, settings: AnnealSettings, ended: Event, stop: Event) -> None:
         self._part = part
-        self._limits = {"compile": settings.compile_limit_s, "run": settings.run_limit_s, "write": _WRITE_S}
+        self._limits = {
+            "compile": settings.compile_limit_s,
+            "divide": settings.run_limit_s + math.ceil(DIVIDE_S),  # chains run to be measured, then it waits
+            "run": settings.run_limit_s,
+            "write": _WRITE_S,
+        }
         self._ended, self._stop = ended, stop
         self.over = threading.Event()
         self.exceeded: tuple[str, int] | None = None

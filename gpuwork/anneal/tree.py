@@ -5,6 +5,7 @@ Whoever ends a part merges upwards as far as the other halves are there. What is
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -13,7 +14,7 @@ from gpuwork.anneal.arrays_file import write_arrays
 from gpuwork.anneal.part_record import RESULT, read_record
 from gpuwork.anneal.result import merge, read_result, write_result
 from gpuwork.anneal.status import REASONS
-from gpuwork.errors import StoreError
+from gpuwork.errors import Elsewhere, StoreError
 from gpuwork.shared_folder import make_folder, only_one, write_file
 
 if TYPE_CHECKING:
@@ -29,21 +30,21 @@ ALL: Final = "all"
 TRACE: Final = "trace"
 TRACE_KINDS: Final = {"sampled_steps": ("i", 1), "traced_chains": ("i", 1), "trace": ("f", 2)}
 BEST_KINDS: Final = {"values": ("f", 1), "states": ("f", 2), "chains": ("i", 1)}
-_PATIENCE_S: Final = 60.0
 
 
 def climb(run: Run, part: int) -> None:
-    """Merge upwards from a part that has ended, as long as the other half is there.
+    """Merge upwards from a part that has ended, as long as the other half is there and nobody else is at it.
 
     Raises:
         StoreError: A result was changed, or cannot be written.
     """
-    for level in range(1, _height(run) + 1):
-        place = part >> level
-        if not all(_exists(run, level - 1, child) for child in _children(run, level, place)):
-            return
-        _make(run, level, place)
-    _write_whole(run)
+    with suppress(Elsewhere):  # whoever is at it goes on upwards
+        for level in range(1, _height(run) + 1):
+            place = part >> level
+            if not all(_exists(run, level - 1, child) for child in _children(run, level, place)):
+                return
+            _make(run, level, place, patience_s=0)
+        _write_whole(run, patience_s=0)
 
 
 def merge_all(run: Run) -> None:
@@ -59,10 +60,11 @@ def merge_all(run: Run) -> None:
             evidence=f"parts {', '.join(missing[:20])}{', ...' if len(missing) > 20 else ''}; the others are kept",  # noqa: PLR2004
             fix="run the missing parts again, then merge again",
         )
+    patience_s = float(run.settings.merge_limit_s)  # who else merges has as long
     for level in range(1, _height(run) + 1):
         for place in range(_width(run, level)):
-            _make(run, level, place)
-    _write_whole(run)
+            _make(run, level, place, patience_s=patience_s)
+    _write_whole(run, patience_s=patience_s)
 
 
 def is_merged(run: Run) -> bool:
@@ -93,22 +95,34 @@ def _exists(run: Run, level: int, place: int) -> bool:
     return read_record(run.part(place)) is not None if level == 0 else _path(run, level, place).exists()
 
 
-def _make(run: Run, level: int, place: int) -> None:
+def _make(run: Run, level: int, place: int, *, patience_s: float) -> None:
     """Merge the nodes below one; nothing is done if it is there."""
+    with _alone_at(run, f"{level}-{place}", patience_s):
+        if _exists(run, level, place):
+            return
+        found = [_read(run, level - 1, child) for child in _children(run, level, place)]
+        try:
+            merged = found[0] if len(found) == 1 else merge(*found)
+        except ValueError as error:
+            raise StoreError(
+                f"results of {run.name} cannot be merged", evidence=str(error), fix=f"ls -lR {run.folder}"
+            ) from error
+        write_result(_path(run, level, place), merged)
+
+
+@contextmanager
+def _alone_at(run: Run, what: str, patience_s: float) -> Iterator[None]:
+    """Hold the lock of a piece of the tree for the block.
+
+    Raises:
+        Elsewhere: Another process is at it.
+        StoreError: It cannot be written.
+    """
     tree = run.folder / TREE
     try:
         make_folder(tree)
-        with only_one(
-            tree, name=f"merge {level}-{place} of {run.name}", log=tree, lock=f"{level}-{place}.lock",
-            patience_s=_PATIENCE_S,
-        ):  # fmt: skip
-            if not _exists(run, level, place):
-                found = [_read(run, level - 1, child) for child in _children(run, level, place)]
-                write_result(_path(run, level, place), found[0] if len(found) == 1 else merge(*found))
-    except ValueError as error:
-        raise StoreError(
-            f"results of {run.name} cannot be merged", evidence=str(error), fix=f"ls -lR {run.folder}"
-        ) from error
+        with only_one(tree, name=f"merge {what} of {run.name}", log=tree, lock=f"{what}.lock", patience_s=patience_s):
+            yield
     except OSError as error:
         raise StoreError("a merged result cannot be written", evidence=str(error), fix=f"df -h {tree}") from error
 
@@ -124,21 +138,19 @@ def _read(run: Run, level: int, place: int) -> Result:
     return result
 
 
-def _write_whole(run: Run) -> None:
+def _write_whole(run: Run, *, patience_s: float) -> None:
     """The files of the whole run, unless they are there."""
-    if is_merged(run):
-        return
-    result = _read(run, _height(run), 0)
-    if not np.array_equal(result.chains, np.arange(run.settings.thread_count)):
-        raise StoreError(
-            f"the results of {run.name} are not those of its chains",
-            evidence=f"{len(result.chains)} chains, {run.settings.thread_count} were asked for",
-            fix=f"ls -lR {run.folder}",
-        )
-    try:
+    with _alone_at(run, "whole", patience_s):
+        if is_merged(run):
+            return
+        result = _read(run, _height(run), 0)
+        if not np.array_equal(result.chains, np.arange(run.settings.thread_count)):
+            raise StoreError(
+                f"the results of {run.name} are not those of its chains",
+                evidence=f"{len(result.chains)} chains, {run.settings.thread_count} were asked for",
+                fix=f"ls -lR {run.folder}",
+            )
         write_whole(run.folder, result)
-    except OSError as error:
-        raise StoreError("the result cannot be written", evidence=str(error), fix=f"df -h {run.folder}") from error
 
 
 def write_whole(folder: Path, result: Result) -> None:

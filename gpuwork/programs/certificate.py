@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from distributed.security import Security
 
-_DAYS: Final = 30
+_DAYS: Final = 3650  # no run ends for want of it; its key is removed when the run ends
 _LIMIT_S: Final = 60
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuwork.programs.balance import Balance
 from gpuwork.programs.member import BUILD, ROUND, TAKE
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramError
@@ -67,6 +68,8 @@ class Leader:
         self._holders: dict[Slice, str] = {}
         self._deaths: dict[int, int] = defaultdict(int)
         self._moved = 0
+        self._cost_s = 0.0
+        self._balance = Balance(self._cost_s)
 
     def build(self, places: Mapping[str, Equipment]) -> None:
         """Have the program built on one worker for each kind of GPU.
@@ -82,11 +85,20 @@ class Leader:
                     "the worker that was to build the program is gone", evidence=answer.lost[0], fix="tail worker-*.txt"
                 )
 
-    def divide(self, rows: int, places: Mapping[str, Equipment]) -> None:
-        """Have each worker take its slice of the rows."""
-        planned = plan_slices(rows, [place.rate for place in places.values()])
-        self._holders = {part: address for part, address in zip(planned, places, strict=True) if part is not None}
-        self._whole(-1, TAKE, {})
+    def divide(self, rows: int, rates: Mapping[str, float]) -> None:
+        """Have each worker take its slice of the rows.
+
+        Args:
+            rows: How many there are.
+            rates: How fast each worker is, by its address.
+        """
+        first = 1 + max((part.number for part in self._holders), default=-1)
+        planned = plan_slices(rows, [*rates.values()], first=first)
+        self._holders = {part: address for part, address in zip(planned, rates, strict=True) if part is not None}
+        begun = time.monotonic()
+        self._whole(-1, TAKE, {"before": first})
+        self._cost_s = time.monotonic() - begun
+        self._balance = Balance(self._cost_s)
 
     def iterate(self) -> RunOutcome:
         """Rounds, until the program is done."""
@@ -94,14 +106,30 @@ class Leader:
         begun = time.monotonic()
         number, is_done, result = 0, False, b""
         while not is_done:
-            result = self._merge(self._whole(number, ROUND, {"number": number, "state": state}))
+            parts = self._whole(number, ROUND, {"number": number, "state": state})
+            result = self._merge(parts)
             said, (after,) = self._process.ask("update", state, result, what="update its state")
             number, state, is_done = number + 1, bytes(after), bool(said["done"])
             self._tell(number)
+            if not is_done:
+                self._divide_better(parts)
         return RunOutcome(
             iterations=number, seconds=time.monotonic() - begun, state=state, result=result, holders=self._holders,
             moved=self._moved,
         )  # fmt: skip
+
+    def _divide_better(self, parts: Sequence[SliceResult]) -> None:
+        """Divide the rows by how long each worker takes for its own, once that is worth it."""
+        rows: dict[str, int] = defaultdict(int)
+        seconds: dict[str, float] = defaultdict(float)
+        took = {number: spent for part in parts for number, spent in zip(part.numbers, part.seconds, strict=True)}
+        for part, address in self._holders.items():
+            rows[address] += part.stop - part.start
+            seconds[address] += took[part.number]
+        self._balance.add(rows, seconds)
+        rates = self._balance.better_rates()
+        if rates is not None:
+            self.divide(sum(rows.values()), rates)
 
     def _whole(self, number: int, verb: str, given: Mapping[str, Any]) -> list[SliceResult]:
         """The results of all slices, those of workers that died meanwhile from others."""
@@ -143,6 +171,7 @@ class Leader:
             self._holders[part] = address
             rows[address] += part.stop - part.start
             self._moved += 1
+        self._balance = Balance(self._cost_s)
 
     def _merge(self, parts: Sequence[SliceResult]) -> bytes:
         (group,) = follow_each_other(parts)

@@ -166,6 +166,12 @@ class Program:
             self._slices[number] = self._loaded.allocate(part)
         return {}, []
 
+    def do_release(self, *, before: int) -> Answered:
+        """Let the library free the slices with lower numbers than this."""
+        for number in [number for number in self._slices if number < before]:
+            self._loaded.free(self._slices.pop(number))
+        return {}, []
+
     def do_iterate(self, state: bytearray, *, number: int) -> Answered:
         """One iteration over a slice: its result."""
         given = self._decoded(state, STATE)
@@ -199,9 +205,8 @@ class Program:
 
     def do_close(self) -> Answered:
         """Let the library free what it holds."""
-        for held in self._slices.values():
-            self._loaded.free(held)
-        self._slices.clear()
+        while self._slices:
+            self._loaded.free(self._slices.popitem()[1])
         return {}, []
 
     @property

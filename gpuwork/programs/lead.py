@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+import traceback
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuwork.errors import WorkError
+from gpuwork.errors import BatchError, WorkError
 from gpuwork.program import program_argv
 from gpuwork.programs.certificate import read_security
 from gpuwork.programs.drive import Leader
@@ -33,6 +34,7 @@ SCHEDULER_S: Final = 60.0
 TOGETHER_S: Final = 60.0  # so long the first workers wait for the others
 _END_S: Final = 10.0
 _LOOK_S: Final = 0.1
+_MOST_SAID: Final = 2000
 
 
 def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
@@ -54,6 +56,14 @@ def lead(run: RunFolder, *, gpus: Sequence[str | None], tell: Callable[[dict[str
     except WorkError as error:
         run.end(render_error(error))
         raise
+    except Exception as error:
+        failed = BatchError(
+            f"the process that leads the run failed: {type(error).__name__}",
+            evidence=traceback.format_exc()[-_MOST_SAID:],
+            fix=f"ls -l {run.path}; tail {run.log('scheduler')}",
+        )
+        run.end(render_error(failed))
+        raise failed from error
     run.end(document)
     return document
 
@@ -93,7 +103,7 @@ def _lead(run: RunFolder, gpus: Sequence[str | None], tell: Callable[[dict[str, 
 
         driver = Leader(members, process, tell=report)
         driver.build(places)
-        driver.divide(int(said["rows"]), places)
+        driver.divide(int(said["rows"]), {address: place.rate for address, place in places.items()})
         outcome = driver.iterate()
         told, _ = process.ask("describe", outcome.state, outcome.result, what="describe its result")
         with suppress(OSError):

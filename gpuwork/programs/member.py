@@ -60,15 +60,16 @@ class RunMember(WorkerPlugin):  # type: ignore[misc]
     async def _close(self) -> dict[str, Any]:
         return (await self._do(self._seat.close)).as_message()
 
-    async def _take(self, share: Mapping[str, Any]) -> dict[str, Any]:
+    async def _take(self, share: Mapping[str, Any], before: int) -> dict[str, Any]:
         wanted = RoundShare.of_message(share)
 
         def take() -> list[SliceResult]:
+            self._seat.release(before)
             for one in wanted.slices:
                 self._seat.take(one)
             return [SliceResult(round=-1, numbers=(one.number,), content=b"") for one in wanted.slices]
 
-        others = [self._ask(other, TAKE) for other in wanted.others]
+        others = [self._ask(other, TAKE, before=before) for other in wanted.others]
         answers = await asyncio.gather(self._do(take), *others)
         return join_answers(answers).as_message()
 
@@ -76,10 +77,7 @@ class RunMember(WorkerPlugin):  # type: ignore[misc]
         wanted = RoundShare.of_message(share)
 
         def iterate() -> list[SliceResult]:
-            return [
-                SliceResult(round=number, numbers=(one.number,), content=self._seat.iterate(one, number, state))
-                for one in wanted.slices
-            ]
+            return [self._seat.iterate(one, number, state) for one in wanted.slices]
 
         others = [self._ask(other, ROUND, number=number, state=state) for other in wanted.others]
         answer = join_answers(await asyncio.gather(self._do(iterate), *others))
@@ -92,8 +90,9 @@ class RunMember(WorkerPlugin):  # type: ignore[misc]
         merged = []
         for group in follow_each_other(parts):
             numbers = tuple(one for part in group for one in part.numbers)
+            seconds = tuple(one for part in group for one in part.seconds)
             content = self._seat.merge([part.content for part in group])
-            merged.append(SliceResult(round=number, numbers=numbers, content=content))
+            merged.append(SliceResult(round=number, numbers=numbers, content=content, seconds=seconds))
         return merged
 
     async def _do(self, work: Callable[[], Sequence[SliceResult] | None]) -> ShareAnswer:

@@ -60,11 +60,13 @@ class SliceResult:
         round: Counted from 0.
         numbers: Of the slices, in order.
         content: Encoded; empty where nothing was asked for but to take the slices.
+        seconds: How long each of the slices took, in the order of the numbers.
     """
 
     round: int
     numbers: tuple[int, ...]
     content: bytes
+    seconds: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,8 @@ class ShareAnswer:
     @classmethod
     def of_message(cls, told: Mapping[str, Any]) -> ShareAnswer:
         """As it was sent."""
-        parts = tuple(SliceResult(**{**part, "numbers": tuple(part["numbers"])}) for part in told["parts"])
+        lists = ("numbers", "seconds")
+        parts = tuple(SliceResult(**{**part, **{name: tuple(part[name]) for name in lists}}) for part in told["parts"])
         failed = None if told["failed"] is None else tuple(told["failed"])
         return cls(parts=parts, lost=tuple(told["lost"]), failed=failed)
 

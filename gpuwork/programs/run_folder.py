@@ -118,9 +118,11 @@ class RunFolder:
 
     def end(self, document: dict[str, Any]) -> None:
         """Tell how it ended, and keep nothing that is large or secret."""
-        write_file(self.path / _RESULT, json.dumps(document) + "\n")
-        for name in (KEY, TABLE, DATASET):
-            (self.path / name).unlink(missing_ok=True)
+        try:
+            write_file(self.path / _RESULT, json.dumps(document) + "\n")
+        finally:
+            for name in (KEY, TABLE, DATASET):
+                (self.path / name).unlink(missing_ok=True)
 
     def find_end(self) -> dict[str, Any] | None:
         """How it ended: a result or an error; None if it has not."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuwork.hardware import NoCuda, ask_cuda_driver
-from gpuwork.programs.build import ensure_library, library_of, target_of
+from gpuwork.programs.build import ensure_library, target_of
 from gpuwork.programs.process import ProgramKilled, ProgramProcess
+from gpuwork.programs.rounds import SliceResult
 from gpuwork.programs.toolkit import find_toolkit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gpuwork.programs.run_folder import RunFolder
     from gpuwork.programs.slices import Slice
     from gpuwork.programs.wire import Message
@@ -82,13 +86,17 @@ class Seat:
         self._config = self._program.read_config()
         self._process: ProgramProcess | None = None
         self._round = -1
-        self._results: dict[int, bytes] = {}
+        self._begun = 0.0
+        self._results: dict[int, SliceResult] = {}
         self.place = look_around()
 
     def build(self) -> None:
         """Build the program for this worker's GPU, unless that was done."""
+        self._library()
+
+    def _library(self) -> Path:
         code, built = self._program.code, self._program.built
-        ensure_library(code, self._config, self.place.target, built=built, toolkit=find_toolkit())
+        return ensure_library(code, self._config, self.place.target, built=built, toolkit=find_toolkit())
 
     def take(self, part: Slice) -> None:
         """Hold a slice.
@@ -98,16 +106,25 @@ class Seat:
         """
         self._again(lambda process: self._take(process, part))
 
-    def iterate(self, part: Slice, number: int, state: bytes) -> bytes:
+    def release(self, before: int) -> None:
+        """Hold the slices with lower numbers than this no longer: the rows were divided anew."""
+        if self._process is not None:
+            self._again(lambda process: process.ask("release", before=before, limit_s=CLEAN_UP_S, what="free rows"))
+
+    def iterate(self, part: Slice, number: int, state: bytes) -> SliceResult:
         """The result of a round over a slice, which is taken first; asked again, it is the same."""
         if number != self._round:
             self._round, self._results = number, {}
         if part.number not in self._results:
-            self._results[part.number] = bytes(self._again(lambda process: self._iterate(process, part, state))[1][0])
+            (content,) = self._again(lambda process: self._iterate(process, part, state))[1]
+            self._results[part.number] = SliceResult(
+                round=number, numbers=(part.number,), content=bytes(content), seconds=(time.monotonic() - self._begun,)
+            )
         return self._results[part.number]
 
     def _iterate(self, process: ProgramProcess, part: Slice, state: bytes) -> Message:
         self._take(process, part)
+        self._begun = time.monotonic()
         what = f"run an iteration over the rows {part.start} to {part.stop - 1} on {self.place.node}"
         return process.ask("iterate", state, number=part.number, limit_s=ITERATE_S, what=what)
 
@@ -146,11 +163,11 @@ class Seat:
 
     def _ready(self) -> ProgramProcess:
         if self._process is None:
-            run, built = self._run, self._program.built
+            run = self._run
+            library = self._library()  # built by a worker that came later; else it is there
             log = run.log(f"program-{self._number}")
             process = ProgramProcess(self._program.code, self._config, log=log, env=os.environ)
             self._process = process
-            library = library_of(built, self.place.target)
             process.ask("load", library=str(library), block_size=self.place.block_size, limit_s=INITIALISE_S)
             dataset = {"dataset": str(run.dataset), "is_table": run.is_table}
             process.ask("open", run.params, limit_s=INITIALISE_S, what="open its dataset", **dataset)

@@ -13,19 +13,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """Some rows of a table, from `start` to before `stop`; `number` counts the slices from 0."""
+    """Some rows of a table, from `start` to before `stop`; `number` tells it from all others of a run."""
 
     number: int
     start: int
     stop: int
 
 
-def plan_slices(rows: int, rates: Sequence[float]) -> list[Slice | None]:
+def plan_slices(rows: int, rates: Sequence[float], *, first: int = 0) -> list[Slice | None]:
     """The slice of each worker; None for one that is too slow to get a row. Together they are all rows, each once.
 
     Args:
         rows: Of the table.
         rates: How fast each worker is, in whatever unit.
+        first: The number of the first slice.
 
     Raises:
         ValueError: There is no row, no worker, or one without a rate.
@@ -39,7 +40,7 @@ def plan_slices(rows: int, rates: Sequence[float]) -> list[Slice | None]:
         passed += Fraction(rate)
         bounds.append(round(rows * passed / whole))
     planned: list[Slice | None] = []
-    number = 0
+    number = first
     for start, stop in pairwise(bounds):
         if start == stop:
             planned.append(None)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tests.e2e.places import Place
 
 EXAMPLES = Path(__file__).parents[2] / "examples/anneal"
+QUICK = {("lxd", "slurm"), ("docker", "worker")}
 
 
 class Annealing:
@@ -32,17 +33,25 @@ class Annealing:
         )
 
 
-@pytest.fixture(scope="module", params=["slurm", pytest.param("worker", marks=pytest.mark.long)])
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param((engine, role), id=f"{engine}-{role}", marks=[] if (engine, role) in QUICK else [pytest.mark.long])
+        for engine in ("lxd", "docker", "incus")
+        for role in ("slurm", "worker")
+    ],
+)
 def annealing(
     request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Annealing]:
-    request.getfixturevalue("lxc")
-    spec = gpuprov.folder / f"anneal-{request.param}.yaml"
-    spec.write_text(place.spec(engine="lxd", share="true"))
+    engine, role = request.param
+    request.getfixturevalue({"lxd": "lxc"}.get(engine, engine))
+    spec = gpuprov.folder / f"anneal-{engine}-{role}.yaml"
+    spec.write_text(place.spec(engine=engine, share="true", nodes=f"role: {role}"))
     shutil.rmtree(f"/srv/gpuprov/{place.cluster}", ignore_errors=True)  # of a killed run
-    gpuprov("cluster", "up", "-f", str(spec), "--role", request.param, "--no-verify")
+    gpuprov("cluster", "up", "-f", str(spec), "--no-verify")
     yield Annealing(gpuprov, place, tmp_path_factory.mktemp("anneal"))
-    gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes", "--engine", "lxd")
+    gpuprov("cluster", "down", place.cluster, "--force", "--purge", "--yes", "--engine", engine)
 
 
 def test_the_known_answer_in_two_parts(annealing: Annealing) -> None:

@@ -61,7 +61,10 @@ class Programs:
         ("lxd", "slurm"),
         *(
             pytest.param(case, marks=pytest.mark.long)
-            for case in (("lxd", "worker"), ("docker", "slurm"), ("docker", "worker"), ("incus", "slurm"))
+            for case in (
+                *(("lxd", "worker"), ("docker", "slurm"), ("docker", "worker")),
+                *(("incus", "slurm"), ("incus", "worker")),
+            )
         ),
     ],
     ids="-".join,

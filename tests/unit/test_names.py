@@ -198,8 +198,8 @@ def looks_below(tree: ast.Module) -> Iterator[str]:
 # Tell one thing that falls apart if it is cut.
 LONG = {
     "benchmarks/gpu_proof/parts.py: plan_parts": "a table of parts",
-    "gpuwork/anneal/kernel.py: _chain_source": "a CUDA function, and the constants that it closes over",
-    "gpuwork/anneal/kernel.py: run_chain": "a CUDA function",
+    "gpuwork/anneal/kernel.py: _chain_source": "a CUDA kernel, and the constants that it closes over",
+    "gpuwork/anneal/kernel.py: anneal": "a CUDA kernel",
     "smoke_kernels/anneal/kernel.py: anneal": "a CUDA kernel",
     "smoke_kernels/anneal/kernel.py: anneal_source": "a CUDA kernel, and the constants that it closes over",
     "smoke_kernels/anneal/single.py: single": "a CUDA kernel",

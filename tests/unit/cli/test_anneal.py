@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpuprov.cli.main import main
-from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers.base import LABEL_GPUS, ExecResult
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, read_npz
@@ -110,9 +110,11 @@ def test_a_run_in_a_cluster_is_divided_followed_and_fetched(annealing: Annealing
 
 
 @pytest.mark.slow
-def test_a_cluster_divides_by_its_nodes_and_says_what_it_found(annealing: Annealing) -> None:
+def test_a_cluster_divides_by_its_gpus_and_says_what_it_found(annealing: Annealing) -> None:
+    engine = annealing.world.engine
+    engine.nodes["c001"].labels[LABEL_GPUS] += ",GPU-more"
     text = annealing("run", "line.py", "--conf", "run.yaml", "--chains", "7")
-    assert len([*annealing.jobs.folder.glob("anneal/*/line/parts/*")]) == 2
+    assert len([*annealing.jobs.folder.glob("anneal/*/line/parts/*")]) == 3
     folder = next((annealing.folder / "anneal-runs").iterdir())
     value = float(read_npz(folder / "line/best.npz")["values"][0])
     assert text.startswith(f"line: done, best {value!r} of chain ")
@@ -169,6 +171,18 @@ def test_a_part_that_fails_is_told_in_words(annealing: Annealing) -> None:
     assert run["parts"][0]["reason"] == "ZeroDivisionError: ZeroDivisionError: integer division or modulo by zero"
     assert "job 1.0 failed" in annealing.said.err
     assert not (annealing.folder / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_fails_leaves_the_others_their_results(annealing: Annealing) -> None:
+    (annealing.folder / "bad.py").write_text(changed("WIDTH = 4.0", "WIDTH = 1 // 0"))
+    argv = ("run", "bad.py", "line.py", "--conf", "run.yaml", "--nodes", "1", "--out", "out")
+    document = annealing.document(*argv, code=1)
+    assert [run["state"] for run in document["runs"]] == ["failed", "done"]
+    assert document["folder"] == str(annealing.folder / "out")
+    assert [path.name for path in (annealing.folder / "out").iterdir()] == ["line"]
+    assert len(read_npz(annealing.folder / "out/line/all.npz")["values"]) == 10
+    assert "bad has no result" in annealing.said.err
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import ExecResult
 from gpuprov.planes.program_chart import place_groups
+from gpuprov.planes.program_desk import ProgramDesk
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.fakes.programs import CUDA, ROOT, write_program, write_table
 from tests.schemas import validate
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from gpuprov.planes.program_answers import RunLook
     from tests.fakes.engine import Command
     from tests.fakes.forked_programs import ForkedPrograms
     from tests.fakes.jobs_in_nodes import JobsInNodes
@@ -171,6 +173,41 @@ def test_ctrl_c_cancels_the_jobs_and_removes_the_data(
     (run,) = (types.jobs.folder / "programs/.runs").iterdir()
     assert [name for name in ("table.bin", "key.pem") if (run / name).exists()] == []
     assert {row["state"] for row in types.document("jobs")["jobs"]} == {"cancelled"}
+
+
+def left_of_the_run(types: Typing) -> list[str]:
+    (run,) = (types.jobs.folder / "programs/.runs").iterdir()
+    return [name for name in ("table.bin", "key.pem") if (run / name).exists()]
+
+
+@pytest.mark.slow
+def test_jobs_that_end_without_a_result_leave_no_data(
+    types: Typing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    types.jobs.slurm.hold()
+    write_table(tmp_path / "t.csv", 5, 2, seed=1)
+    look = ProgramDesk.look
+
+    def look_once_cancelled(desk: ProgramDesk, run: str) -> RunLook:
+        if left_of_the_run(types) and not cancelled:
+            cancelled.append(main(("jobs", "cancel", "1"), host=types.world.host))
+        return look(desk, run)
+
+    cancelled: list[int] = []
+    monkeypatch.setattr(ProgramDesk, "look", look_once_cancelled)
+    monkeypatch.setattr("gpuprov.workflows.programs.ROUNDS", 1)
+    types("program", "run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", code=4)
+    assert "the jobs of the run ended without a result" in types.err
+    assert left_of_the_run(types) == []
+
+
+@pytest.mark.slow
+def test_a_run_that_cannot_be_submitted_leaves_no_data(types: Typing, tmp_path: Path) -> None:
+    types.jobs.slurm.said_by("sbatch", "sbatch: error: Batch job submission failed", code=1)
+    write_table(tmp_path / "t.csv", 5, 2, seed=1)
+    types("program", "run", write_program(tmp_path / "p"), "--data", tmp_path / "t.csv", code=4)
+    assert "Batch job submission failed" in types.err
+    assert left_of_the_run(types) == []
 
 
 def answer(types: Typing, **told: object) -> None:

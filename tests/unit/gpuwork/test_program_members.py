@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from gpuwork.errors import WorkError
+from gpuwork.errors import BatchError, WorkError
 from gpuwork.programs import members
+from gpuwork.programs.balance import Balance
 from gpuwork.programs.drive import MOST_DEATHS, Leader
+from gpuwork.programs.lead import lead
 from gpuwork.programs.members import Members, WorkersLost
 from gpuwork.programs.process import ProgramError
 from gpuwork.programs.rounds import NotWhole, RoundShare, ShareAnswer, SliceResult
-from gpuwork.programs.seat import Equipment
+from gpuwork.programs.run_folder import KEY, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
 
     from gpuwork.programs.process import ProgramProcess
+    from gpuwork.programs.slices import Slice
 
 
 class Few(Members):
@@ -28,6 +32,8 @@ class Few(Members):
         self.dead: set[str] = set()
         self.asked: list[str] = []
         self.wrong: ShareAnswer | None = None
+        self.speeds: dict[str, float] = dict.fromkeys(addresses, 1.0)
+        self.taken: list[Slice] = []
 
     def connected(self) -> list[str]:
         return [address for address in self.addresses if address not in self.dead]
@@ -44,7 +50,8 @@ class Few(Members):
         self.asked.append(share.address)
         if share.address in self.dead:
             return ShareAnswer(lost=(share.address,))
-        parts = [SliceResult(round=number, numbers=(one.number,), content=b"x") for one in share.slices]
+        self.taken += share.slices if number < 0 else ()
+        parts = [self._result(share.address, one, number) for one in share.slices]
         lost: list[str] = []
         for other in share.others:
             answer = self._answer(other, number)
@@ -52,27 +59,27 @@ class Few(Members):
             lost += answer.lost
         return ShareAnswer(parts=tuple(parts), lost=tuple(lost))
 
+    def _result(self, address: str, part: Slice, number: int) -> SliceResult:
+        seconds = (part.stop - part.start) / self.speeds[address]
+        return SliceResult(round=number, numbers=(part.number,), content=b"x", seconds=(seconds,))
+
 
 class Process:
-    """A program that needs three rounds."""
+    """A program that needs so many rounds."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
 
     def ask(self, verb: str, *_given: bytes, **_head: Any) -> tuple[dict[str, Any], list[bytes]]:
         if verb == "update":
-            self.rounds = getattr(self, "rounds", 0) + 1
-            return {"done": self.rounds == 3}, [b"state"]
+            self.rounds -= 1
+            return {"done": self.rounds == 0}, [b"state"]
         return {}, [b"xx"]
 
 
-def equipment(*addresses: str) -> dict[str, Equipment]:
-    return {
-        address: Equipment(node="n", gpu=None, name=None, target="standin", block_size=32, rate=1.0)
-        for address in addresses
-    }
-
-
-def led(few: Few, rows: int = 16) -> Leader:
-    leader = Leader(few, cast("ProgramProcess", Process()), tell=lambda _: None)
-    leader.divide(rows, equipment(*few.addresses))
+def led(few: Few, rows: int = 16, rounds: int = 3) -> Leader:
+    leader = Leader(few, cast("ProgramProcess", Process(rounds)), tell=lambda _: None)
+    leader.divide(rows, dict.fromkeys(few.addresses, 1.0))
     return leader
 
 
@@ -87,6 +94,43 @@ def test_a_dead_worker_s_slice_goes_to_one_with_the_fewest_rows() -> None:
         rows[holder] += part.stop - part.start
     assert rows["b"] == 0
     assert sum(rows.values()) == 16
+
+
+def test_rows_are_divided_by_the_rates_that_were_measured() -> None:
+    few = Few("a", "b", "c")
+    few.speeds |= {"b": 4.0}
+    outcome = led(few, rows=600, rounds=6).iterate()
+    rows = {holder: part.stop - part.start for part, holder in outcome.holders.items()}
+    assert rows == {"a": 100, "b": 400, "c": 100}
+    assert [(part.start, part.stop) for part in few.taken] == [(0, 200), (200, 400), (400, 600), (0, 100), (100, 500),
+                                                               (500, 600)], "once more, and no row is lost"  # fmt: skip
+    assert sorted(part.number for part in few.taken) == [0, 1, 2, 3, 4, 5], "no result can be taken for an old one"
+    assert outcome.moved == 0
+
+
+def test_who_took_over_the_rows_of_another_does_not_keep_them_all() -> None:
+    few = Few("a", "b", "c")
+    leader = led(few, rows=300, rounds=5)
+    few.dead.add("b")
+    outcome = leader.iterate()
+    assert sorted(part.stop - part.start for part in outcome.holders) == [150, 150]
+
+
+def test_rows_stay_where_moving_them_costs_more_than_it_gains() -> None:
+    balance = Balance(cost_s=10.0)
+    rows, seconds = {"a": 50, "b": 50}, {"a": 1.0, "b": 3.0}  # 1.5 s each would do
+    for _ in range(7):
+        balance.add(rows, seconds)
+        assert balance.better_rates() is None
+    balance.add(rows, seconds)
+    assert balance.better_rates() == pytest.approx({"a": 50.0, "b": 50 / 3})
+
+
+def test_rows_stay_where_workers_are_about_equal() -> None:
+    balance = Balance(cost_s=0.0)
+    for _ in range(1000):
+        balance.add({"a": 50, "b": 50}, {"a": 1.0, "b": 1.2})
+        assert balance.better_rates() is None
 
 
 def test_the_first_of_the_tree_may_die() -> None:
@@ -167,3 +211,19 @@ def test_a_scheduler_that_ended_is_noticed() -> None:
     told._lives = ended
     with pytest.raises(WorkError, match="the scheduler ended"):
         told.alive(without=["a"])
+
+
+def test_a_leader_that_fails_for_whatever_reason_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("Dask is confused")
+
+    monkeypatch.setattr("gpuwork.programs.lead._lead", fail)
+    run = RunFolder(path=tmp_path, program="", workers=1, is_table=True, local=False)
+    (tmp_path / KEY).write_text("secret")
+    with pytest.raises(BatchError, match="the process that leads the run failed: RuntimeError") as caught:
+        lead(run, gpus=[None], tell=lambda _: None)
+    assert "Dask is confused" in caught.value.evidence
+    end = run.find_end()
+    assert end is not None
+    assert end["error"]["exit_code"] == 4
+    assert not (tmp_path / KEY).exists()

@@ -198,6 +198,37 @@ def test_the_slice_of_a_killed_worker_goes_elsewhere(programs: Programs, tmp_pat
     assert running.find("gpuwork.programs") == []
 
 
+def test_a_worker_that_hangs_is_replaced(programs: Programs, tmp_path: Path) -> None:
+    running = Running(programs, tmp_path)
+    (worker,) = running.find("gpuwork.programs.part", "worker", "--number", "1")
+    os.kill(worker, signal.SIGSTOP)
+    try:
+        document = running.finish()
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+    assert document["result"]["state"]["sums"] == running.sums
+    assert document["iterations"] == 60
+
+
+def test_a_slow_worker_gets_fewer_rows(programs: Programs, tmp_path: Path) -> None:
+    """The first process that works is five times as slow as the other one."""
+    begun = f'static int slow = open("{tmp_path}/slow", O_CREAT | O_EXCL, 0600) >= 0 ? 5 : 1;'
+    wait = f"    {begun}\n    usleep(1000 * slow * data->rows);\n    result->rows +="
+    cuda = CUDA.replace("    result->rows +=", wait).replace(
+        "#include <cuda_runtime.h>", "#include <cuda_runtime.h>\n#include <fcntl.h>\n#include <unistd.h>"
+    )
+    sums = write_table(tmp_path / "t.csv", 60, 2, seed=6)
+    document = programs(
+        *("run", write_program(tmp_path / "p", cuda=cuda), "--data", tmp_path / "t.csv", "--workers", "2"),
+        *("--set", "max_iterations=40"),
+    )
+    assert document["result"]["state"]["sums"] == sums
+    few, many = sorted(worker["rows"] for worker in document["workers"])
+    assert few + many == 60
+    assert few * 2 < many, "at first both had 30"
+
+
 def test_a_program_that_is_killed_begins_again(programs: Programs, tmp_path: Path) -> None:
     running = Running(programs, tmp_path)
     (worker,) = running.find("gpuwork.programs.part", "worker", "--number", "2")

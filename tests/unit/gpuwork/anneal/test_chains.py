@@ -6,17 +6,19 @@ import importlib
 import itertools
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from gpuwork.anneal import backend
 from gpuwork.anneal import chains as chains_module
 from gpuwork.anneal.status import BAD_ENERGY, BAD_TEMPERATURE, COLD, MAX_STEPS, RAISED, STOPPED, TARGET
 from gpuwork.anneal.streams import make_streams, next_state
 from gpuwork.anneal.troubles import find_troubles
 from gpuwork.errors import Refused
-from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed
+from tests.unit.gpuwork.anneal.conftest import LINE, anneal, changed, prepare_run
 
 ACKLEY = (Path(__file__).parents[4] / "examples/anneal/ackley.py").read_text()
 
@@ -283,6 +285,25 @@ def test_globals_are_there_and_nothing_else_of_the_file_is_executed(tmp_path: Pa
     found = anneal(model, thread_count=16).chains
     assert np.isfinite(found.values).all()
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_block_is_chosen_of_which_the_device_holds_the_most_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blocks_at_once(block: int) -> int:
+        return 132 * min(32, 65_536 // (72 * block), 2048 // block)  # an H100, and 72 registers of a thread
+
+    compiled = SimpleNamespace(max_threads_per_block=896, max_cooperative_grid_blocks=blocks_at_once)
+    monkeypatch.setattr(backend, "SIMULATED", False)
+    block = backend.best_block(SimpleNamespace(overloads={"signature": compiled}))
+    held = {one: blocks_at_once(one) * one for one in range(32, 897, 32)}
+    assert held[block] == max(held.values())
+    assert block == min(one for one in held if held[one] == held[block]), "of equal ones the smallest"
+
+
+def test_the_rate_is_that_of_steps_that_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = changed("return old_temp * 0.99", "return 0.0 if step == 3 else old_temp")
+    run, _ = prepare_run(model, max_steps=10**9)
+    monkeypatch.setattr(chains_module, "time", SimpleNamespace(monotonic=lambda: 0.0))  # a moment counts as 1 ns
+    assert run.measure(chains=4, limit_s=1.0) * 1e-9 == pytest.approx(4 * 3)
 
 
 def test_chains_that_end_early_keep_none_waiting() -> None:

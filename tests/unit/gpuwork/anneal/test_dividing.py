@@ -182,6 +182,18 @@ def test_the_time_limit_of_compiling_holds(here: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("simulated")
+def test_a_model_that_never_ends_is_ended_while_it_is_measured_too(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuwork.anneal.part.DIVIDE_S", 0)
+    endless = changed("return old_temp * 0.99", "while old_temp > 0:\n        pass\n    return old_temp")
+    run = new_run(here, endless, parts=2, run_limit_s=1)
+    with pytest.raises(TimedOut) as caught:
+        run_part(run, 0, stop=threading.Event())
+    assert "divide took longer than 1 s" in caught.value.what
+    assert caught.value.fix.startswith("raise run_limit_s in the configuration")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("simulated")
 def test_the_time_limit_of_merging_holds(here: Path) -> None:
     run = new_run(here, parts=1, merge_limit_s=1)
     run_part(run, 0, stop=threading.Event())

@@ -1,0 +1,73 @@
+"""A worker's place in a run: it holds its own rows, once, and what it needs is built."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpuwork.programs.build import build_library
+from gpuwork.programs.config import read_config
+from gpuwork.programs.prepare import prepare_run
+from gpuwork.programs.process import ProgramProcess
+from gpuwork.programs.seat import Seat
+from gpuwork.programs.slices import Slice
+from gpuwork.programs.table import write_table
+from gpuwork.programs.toolkit import STANDIN, find_toolkit
+from tests.fakes.programs import write_program
+from tests.fakes.programs import write_table as write_table_of_sums
+
+pytestmark = pytest.mark.slow
+
+MIB = 1024**2
+ROWS = 2 * MIB  # of 4 columns: 64 MiB of doubles
+
+
+def own_bytes(process: ProgramProcess) -> int:
+    """The memory of a process without the pages of files, which the kernel can drop."""
+    status = Path(f"/proc/{process._process.pid}/status").read_text()
+    found = re.search(r"^RssAnon:\s+(\d+) kB$", status, re.MULTILINE)
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+def test_a_worker_holds_its_own_rows_once(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes(b"1,2,3,4\n" * ROWS)
+    assert write_table(tmp_path / "t.csv", tmp_path / "t.bin")[1] == []
+    assert (tmp_path / "t.bin").stat().st_size >= 64 * MIB
+    program = write_program(tmp_path / "p")
+    config, _, _ = read_config(program)
+    assert config is not None
+    library = tmp_path / "p.so"
+    assert build_library(program, config, STANDIN, part=library, toolkit=find_toolkit()) == []
+    with ProgramProcess(program, config, log=tmp_path / "log") as process:
+        _, (params,) = process.ask("make_params", settings={})
+        process.ask("load", library=str(library), block_size=32)
+        process.ask("open", params, dataset=str(tmp_path / "t.bin"), is_table=True)
+        _, (state,) = process.ask("init_state")
+        before = own_bytes(process)
+        assert before < 32 * MIB, "whoever only opens it holds none of it"
+        process.ask("take_slice", number=0, start=0, stop=ROWS // 4)
+        process.ask("iterate", state, number=0)
+        held = own_bytes(process) - before
+        assert 15 * MIB < held < 20 * MIB, "a quarter of it, once"
+        process.ask("release", before=1)
+        process.ask("take_slice", number=1, start=ROWS // 4, stop=ROWS // 2)
+        assert own_bytes(process) - before < 20 * MIB, "other rows in place of these"
+
+
+def test_a_worker_that_comes_later_builds_for_itself(tmp_path: Path) -> None:
+    write_table_of_sums(tmp_path / "t.csv", 8, 2, seed=1)
+    (tmp_path / "run").mkdir()
+    run = prepare_run(
+        *(write_program(tmp_path / "p"), tmp_path / "t.csv"), settings={}, workers=1, local=True,
+        store=tmp_path / "store", run=tmp_path / "run", toolkit=find_toolkit(),
+    )  # fmt: skip
+    assert run.registered.targets == []
+    seat = Seat(run, 7)
+    try:
+        seat.take(Slice(number=0, start=2, stop=6))
+    finally:
+        seat.drop()
+    assert run.registered.targets == [STANDIN]
