@@ -72,6 +72,16 @@ class HostOverlays(Protocol):
     def remove(self, cluster: str) -> tuple[str, ...]:
         """Remove a cluster's end; returns one line for each link, none where there is none."""
 
+    def find_key(self, cluster: str) -> str:
+        """The host's public key for a cluster's encrypted overlay; empty where it has none."""
+
+    def ensure_key(self, cluster: str) -> str:
+        """The same; a key is made if there is none.
+
+        Raises:
+            HostNotReady: The host cannot encrypt.
+        """
+
     def underlay_mtu(self, local: str) -> int:
         """The MTU of the link that has an address.
 

@@ -87,6 +87,13 @@ class PartOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyOrder:
+    """`key`: the host's public key for a cluster's encrypted overlay; it is made if there is none."""
+
+    cluster: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadyOrder:
     """`ready`: wait until the nodes of all hosts take work; asked of the host of the node that gives it.
 
@@ -240,6 +247,12 @@ def _part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
 
 
+def _key(order: KeyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    name = check_cluster_name(order.cluster)
+    with host.lock(reporter):
+        return {"key": host.overlays.ensure_key(name)}
+
+
 def _ready(order: ReadyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     name = check_cluster_name(order.cluster)
     driver = engine_of_cluster(name, host.engines, reporter=reporter)
@@ -345,6 +358,7 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "list": (ListOrder, _list),
     "status": (StatusOrder, _status),
     "part": (PartOrder, _part),
+    "key": (KeyOrder, _key),
     "ready": (ReadyOrder, _ready),
     "plan": (MemberUpOrder, _plan),
     "up": (MemberUpOrder, _up),
