@@ -36,6 +36,7 @@ from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
+from gpuprov.workflows.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
 from gpuprov.workflows.verify import verify_cluster
 
@@ -365,4 +366,6 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "down": (DownOrder, _down),
     "verify": (VerifyOrder, _verify),
     "prepare": (PrepareOrder, _prepare),
+    "inventory": (InventoryOrder, serve_inventory),
+    "run": (RunOrder, serve_run),
 }
