@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 @click.option("--host", metavar="NODE", help="Print the variables of one host as JSON.")
 @click.pass_obj
 def command(session: Session, wanted: str, host: str | None) -> None:
-    """Print the nodes of all engines as an Ansible inventory; also works as an inventory script."""
+    """Print the nodes of all engines and hosts as an Ansible inventory; also works as an inventory script."""
+    from gpuprov.cli.spanning import remembered_hosts, way_to_hosts
     from gpuprov.documents.envelope import document
-    from gpuprov.documents.inventory import read_inventory, render_graph, render_script
+    from gpuprov.documents.inventory import render_graph, render_script
+    from gpuprov.workflows.inventory_over_hosts import read_whole_inventory
 
-    inventory = read_inventory(session.host)
+    inventory = read_whole_inventory(session.host, remembered_hosts(), way_to_hosts(session))
     for warning in inventory.warnings:
         session.reporter.warn(warning)
     if host is not None:

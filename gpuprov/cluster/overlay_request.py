@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import AddressValueError, IPv4Address
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.host.overlay_plan import OverlayRequest
 from gpuprov.spec.host_rules import MTU_LEAST
-from gpuprov.spec.overlay import VXLAN_BYTES, vni_of
+from gpuprov.spec.overlay import overlay_bytes, vni_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.host.tunnel_plan import TunnelRequest
     from gpuprov.spec.models import ClusterSpec, HostSpec
 
 _SSH_PARTS: Final = 4  # the other end's address and port, this one's address and port
@@ -52,16 +54,17 @@ def agree_mtu(spec: ClusterSpec, underlays: Mapping[str, int]) -> int:
         HostNotReady: The network between the hosts is too narrow for the spec, or for any overlay.
     """
     narrowest = min(underlays, key=lambda host: underlays[host])
-    most = underlays[narrowest] - VXLAN_BYTES
+    headers = overlay_bytes(spec)
+    most = underlays[narrowest] - headers
     wanted = spec.network.overlay.mtu or most
     if wanted > most or most < MTU_LEAST:
         raise HostNotReady(
             f"packets of {max(wanted, MTU_LEAST)} bytes do not fit into the overlay of cluster {spec.name}",
             evidence=f"the network between the hosts has MTU {underlays[narrowest]} on {narrowest}, "
-            f"of which the overlay takes {VXLAN_BYTES}",
+            f"of which the overlay takes {headers}",
             fix=f"set network.overlay.mtu in the spec to {most} or less"
             if most >= MTU_LEAST
-            else f"raise the MTU of that network to {MTU_LEAST + VXLAN_BYTES} or more",
+            else f"raise the MTU of that network to {MTU_LEAST + headers} or more",
         )
     return wanted
 
@@ -81,15 +84,9 @@ def request_overlay(
         has_bridge: Whether the host's engine has a bridge for the private network: capability `private-bridge`.
 
     Raises:
-        UsageError: Two hosts have one address, or the spec asks for what cannot be done.
+        UsageError: Two hosts have one address, or the private network cannot be connected by other means.
     """
     overlay = spec.network.overlay
-    if overlay.encryption != "none":
-        raise UsageError(
-            f"the overlay of cluster {spec.name} cannot be encrypted by this version",
-            evidence=f"network.overlay.encryption is {overlay.encryption}",
-            fix="set it to none, and hosts[].internal_ip to addresses of a network that only the hosts are on",
-        )
     if overlay.type == "none":
         if not has_bridge:
             raise UsageError(
@@ -115,3 +112,9 @@ def request_overlay(
         peers=tuple(peers.values()),
         mtu=mtu,
     )
+
+
+def encrypt(overlay: OverlayRequest, tunnel: TunnelRequest) -> OverlayRequest:
+    """The same overlay inside encrypted links: its addresses are those of the tunnel."""
+    peers = tuple(peer.address for peer in tunnel.peers)
+    return replace(overlay, local=tunnel.address, peers=peers, tunnel=tunnel)

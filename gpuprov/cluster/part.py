@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from gpuprov.cluster.overlay_request import request_overlay
+from gpuprov.cluster.overlay_request import encrypt, request_overlay
 from gpuprov.cluster.slices import spec_on
+from gpuprov.cluster.tunnels import request_tunnel
 from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
@@ -64,7 +65,9 @@ class ClusterPart:
         addresses = {host.name: host.internal_ip for host in self.spec.hosts if host.internal_ip is not None}
         has_bridge = "private-bridge" in driver.capabilities
         mtu = self.spec.network.overlay.mtu or MTU_LEAST
-        return request_overlay(self.spec, self.host, addresses, mtu=mtu, has_bridge=has_bridge)
+        overlay = request_overlay(self.spec, self.host, addresses, mtu=mtu, has_bridge=has_bridge)
+        tunnel = request_tunnel(self.spec, self.host, addresses, self.whole.tunnels, mtu=mtu)
+        return encrypt(overlay, tunnel) if overlay and tunnel else overlay
 
     def matches(self, planned: Sequence[Member]) -> bool:
         """Whether the nodes of all hosts have on this one what is planned here."""

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.files import Member  # noqa: TC001 - the decoder reads it from the type hints
+from gpuprov.cluster.tunnels import TunnelEnd  # noqa: TC001 - as above
 from gpuprov.core.errors import EngineError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS
 from gpuprov.spec.document import parse_json
@@ -27,10 +28,12 @@ class WholeCluster:
     Attributes:
         serial: Counts the changes; a host that was away has a lower one than the others.
         members: Each with its host, and that host's CPUs and memory; by name.
+        tunnels: Each host's end of the encrypted links between them; none where there are none.
     """
 
     serial: int = 0
     members: tuple[Member, ...] = ()
+    tunnels: tuple[TunnelEnd, ...] = ()
 
     @property
     def homes(self) -> dict[str, str]:
@@ -58,7 +61,8 @@ class WholeCluster:
 
     def changed_from(self, before: WholeCluster) -> WholeCluster:
         """The value to record: with the next serial where it says something else than before."""
-        return replace(self, serial=before.serial + (self.members != before.members))
+        is_other = (self.members, self.tunnels) != (before.members, before.tunnels)
+        return replace(self, serial=before.serial + is_other)
 
     def reachable_members(self) -> tuple[Member, ...]:
         """The nodes as files name them: from host to host by their private addresses alone."""
@@ -99,6 +103,7 @@ def parse_whole(text: str, *, source: str) -> WholeCluster:
     names = [member.name for member in whole.members] if whole else []
     if len(set(names)) < len(names):
         problems.append("members: a name is there twice")
+    problems += [f"tunnels: {end.problem}" for end in (whole.tunnels if whole else ()) if end.problem]
     if whole is None or problems:
         raise EngineError(
             f"the nodes of all hosts, as recorded with {source}, cannot be read",

@@ -12,6 +12,7 @@ from gpuprov.documents.envelope import document
 from gpuprov.documents.member_answers import read_rows, strictly
 from gpuprov.documents.nodes import row_document
 from gpuprov.host.links import Link
+from gpuprov.host.tunnel_plan import KEY
 from gpuprov.planes.answer_kinds import fields_of, is_bool, is_list, is_string, items_of, number_in, or_none, pick
 from gpuprov.planes.host_part import HostPart
 from gpuprov.spec.models import ENGINES
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _SCHEMA: Final = "gpuprov.host-part/v1"
 _MAPPING: Final[Accepts] = lambda value: isinstance(value, dict)  # noqa: E731 - a kind, as in member_answers
 _WORDS: Final[Accepts] = lambda value: isinstance(value, dict) and all(map(is_string, value.values()))  # noqa: E731
+_TUNNEL_KEY: Final[Accepts] = lambda value: value == "" or bool(is_string(value) and KEY.fullmatch(str(value)))  # noqa: E731
 _KINDS: Final[Mapping[str, Accepts]] = {
     "host": is_string,
     "engine": lambda value: value in ENGINES,
@@ -37,6 +39,7 @@ _KINDS: Final[Mapping[str, Accepts]] = {
     "offer": or_none(is_string),
     "address": is_string,
     "mtu": number_in(0, 100_000),
+    "tunnel_key": _TUNNEL_KEY,
     "taken": _MAPPING,
 }
 _TAKEN: Final[Mapping[str, Accepts]] = {
@@ -64,6 +67,7 @@ def host_part_document(part: HostPart, *, host: str) -> dict[str, Any]:
         offer=dump_offer(part.offer) if part.offer else None,
         address=part.address,
         mtu=part.mtu,
+        tunnel_key=part.tunnel_key,
         taken={
             "names": sorted(taken.names),
             "links": [
@@ -99,6 +103,7 @@ def read_host_part(told: Mapping[str, Any], *, host: str, cluster: str) -> HostP
         offer=read_offer(offer, host=host) if offer else None,
         address=values["address"],
         mtu=values["mtu"],
+        tunnel_key=values["tunnel_key"],
         taken=strictly(lambda: _taken(values["taken"], host), host),
     )
 

@@ -77,7 +77,7 @@ def build_inventory(found: Sequence[tuple[str, NodeState]], observe_gpus: Observ
     nodes = sorted((pair for pair in found if pair[1].name not in double), key=lambda pair: pair[1].name)
     gpus, unknown = _known_gpus([node for _, node in nodes], observe_gpus)
     hosts = {node.name: host_variables(node, engine, gpus, host=host) for engine, node in nodes}
-    return Inventory(hosts=hosts, groups=_groups(hosts), warnings=(*warnings, *unknown))
+    return Inventory(hosts=hosts, groups=group_hosts(hosts), warnings=(*warnings, *unknown))
 
 
 def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu], *, host: str) -> dict[str, Any]:
@@ -101,6 +101,7 @@ def host_variables(node: NodeState, engine: str, gpus: Mapping[str, Gpu], *, hos
         "gpuprov_sharing": row.sharing,
         "gpuprov_simulated": row.simulated,
         "gpuprov_status": row.status,
+        "gpuprov_through": "",
     }
 
 
@@ -139,7 +140,8 @@ def _known_gpus(nodes: Sequence[NodeState], observe_gpus: Observe) -> tuple[dict
     return known, warnings
 
 
-def _groups(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+def group_hosts(hosts: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """The groups of nodes with these variables."""
     groups: dict[str, list[str]] = {}
     for name, variables in hosts.items():
         models = {gpu["model"] for gpu in variables["gpuprov_gpus"] if gpu["model"]}

@@ -98,6 +98,16 @@ class HostOverlays(Protocol):
     ) -> dict[str, Any]:
         """What `verify` looks at of an end, and of the way to the other hosts, by name; `untried` get no ping."""
 
+    def find_key(self, cluster: str) -> str:
+        """The host's public key for a cluster's encrypted overlay; empty where it has none."""
+
+    def ensure_key(self, cluster: str) -> str:
+        """The same; a key is made if there is none.
+
+        Raises:
+            HostNotReady: The host cannot encrypt.
+        """
+
     def underlay_mtu(self, local: str) -> int:
         """The MTU of the link that has an address.
 

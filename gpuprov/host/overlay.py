@@ -10,57 +10,85 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import CommandFailed, run
+from gpuprov.host.overlay_link import alias_of, parse_overlay_links, step
 from gpuprov.host.overlay_plan import (
-    alias_of,
     find_underlay_mtu,
-    parse_overlay_links,
     parse_peers,
     plan_overlay,
     plan_overlay_removal,
 )
 from gpuprov.host.ping import ping_whole
+from gpuprov.host.tunnel import TunnelKeys, preview_tunnel, refuse_other_key, show_guard
+from gpuprov.host.tunnel_guard import plan_guard_removal
+from gpuprov.host.tunnel_plan import find_tunnels
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from gpuprov.core.execution import Completed
-    from gpuprov.host.overlay_plan import OverlayLink, OverlayRequest, Step
+    from gpuprov.host.overlay_link import OverlayLink, Step
+    from gpuprov.host.overlay_plan import OverlayRequest
 
 _BUDGET_S: Final = 10.0
 _SMALL: Final = 64  # bytes of a ping that passes everywhere
 _WORKERS: Final = 16
 
 
-def ensure_overlay(request: OverlayRequest) -> tuple[str, ...]:
+def ensure_overlay(request: OverlayRequest, keys: TunnelKeys) -> tuple[str, ...]:
     """Bring this host's end of an overlay to the request; returns a line for each change, none where it is so.
+
+    Args:
+        request: As it is to be.
+        keys: This host's keys of encrypted overlays.
 
     Raises:
         GpuprovError: The number or a name is taken, the bridge is missing, or the host refuses.
     """
-    steps = preview_overlay(request)
-    _interface_of(request.local)
+    if request.tunnel:
+        refuse_other_key(request.tunnel, keys)
+    steps = preview_overlay(request, keys)
+    _interface_of(request.tunnel.reached_at if request.tunnel else request.local)
     _carry_out(steps)
-    left = preview_overlay(request) if steps else ()
+    left = preview_overlay(request, keys) if steps else ()
     if left:
         raise HostNotReady(
             f"the overlay of cluster {request.cluster} is not as requested after it was set",
             evidence=f"still to do: {'; '.join(_lines(left))}",
             fix=f"ip -d link show dev {request.device}; bridge fdb show dev {request.device}",
         )
+    if not request.tunnel:
+        keys.remove(request.cluster)  # of a time when it was encrypted
     return _lines(steps)
 
 
-def preview_overlay(request: OverlayRequest) -> tuple[Step, ...]:
+def preview_overlay(request: OverlayRequest, keys: TunnelKeys) -> tuple[Step, ...]:
     """What `ensure_overlay` would do; raises what it would refuse, and changes nothing."""
     links = look_at_links()
-    return plan_overlay(request, links, find_peers(request.device) if request.device in links else ())
+    tunnel: tuple[Step, ...]
+    if request.tunnel:
+        tunnel = preview_tunnel(request.tunnel, links, keys)
+    else:
+        tunnel = _plan_without_tunnel(request.cluster, links) if keys.has(request.cluster) else ()
+    return (*tunnel, *plan_overlay(request, links, find_peers(request.device) if request.device in links else ()))
 
 
-def remove_overlay(cluster: str) -> tuple[str, ...]:
-    """Remove the links of a cluster's overlay from this host; returns a line for each, none where there is none."""
+def _plan_without_tunnel(cluster: str, links: Mapping[str, OverlayLink]) -> tuple[Step, ...]:
+    """What is left of a time when the overlay was encrypted."""
+    old = find_tunnels(cluster, links)
+    removed = (step(f"remove link {link.name}", "ip link del dev", link.name) for link in old)
+    return (*removed, *plan_guard_removal(cluster, show_guard(cluster)))
+
+
+def remove_overlay(cluster: str, keys: TunnelKeys) -> tuple[str, ...]:
+    """Remove a cluster's overlay and its key from this host; returns a line for each link, none where there is none."""
     steps = plan_overlay_removal(cluster, look_at_links())
+    if not keys.has(cluster):
+        _carry_out(steps)
+        return _lines(steps)
+    steps = (*steps, *plan_guard_removal(cluster, show_guard(cluster)))
     _carry_out(steps)
-    return _lines(steps)
+    keys.remove(cluster)
+    return (*_lines(steps), f"remove the key of the overlay of cluster {cluster}")
 
 
 def look_at_links() -> dict[str, OverlayLink]:
@@ -138,17 +166,28 @@ def look_at_overlay(
 class LocalOverlays:
     """This machine's ends of overlays, as a Host has them."""
 
+    def __init__(self) -> None:
+        self._keys = TunnelKeys()
+
     def preview(self, request: OverlayRequest) -> tuple[str, ...]:
         """What `ensure` would do."""
-        return _lines(preview_overlay(request))
+        return _lines(preview_overlay(request, self._keys))
 
     def ensure(self, request: OverlayRequest) -> tuple[str, ...]:
         """Bring an end to the request."""
-        return ensure_overlay(request)
+        return ensure_overlay(request, self._keys)
 
     def remove(self, cluster: str) -> tuple[str, ...]:
         """Remove a cluster's end."""
-        return remove_overlay(cluster)
+        return remove_overlay(cluster, self._keys)
+
+    def find_key(self, cluster: str) -> str:
+        """The public key of this host; empty where it has none."""
+        return self._keys.find(cluster)
+
+    def ensure_key(self, cluster: str) -> str:
+        """The same; a key is made if there is none."""
+        return self._keys.ensure(cluster)
 
     def look(
         self, request: OverlayRequest, hosts: Mapping[str, str], *, overhead: int, untried: Collection[str]
@@ -186,26 +225,26 @@ def _interface_of(address: str) -> str:
 
 def _carry_out(steps: Sequence[Step]) -> None:
     """Run the commands: those of `ip`, then those of `bridge`, one for each host, in one process."""
-    entries = [step for step in steps if step.argv[0] == "bridge"]
-    for step in steps:
-        if step.argv[0] != "bridge":
-            done = run(step.argv, timeout_s=_BUDGET_S, check=False)
-            if done.exit_code and not step.optional:
-                raise _refusal(step, done)
+    entries = [one for one in steps if one.argv[0] == "bridge"]
+    for one in steps:
+        if one.argv[0] != "bridge":
+            done = run(one.argv, timeout_s=_BUDGET_S, check=False)
+            if done.exit_code and not one.optional:
+                raise _refusal(one, done)
     if entries:
-        batch = "".join(f"{' '.join(step.argv[1:])}\n" for step in entries)
+        batch = "".join(f"{' '.join(one.argv[1:])}\n" for one in entries)
         done = run(["bridge", "-batch", "-"], timeout_s=_BUDGET_S, stdin=batch, check=False)
         if done.exit_code:
             raise _refusal(entries[0], done)
 
 
-def _refusal(step: Step, done: Completed) -> HostNotReady:
+def _refusal(failed: Step, done: Completed) -> HostNotReady:
     return HostNotReady(
-        f"cannot {step.words}",
+        f"cannot {failed.words}",
         evidence=done.stderr.strip() or "no reason given",
-        fix=f"sudo {shlex.join(step.argv)}",
+        fix=failed.fix or f"sudo {shlex.join(failed.argv)}",
     )
 
 
 def _lines(steps: Sequence[Step]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(step.words for step in steps))
+    return tuple(dict.fromkeys(one.words for one in steps))

@@ -10,14 +10,19 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from ipaddress import IPv4Address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, NotOurs, UsageError
+from gpuprov.host.overlay_link import OverlayLink, alias_of, step
 from gpuprov.spec.overlay import overlay_bridge, overlay_device
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from gpuprov.host.overlay_link import Step
+    from gpuprov.host.tunnel_plan import TunnelRequest
+
+_OURS: Final = ("vxlan", "bridge", "wireguard", "tun")  # kinds of links, in the order in which they are removed
 _EVERYBODY: Final = "00:00:00:00:00:00"  # in a device's table: who gets what is for all, or for nobody known
 
 
@@ -27,9 +32,10 @@ class OverlayRequest:
 
     Attributes:
         bridge: Of the private network; None where the engine has none, so that one is made.
-        local: The host's own address on the network between the hosts.
+        local: The host's own address: in the tunnel where there is one, else on the network between the hosts.
         peers: Those of the other hosts.
         mtu: Of what the nodes send, the same on all hosts.
+        tunnel: The encrypted links in which it runs; None for none.
     """
 
     cluster: str
@@ -39,6 +45,7 @@ class OverlayRequest:
     local: str
     peers: tuple[str, ...]
     mtu: int
+    tunnel: TunnelRequest | None = None
 
     @property
     def device(self) -> str:
@@ -49,59 +56,6 @@ class OverlayRequest:
     def parent(self) -> str:
         """Name of the bridge."""
         return self.bridge or overlay_bridge(self.vni)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OverlayLink:
-    """A link of the host, with what matters of it here."""
-
-    name: str
-    kind: str = ""
-    alias: str = ""
-    mtu: int = 0
-    master: str = ""
-    up: bool = False
-    vni: int | None = None
-    port: int | None = None
-    local: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """A command, and what it does in words; several may have the same.
-
-    Attributes:
-        optional: Whether the overlay works without.
-    """
-
-    argv: tuple[str, ...]
-    words: str
-    optional: bool = False
-
-
-def alias_of(cluster: str) -> str:
-    """By which a link is known as ours."""
-    return f"gpuprov:{cluster}"
-
-
-def parse_overlay_links(text: str) -> dict[str, OverlayLink]:
-    """All links, from `ip -j -d link show`."""
-    links = {}
-    for link in json.loads(text or "[]"):
-        info = link.get("linkinfo", {})
-        data: Mapping[str, Any] = info.get("info_data", {}) if info.get("info_kind") == "vxlan" else {}
-        links[link["ifname"]] = OverlayLink(
-            name=link["ifname"],
-            kind=info.get("info_kind", ""),
-            alias=link.get("ifalias", ""),
-            mtu=link.get("mtu", 0),
-            master=link.get("master", ""),
-            up="UP" in link.get("flags", []),
-            vni=data.get("id"),
-            port=data.get("port"),
-            local=data.get("local", ""),
-        )
-    return links
 
 
 def parse_peers(text: str) -> tuple[str, ...]:
@@ -127,7 +81,7 @@ def plan_overlay(request: OverlayRequest, links: Mapping[str, OverlayLink], peer
     steps = list(_plan_bridge(request, links.get(request.parent)))
     found = links.get(request.device)
     if found is not None and not _fits(request, found):
-        steps.append(_step(f"remove overlay {found.name}, which is not as requested", "ip link del dev", found.name))
+        steps.append(step(f"remove overlay {found.name}, which is not as requested", "ip link del dev", found.name))
         found = None
     if found is None:
         steps += _creation(request)
@@ -135,27 +89,27 @@ def plan_overlay(request: OverlayRequest, links: Mapping[str, OverlayLink], peer
         found = OverlayLink(name=request.device, mtu=request.mtu)
     at = f"dev {request.device}"
     if found.mtu != request.mtu:
-        steps.append(_step(f"set the MTU of {request.device} to {request.mtu}", f"ip link set {at} mtu", request.mtu))
+        steps.append(step(f"set the MTU of {request.device} to {request.mtu}", f"ip link set {at} mtu", request.mtu))
     words = f"connect overlay {request.device} to bridge {request.parent}"
     if found.master != request.parent:
-        steps.append(_step(words, f"ip link set {at} master", request.parent))
+        steps.append(step(words, f"ip link set {at} master", request.parent))
     if not found.up:
-        steps.append(_step(words, f"ip link set {at} up"))
+        steps.append(step(words, f"ip link set {at} up"))
     for peer in sorted(set(request.peers) - set(peers), key=IPv4Address):
         steps.append(
-            _step(f"reach host {peer} by overlay {request.device}", f"bridge fdb append {_EVERYBODY} {at} dst", peer)
+            step(f"reach host {peer} by overlay {request.device}", f"bridge fdb append {_EVERYBODY} {at} dst", peer)
         )
     for peer in sorted(set(peers) - set(request.peers)):
         words = f"no longer reach host {peer} by overlay {request.device}"
-        steps.append(_step(words, f"bridge fdb del {_EVERYBODY} {at} dst", peer))
+        steps.append(step(words, f"bridge fdb del {_EVERYBODY} {at} dst", peer))
     return tuple(steps)
 
 
 def plan_overlay_removal(cluster: str, links: Mapping[str, OverlayLink]) -> tuple[Step, ...]:
-    """The commands that remove a cluster's links, devices before bridges; empty where there is none."""
-    ours = [link for link in links.values() if link.alias == alias_of(cluster) and link.kind in ("vxlan", "bridge")]
-    ours.sort(key=lambda link: (link.kind == "bridge", link.name))
-    return tuple(_step(f"remove overlay {link.name}", "ip link del dev", link.name) for link in ours)
+    """The commands that remove a cluster's links, devices before what they are on; empty where there is none."""
+    ours = [link for link in links.values() if link.alias == alias_of(cluster) and link.kind in _OURS]
+    ours.sort(key=lambda link: (_OURS.index(link.kind), link.name))
+    return tuple(step(f"remove overlay {link.name}", "ip link del dev", link.name) for link in ours)
 
 
 def find_underlay_mtu(routes: Sequence[str], links: Mapping[str, OverlayLink]) -> int | None:
@@ -219,14 +173,14 @@ def _plan_bridge(request: OverlayRequest, found: OverlayLink | None) -> list[Ste
         )
     words = f"create bridge {name}"
     if found is None:
-        steps.append(_step(words, "ip link add name", name, "type", "bridge"))
+        steps.append(step(words, "ip link add name", name, "type", "bridge"))
     if not request.bridge and (found is None or found.alias != alias_of(request.cluster)):
-        steps.append(_step(words, "ip link set dev", name, "alias", alias_of(request.cluster)))
-        steps.append(_step(words, "ip link set dev", name, "addrgenmode", "none", optional=True))
+        steps.append(step(words, "ip link set dev", name, "alias", alias_of(request.cluster)))
+        steps.append(step(words, "ip link set dev", name, "addrgenmode", "none", optional=True))
     if found is None or found.mtu != request.mtu:
-        steps.append(_step(f"set the MTU of {name} to {request.mtu}", "ip link set dev", name, "mtu", request.mtu))
+        steps.append(step(f"set the MTU of {name} to {request.mtu}", "ip link set dev", name, "mtu", request.mtu))
     if found is None or not found.up:
-        steps.append(_step(f"bring up {name}", "ip link set dev", name, "up"))
+        steps.append(step(f"bring up {name}", "ip link set dev", name, "up"))
     return steps
 
 
@@ -234,12 +188,7 @@ def _creation(request: OverlayRequest) -> list[Step]:
     name, words = request.device, f"create overlay {request.device} (VXLAN {request.vni}, MTU {request.mtu})"
     vxlan = f"type vxlan id {request.vni} dstport {request.port} local {request.local} learning"
     return [
-        _step(words, "ip link add name", name, f"mtu {request.mtu} {vxlan}"),
-        _step(words, "ip link set dev", name, "alias", alias_of(request.cluster)),
-        _step(words, "ip link set dev", name, "addrgenmode", "none", optional=True),  # no IPv6 in this kernel
+        step(words, "ip link add name", name, f"mtu {request.mtu} {vxlan}"),
+        step(words, "ip link set dev", name, "alias", alias_of(request.cluster)),
+        step(words, "ip link set dev", name, "addrgenmode", "none", optional=True),  # no IPv6 in this kernel
     ]
-
-
-def _step(words: str, command: str, *more: object, optional: bool = False) -> Step:
-    """A command; no argument of it has a space in it."""
-    return Step(argv=tuple(" ".join([command, *map(str, more)]).split()), words=words, optional=optional)

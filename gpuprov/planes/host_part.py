@@ -45,6 +45,7 @@ class HostPart:
         words: The word of its plane for each node of which the plane knows here, also for those on other hosts.
         offer: What it offers to more nodes, where that was asked.
         address: Its address on the network between the hosts, and `mtu` that of its link there; where asked.
+        tunnel_key: Its public key for the encrypted overlay; empty where it has none, or that was not asked.
         taken: What a new cluster has to keep clear of, where that was asked.
     """
 
@@ -58,6 +59,7 @@ class HostPart:
     offer: Offer | None = None
     address: str = ""
     mtu: int = 0
+    tunnel_key: str = ""
     taken: Taken = field(default_factory=Taken)
 
 
@@ -102,11 +104,13 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
     place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
     promised_gib = (spec.nodes.memory_gib or 0) * len(state.nodes)
     room = find_room(driver, host.limits(), promised_gib=promised_gib)
-    address, mtu = "", 0
+    address, mtu, key = "", 0, ""
     if spec.network.overlay.type != "none":
         known = HostSpec(name=host.name, internal_ip=way.internal_ip or None)
         address = underlay_address(known, way.ssh_connection)
         mtu = host.overlays.underlay_mtu(address)
+    if spec.network.overlay.encryption == "wireguard":
+        key = host.overlays.find_key(spec.name)
     return HostPart(
         engine=driver.name,
         known_as=seen.known_as,
@@ -118,6 +122,7 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
         offer=make_offer(spec, state, place, room, most=spec.nodes.count),
         address=address,
         mtu=mtu,
+        tunnel_key=key,
         taken=_taken(driver, host, state),
     )
 

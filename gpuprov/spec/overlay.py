@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from gpuprov.spec.models import ClusterSpec
 
 VXLAN_BYTES: Final = 50  # Ethernet, IPv4, UDP and VXLAN headers around each frame
+WIREGUARD_BYTES: Final = 80  # IPv6 or IPv4, UDP and WireGuard headers around each packet, and its padding
+_TUNNEL_PORTS: Final = range(51820, 52820)
 _VNIS: Final = 2**24 - 1  # 0 is none
 
 
@@ -27,6 +29,21 @@ def overlay_device(vni: int) -> str:
 def overlay_bridge(vni: int) -> str:
     """Name of the bridge that it is a port of where the engine has none for the private network."""
     return f"gpvb{vni:06x}"
+
+
+def tunnel_device(vni: int) -> str:
+    """Name of the WireGuard device in whose tunnel the VXLAN runs."""
+    return f"gpwg{vni:06x}"
+
+
+def tunnel_port(vni: int) -> int:
+    """UDP port on which hosts receive WireGuard: clusters of one host differ, for a device has its port alone."""
+    return _TUNNEL_PORTS[vni % len(_TUNNEL_PORTS)]
+
+
+def overlay_bytes(spec: ClusterSpec) -> int:
+    """By how much what passes between hosts is larger than what nodes send."""
+    return VXLAN_BYTES + (WIREGUARD_BYTES if spec.network.overlay.encryption == "wireguard" else 0)
 
 
 def unencrypted_warning(spec: ClusterSpec) -> str:

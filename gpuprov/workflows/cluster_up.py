@@ -267,6 +267,7 @@ def _preview_overlay(host: Host, aim: _Aim) -> tuple[str, ...]:
     if aim.overlay is None:
         return ()
     if any(request.name == aim.overlay.bridge for request in aim.plan.networks.create):
+        host.overlays.preview(replace(aim.overlay, bridge=None))  # for what it refuses
         return (f"create overlay {aim.overlay.device} between the hosts",)
     return host.overlays.preview(aim.overlay)
 

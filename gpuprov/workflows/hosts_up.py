@@ -30,6 +30,7 @@ from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
 from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
 from gpuprov.workflows.settle import settle
 from gpuprov.workflows.share_over_hosts import prove_new_share, prove_share
+from gpuprov.workflows.tunnel_keys import exchange_keys, with_tunnels
 from gpuprov.workflows.verify_hosts import verify_over_hosts
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     warning = unencrypted_warning(spec)
     if warning:
         reporter.warn(warning)
+    keyed = exchange_keys(agreed.whole, seen, hosts)
+    agreed = replace(agreed, whole=keyed.changed_from(seen.whole))
     secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
     with reporter.phase("hosts"):
         done = _work(order, agreed, hosts, secret)
@@ -203,9 +206,9 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
         offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
         placed = place_nodes(spec, names, offers, away=seen.whole.homes)
         nodes = {part.host: part.nodes for part in slice_cluster(spec, placed)}
-        begun = _Agreed(seen=seen, spec=spec, whole=seen.whole, nodes=nodes, lines={}, secret=b"")
+        whole = with_tunnels(spec, seen)
+        begun = _Agreed(seen=seen, spec=spec, whole=whole, nodes=nodes, lines={}, secret=b"")
         planned = _plan(order, spec, begun, hosts)
-        whole = seen.whole
         for host, one in planned.items():
             mine = one.mine
             known = mine[0] if mine else None

@@ -41,6 +41,7 @@ from gpuprov.verify.request import Work
 from gpuprov.workflows import member_nodes
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
+from gpuprov.workflows.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
 from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
 from gpuprov.workflows.verify import verify_cluster
 
@@ -89,6 +90,13 @@ class PartOrder:
     spec: str = ""
     engine: str = ""
     internal_ip: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyOrder:
+    """`key`: the host's public key for a cluster's encrypted overlay; it is made if there is none."""
+
+    cluster: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,6 +257,12 @@ def _part(order: PartOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     return host_part_document(look_for_more(driver, spec, host, way, reporter=reporter), host=host.name)
 
 
+def _key(order: KeyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    name = check_cluster_name(order.cluster)
+    with host.lock(reporter):
+        return {"key": host.overlays.ensure_key(name)}
+
+
 def _ready(order: ReadyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     name = check_cluster_name(order.cluster)
     driver = engine_of_cluster(name, host.engines, reporter=reporter)
@@ -365,6 +379,7 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "list": (ListOrder, _list),
     "status": (StatusOrder, _status),
     "part": (PartOrder, _part),
+    "key": (KeyOrder, _key),
     "ready": (ReadyOrder, _ready),
     "plan": (MemberUpOrder, _plan),
     "up": (MemberUpOrder, _up),
@@ -378,4 +393,6 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "nodes": (member_nodes.NodesOrder, member_nodes.serve_nodes),
     "tell": (member_nodes.TellOrder, member_nodes.serve_tell),
     "share": (ShareOrder, _share),
+    "inventory": (InventoryOrder, serve_inventory),
+    "run": (RunOrder, serve_run),
 }

@@ -42,7 +42,8 @@ def settle(draft: Draft, seen: SpanningCluster) -> ClusterSpec:
     hosts = tuple(_settled_host(host, draft, seen) for host in spec.hosts)
     overlay = spec.network.overlay
     if overlay.type != "none":
-        known = seen.spec.network.overlay.mtu if seen.spec else None
+        before = seen.spec.network.overlay if seen.spec else overlay
+        known = before.mtu if before.encryption == overlay.encryption else None
         overlay = replace(overlay, mtu=overlay.mtu or known)
         spec = replace(spec, network=replace(spec.network, overlay=overlay))
         mtu = agree_mtu(spec, {host: part.mtu for host, part in seen.parts.items()})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from random import randbytes
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import HostNotReady
@@ -41,6 +43,7 @@ class FakeOverlays:
     there: dict[str, OverlayRequest] = field(default_factory=dict)
     mtu: int = 1500
     whole: bool = True
+    keys: dict[str, str] = field(default_factory=dict)
 
     def preview(self, request: OverlayRequest) -> tuple[str, ...]:
         return () if self.there.get(request.cluster) == request else (f"set overlay {request.device}",)
@@ -51,6 +54,7 @@ class FakeOverlays:
         return lines
 
     def remove(self, cluster: str) -> tuple[str, ...]:
+        self.keys.pop(cluster, None)
         found = self.there.pop(cluster, None)
         return (f"remove overlay {found.device}",) if found else ()
 
@@ -75,6 +79,12 @@ class FakeOverlays:
             "peers": list(found.peers) if found else [],
             "echoes": {host: {"small": "answers", "full": full} for host in hosts if host not in untried},
         }
+
+    def find_key(self, cluster: str) -> str:
+        return self.keys.get(cluster, "")
+
+    def ensure_key(self, cluster: str) -> str:
+        return self.keys.setdefault(cluster, b64encode(randbytes(32)).decode())
 
     def underlay_mtu(self, local: str) -> int:
         assert local

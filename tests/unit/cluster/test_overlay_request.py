@@ -41,11 +41,6 @@ def test_a_user_s_own_connection_is_left_to_the_user_where_there_is_a_bridge() -
         request_overlay(spec, "hoff", ADDRESSES, mtu=1450, has_bridge=False)
 
 
-def test_what_is_asked_to_be_encrypted_is_never_sent_in_the_clear() -> None:
-    with pytest.raises(UsageError, match="cannot be encrypted"):
-        request_overlay(spec_of(encryption="wireguard"), "hoff", ADDRESSES, mtu=1450, has_bridge=True)
-
-
 def test_two_hosts_with_one_address_are_one_machine() -> None:
     with pytest.raises(UsageError, match="hoff and bengio of cluster lab have the same address"):
         request_overlay(spec_of(), "hoff", {**ADDRESSES, "bengio": "10.9.0.1"}, mtu=1450, has_bridge=True)

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from gpuprov.core.errors import HostNotReady, NotOurs, UsageError
+from gpuprov.host.overlay_link import OverlayLink, parse_overlay_links
 from gpuprov.host.overlay_plan import (
-    OverlayLink,
     OverlayRequest,
     find_underlay_mtu,
-    parse_overlay_links,
     parse_peers,
     plan_overlay,
     plan_overlay_removal,

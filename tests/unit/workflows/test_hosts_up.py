@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.core.errors import EngineError, GpuprovError, PartDone, UsageError
+from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, UsageError
 from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.spec.draft import CHOOSABLE, Draft
-from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
+from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.workflows.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
 from gpuprov.workflows.over_hosts import down_over_hosts, find_host_of_node, find_spanning
 from gpuprov.workflows.remove_nodes import remove_nodes
@@ -253,3 +253,61 @@ def test_a_verb_on_one_host_keeps_the_nodes_of_others_in_its_files(lab: Controll
     back = lab.up()
     assert {row.work for row in back.rows} == {"idle"}
     assert "hoff: create node c001 10.0.3.3 role slurm, 1 GPU shared (simulated)" in back.outcome.changed
+
+
+ENCRYPTED = NetworkSpec(overlay=OverlaySpec(encryption="wireguard"))
+
+
+def test_an_encrypted_overlay_has_a_key_of_each_host_and_a_second_run_changes_nothing(lab: Controller) -> None:
+    plan = lab.plan(network=ENCRYPTED)
+    assert any(line.startswith("hoff: create overlay") for line in plan)
+    assert not any(world.host.overlays.keys for world in lab.hosts.worlds.values()), "a plan makes no keys"
+    result = lab.up(network=ENCRYPTED)
+    assert result.error is None
+    ends = {host: world.host.overlays for host, world in lab.hosts.worlds.items()}
+    hoff, hinton = ends["hoff"].there["lab"], ends["hinton"].there["lab"]
+    assert hoff.tunnel is not None
+    assert hinton.tunnel is not None
+    assert (hoff.tunnel.key, hinton.tunnel.key) == (ends["hoff"].keys["lab"], ends["hinton"].keys["lab"])
+    assert [(peer.key, peer.reached_at) for peer in hoff.tunnel.peers] == [(hinton.tunnel.key, "192.0.2.12")]
+    assert (hoff.peers, hoff.mtu, hoff.tunnel.mtu) == ((hinton.local,), 1370, 1420)
+    assert not any("is not encrypted" in line for line in lab.reporter.lines)
+    lab.hosts.asked.clear()
+    assert lab.up(network=ENCRYPTED).outcome.unchanged
+    assert "key" not in [verb for _, verb in lab.hosts.asked]
+
+
+def test_a_host_that_has_lost_its_key_makes_another_and_all_are_told(lab: Controller) -> None:
+    lab.up(network=ENCRYPTED)
+    hinton, hoff = (lab.hosts.worlds[name].host.overlays for name in ("hinton", "hoff"))
+    old = hinton.keys.pop("lab")
+    lab.hosts.asked.clear()
+    lab.up(network=ENCRYPTED)
+    assert ("hinton", "key") in lab.hosts.asked
+    assert ("hoff", "key") not in lab.hosts.asked
+    tunnel = hoff.there["lab"].tunnel
+    assert tunnel is not None
+    assert [peer.key for peer in tunnel.peers] == [hinton.keys["lab"]] != [old]
+
+
+def test_a_cluster_can_be_encrypted_later_and_no_more(lab: Controller) -> None:
+    lab.up()
+    lab.up(network=ENCRYPTED)
+    end = lab.hosts.worlds["hoff"].host.overlays.there["lab"]
+    assert (end.mtu, end.tunnel is not None) == (1370, True), "the MTU was chosen, so it follows"
+    lab.up()
+    end = lab.hosts.worlds["hoff"].host.overlays.there["lab"]
+    assert (end.local, end.mtu, end.tunnel) == ("192.0.2.11", 1450, None)
+
+
+def test_a_host_without_wireguard_refuses_before_anything_is_changed(
+    lab: Controller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> tuple[str, ...]:
+        raise HostNotReady("this host cannot encrypt the overlay", evidence="no wg", fix="apt-get")
+
+    monkeypatch.setattr(lab.hosts.worlds["hinton"].host.overlays, "preview", refuse)
+    with pytest.raises(GpuprovError, match="nothing was changed: hosts refuse their part"):
+        lab.up(network=ENCRYPTED)
+    assert not any(world.host.overlays.keys for world in lab.hosts.worlds.values())
+    assert not any(world.engine.networks for world in lab.hosts.worlds.values())

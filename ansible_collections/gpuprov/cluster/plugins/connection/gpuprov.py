@@ -4,7 +4,7 @@ from __future__ import annotations
 
 DOCUMENTATION = """
     name: gpuprov
-    short_description: Connect to a gpuprov node through its container engine
+    short_description: Connect to a gpuprov node through its container engine, also on other hosts
     description:
         - Runs commands and transfers files through the API of the engine that runs the node. The node needs no ssh.
         - Requires access to the engine (root, or its group). It connects as root; use C(become) for other users.
@@ -24,6 +24,14 @@ DOCUMENTATION = """
             default: lxd
             vars:
                 - name: gpuprov_engine
+        through:
+            description:
+                - The host that runs the node, as C(gpuprov host add) has remembered it.
+                - If it is empty, the node is on this machine.
+            type: str
+            default: ""
+            vars:
+                - name: gpuprov_through
         simulated:
             description:
                 - Whether the node's GPUs are simulated.
@@ -68,7 +76,11 @@ fix: {python} -m pip install gpuprov"""
 
 
 @functools.cache
-def _transport(engine: str) -> Transport:
+def _transport(engine: str, through: str) -> Transport:
+    if through:
+        from gpuprov.workflows.remote_transport import open_remote_transport
+
+        return open_remote_transport(through, engine)
     from gpuprov.cluster.transport import ENTRY
     from gpuprov.provision.transport import ENTRY_VARIABLE, load_entry
 
@@ -133,6 +145,6 @@ class Connection(ConnectionBase):  # type: ignore[misc]  # Ansible has no type i
 
         self._connect()
         try:
-            return question(_transport(self.get_option("engine")), self.get_option("node"))
+            return question(_transport(self.get_option("engine"), self.get_option("through")), self.get_option("node"))
         except (GpuprovError, OSError) as error:
             raise AnsibleConnectionFailure(str(error)) from error

@@ -6,11 +6,13 @@ DOCUMENTATION = """
     name: gpuprov
     short_description: Nodes created by gpuprov
     description:
-        - Lists the nodes of all clusters on all container engines of this machine that respond.
+        - Lists the nodes of all clusters on all container engines of this machine that respond, and of the hosts that
+          C(gpuprov host add) has remembered.
         - An engine that is installed and does not respond within 10 seconds is omitted, with a warning.
         - Creates groups for clusters, roles, engines and GPU models, such as C(cluster_lab), C(role_slurm),
           C(engine_lxd) and C(gpu_nvidia_geforce_gtx_1080).
-        - A node name that exists on two engines is omitted, with a warning.
+        - A host that does not answer within 10 seconds is omitted too.
+        - A node name that exists on two engines or machines is omitted, with a warning.
         - The file name must end in C(gpuprov.yml) or C(gpuprov.yaml).
     author: gpuprov (@gpuprov)
     requirements:
@@ -30,7 +32,7 @@ DOCUMENTATION = """
           RV(ignore:gpuprov_gpus) (a list of uuid, label, index, minor, device, pci, mig, model, memory_bytes,
           compute_capability),
           RV(ignore:gpuprov_driver), RV(ignore:gpuprov_sharing), RV(ignore:gpuprov_simulated), RV(ignore:gpuprov_image),
-          RV(ignore:gpuprov_host).
+          RV(ignore:gpuprov_host), RV(ignore:gpuprov_through) (the host through which the node is reached).
 """
 
 EXAMPLES = """
@@ -99,11 +101,17 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):  # type: i
             from gpuprov.core.errors import GpuprovError
         except ImportError as error:
             raise AnsibleParserError(NO_GPUPROV.format(python=sys.executable, error=error)) from error
-        from gpuprov.documents.inventory import read_inventory
+        from gpuprov.core.reporter import Silent
         from gpuprov.host.local import LocalHost
+        from gpuprov.host.remote.hosts import HostsBySsh
+        from gpuprov.host.remote.inventory import read_machines
+        from gpuprov.host.remote.places import find_places
+        from gpuprov.workflows.inventory_over_hosts import read_whole_inventory
 
         try:
-            inventory = read_inventory(LocalHost())
+            places = find_places()
+            way = HostsBySsh(places=places, reporter=Silent())
+            inventory = read_whole_inventory(LocalHost(), read_machines(places.inventory), way)
         except GpuprovError as error:
             raise AnsibleParserError(str(error)) from error
         # For the forks as well: a task on a node of these engines needs the streams, which a list of nodes does not.
