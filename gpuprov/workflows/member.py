@@ -38,7 +38,7 @@ from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
-from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
+from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
@@ -327,6 +327,7 @@ def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, A
         engine=engine,
         variables=variables_for(engine, os.environ),
         first_image=True,
+        program=own_program(),
     )
     return outcome_document(prepare_host(prepared, host, reporter=reporter), host=host.name)
 

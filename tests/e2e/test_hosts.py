@@ -136,9 +136,13 @@ def test_it_is_back_when_it_has_power(controller: Controller) -> None:
     machine.boot()
     machine.wait_for(lambda: machine.run("sh", "-c", "lxc list -f csv -c s | grep -c RUNNING || true").strip() == "2",
                      within_s=IDLE_S)  # fmt: skip
-    nodes = controller.nodes("cluster", "up")
-    assert {node["slurm"] for node in nodes.values()} == {"idle"}
+    states = "sinfo -h -N -o %T | sort -u"  # no command of gpuprov: the machine itself restores its overlay
+    head = controller.lab.machines["hoff"]
+    head.wait_for(lambda: head.run("lxc", "exec", "c000", "--", "sh", "-c", states).split() == ["idle"],
+                  within_s=IDLE_S)  # fmt: skip
     assert controller.srun("c003", "-N4", "hostname") == ALL
+    assert controller("--json", "verify").document["passed"]
+    assert controller("--json", "cluster", "up").document["unchanged"]
 
 
 def test_down_removes_all_of_it(controller: Controller) -> None:
