@@ -27,6 +27,7 @@ from gpuprov.documents.nodes import nodes_document, status_document
 from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
+from gpuprov.planes.absence import AbsenceOrder, tell_planes
 from gpuprov.planes.base import Crew
 from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.host_part import Way, look_at_part, look_for_more
@@ -269,6 +270,11 @@ def _ready(order: ReadyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     return {**host_part_document(part, host=host.name), "changed": changed}
 
 
+def _absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
+    return outcome_document(Outcome(changed=tell_planes(driver, order)), host=host.name)
+
+
 def _plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     wanted = _up_order(order, host)
     preview = preview_up(host.open(wanted.spec.engine), wanted, host, reporter=reporter)
@@ -360,6 +366,7 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "status": (StatusOrder, _status),
     "part": (PartOrder, _part),
     "ready": (ReadyOrder, _ready),
+    "absence": (AbsenceOrder, _absence),
     "plan": (MemberUpOrder, _plan),
     "up": (MemberUpOrder, _up),
     "down": (DownOrder, _down),

@@ -27,6 +27,7 @@ name: lab
 hosts: [{name: hoff}, {name: hinton}]
 nodes: {count: 4}
 gpus: {mode: simulated}
+unreachable: {after_s: 5}
 """
 ALL = ["c000", "c001", "c002", "c003"]
 IDLE_S = 180
@@ -129,6 +130,15 @@ def test_a_machine_without_power_is_unreachable_and_the_other_one_works(controll
     assert status == {"c000": "running", "c001": "running", "c002": "unreachable", "c003": "unreachable"}
     assert controller.srun("c000", "-N2", "-w", "c[000-001]", "hostname") == ALL[:2]
     assert "c003" in controller("cluster", "up", expect=AWAY).stdout
+    head = controller.lab.machines["hoff"]
+
+    def marked() -> bool:
+        controller("cluster", "up", expect=AWAY)
+        said = head.run("lxc", "exec", "c000", "--", "sinfo", "-h", "-N", "-o", "%N %T %E").splitlines()
+        down = [line.split()[0] for line in said if "gpuprov: host hinton unreachable since" in line]
+        return down == ALL[2:]
+
+    head.wait_for(marked, within_s=IDLE_S)
 
 
 def test_it_is_back_when_it_has_power(controller: Controller) -> None:
