@@ -33,7 +33,7 @@ def command(session: Session, engine: Engine | None, pool_size: int | None) -> N
     machine, it also builds the base of the first image.
     """
     from gpuprov.assets import find_asset
-    from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
+    from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 
     chosen = engine or engine_for_new(session.host)
     order = HostOrder(
@@ -42,5 +42,6 @@ def command(session: Session, engine: Engine | None, pool_size: int | None) -> N
         pool_size_gib=pool_size,
         variables=variables_for(chosen, os.environ),
         first_image=True,
+        program=own_program(),
     )
     show_outcome(session, prepare_host(order, session.host, reporter=session.reporter))

@@ -90,8 +90,11 @@ VERBS: dict[str, Verb] = {
     "completion": Verb("gpuprov.cli.completion", "Print the shell completion script."),
 }
 
-# Verbs that gpuprov itself starts on other hosts; no list, page or completion shows them
-HIDDEN: dict[str, Verb] = {"member": Verb("gpuprov.cli.member", "Serve a request of another host's gpuprov.")}
+# Verbs that gpuprov itself starts on other hosts, or systemd at boot; no list, page or completion shows them
+HIDDEN: dict[str, Verb] = {
+    "member": Verb("gpuprov.cli.member", "Serve a request of another host's gpuprov."),
+    "member-restore": Verb("gpuprov.cli.member_restore", "Restore what a reboot took from networks."),
+}
 
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {

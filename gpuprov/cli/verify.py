@@ -10,14 +10,13 @@ import click
 from gpuprov.cli import spanning
 from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes, seconds_up_to
-from gpuprov.core.errors import HostNotReady, UsageError
+from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
 from gpuprov.core.names import expand_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -78,6 +77,7 @@ def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluste
     """The same of a cluster that spans hosts."""
     from gpuprov.core.reporter import Silent
     from gpuprov.verify.request import Work
+    from gpuprov.workflows.absent_hosts import sound_nodes, tell_absence
     from gpuprov.workflows.over_hosts import require_spanning
     from gpuprov.workflows.verify_hosts import verify_over_hosts, watch_over_hosts
 
@@ -87,9 +87,19 @@ def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluste
             verified = verify_over_hosts(seen, spanning.way_to_hosts(session), nodes=nodes, work=work)
         return _show(session, verified.report, files, verified.error)
     hosts, written = spanning.way_to_hosts(session, Silent()), _writer(session, files)
+
+    def look(found: SpanningCluster, there: Sequence[str]) -> Report:
+        report = written(verify_over_hosts(found, hosts, nodes=there, work=work).report)
+        try:
+            for line in tell_absence(found, hosts, sound=sound_nodes(report)):
+                session.reporter.note(line)
+        except GpuprovError as error:
+            session.reporter.warn(f"{error.what}: {error.evidence}")
+        return report
+
     watch_over_hosts(
         lambda: require_spanning(wanted["cluster"], spanning.remembered_hosts(), hosts),
-        lambda found, there: written(verify_over_hosts(found, hosts, nodes=there, work=work).report),
+        look,
         nodes=nodes,
         **_rhythm(session, wanted),
     )

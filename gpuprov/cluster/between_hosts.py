@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from gpuprov.cluster.part import ClusterPart
+from gpuprov.cluster.part import recorded_overlay
 from gpuprov.cluster.whole import recorded_host
 from gpuprov.core.errors import GpuprovError
 from gpuprov.spec.overlay import VXLAN_BYTES
@@ -46,11 +46,11 @@ def look_between(driver: Driver, state: ClusterState, host: Host, *, away: Colle
 
 def _look_at_overlay(driver: Driver, state: ClusterState, host: Host, away: Collection[str]) -> dict[str, Any]:
     """As verify/checks/between.py reads it; empty where gpuprov makes none."""
-    spec, name = state.spec, recorded_host(state)
-    request = ClusterPart(spec=spec, host=name, nodes=()).overlay(driver) if spec else None
-    if spec is None or request is None:
+    request = recorded_overlay(driver, state)
+    if request is None:
         return {}
-    others = {one.name: one.internal_ip for one in spec.hosts if one.internal_ip and one.name != name}
+    name, hosts = recorded_host(state), state.spec.hosts if state.spec else ()
+    others = {one.name: one.internal_ip for one in hosts if one.internal_ip and one.name != name}
     return host.overlays.look(request, others, overhead=VXLAN_BYTES, untried=away)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.overlay_request import encrypt, request_overlay
 from gpuprov.cluster.slices import spec_on
 from gpuprov.cluster.tunnels import request_tunnel
-from gpuprov.cluster.whole import WholeCluster, dump_whole
+from gpuprov.cluster.whole import WholeCluster, dump_whole, recorded_host
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
 from gpuprov.spec.host_rules import MTU_LEAST
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.placement import Place
+    from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
     from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.spec.models import ClusterSpec
@@ -94,3 +95,15 @@ class ClusterPart:
             evidence=f"{self.host} has its state {recorded.serial}, this would be state {self.whole.serial}",
             fix=again,
         )
+
+
+def recorded_overlay(driver: Driver, state: ClusterState) -> OverlayRequest | None:
+    """This host's end of a cluster's overlay, as it is recorded here; None where there is none.
+
+    Raises:
+        GpuprovError: The record cannot be read.
+    """
+    name, spec = recorded_host(state), state.spec
+    if not name or spec is None:
+        return None
+    return ClusterPart(spec=spec, host=name, nodes=()).overlay(driver)

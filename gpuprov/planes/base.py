@@ -279,6 +279,24 @@ class Plane:
         """
         return ()
 
+    def mark_away(
+        self, driver: Driver, state: ClusterState, names: Sequence[str], *, host: str, since: str
+    ) -> tuple[str, ...]:
+        """Have no work begin on nodes of another host, which does not answer; ends none. Returns a line for each.
+
+        Raises:
+            GpuprovError: It could not be said.
+        """
+        return ()
+
+    def mark_back(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+        """Undo `mark_away` where nobody has said anything else since; returns a line for each node.
+
+        Raises:
+            GpuprovError: It could not be said.
+        """
+        return ()
+
     def can_apply(self, state: ClusterState) -> bool:
         """Whether running nodes can be brought to new files now."""
         return True

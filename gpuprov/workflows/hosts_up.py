@@ -26,6 +26,7 @@ from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
+from gpuprov.workflows.absent_hosts import tell_absence
 from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
 from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
 from gpuprov.workflows.settle import settle
@@ -153,7 +154,8 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     agreed = _agree(order, hosts, reporter)
     seen, spec = agreed.seen, agreed.spec
     if not agreed.changes:
-        return HostsUp(outcome=Outcome(), spec=spec, rows=seen.rows, failed=seen.failed, away=seen.away)
+        told = Outcome(changed=tell_absence(seen, hosts))
+        return HostsUp(outcome=told, spec=spec, rows=seen.rows, failed=seen.failed, away=seen.away)
     warning = unencrypted_warning(spec)
     if warning:
         reporter.warn(warning)
@@ -164,6 +166,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         done = _work(order, agreed, hosts, secret)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
+        done.changed += tell_absence(seen, hosts)
     report = None
     if order.verify and done.changed:
         with reporter.phase("verify"):

@@ -29,6 +29,7 @@ from gpuprov.documents.outcome import cluster_up_document, outcome_document, pla
 from gpuprov.documents.share_look import share_look_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
+from gpuprov.planes.absence import AbsenceOrder, tell_planes
 from gpuprov.planes.base import Crew
 from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.host_part import Way, look_at_part, look_for_more
@@ -42,7 +43,7 @@ from gpuprov.workflows import member_nodes
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
-from gpuprov.workflows.prepare_host import HostOrder, prepare_host, variables_for
+from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
@@ -286,6 +287,11 @@ def _ready(order: ReadyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     return {**host_part_document(part, host=host.name), "changed": changed}
 
 
+def _absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
+    return outcome_document(Outcome(changed=tell_planes(driver, order)), host=host.name)
+
+
 def _plan(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     wanted = _up_order(order, host)
     preview = preview_up(host.open(wanted.spec.engine), wanted, host, reporter=reporter)
@@ -344,6 +350,7 @@ def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, A
         engine=engine,
         variables=variables_for(engine, os.environ),
         first_image=True,
+        program=own_program(),
     )
     return outcome_document(prepare_host(prepared, host, reporter=reporter), host=host.name)
 
@@ -381,6 +388,7 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "part": (PartOrder, _part),
     "key": (KeyOrder, _key),
     "ready": (ReadyOrder, _ready),
+    "absence": (AbsenceOrder, _absence),
     "plan": (MemberUpOrder, _plan),
     "up": (MemberUpOrder, _up),
     "down": (DownOrder, _down),

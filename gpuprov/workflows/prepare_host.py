@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.image_parts import ImageParts
 from gpuprov.cluster.images import node_recipe
-from gpuprov.cluster.network_plan import open_networks
-from gpuprov.cluster.networks import isolate_networks
 from gpuprov.core.errors import GpuprovError, HostNotReady
 from gpuprov.core.names import BRIDGES
 from gpuprov.core.outcome import Outcome
@@ -22,23 +20,21 @@ from gpuprov.core.reporter import TimingReporter
 from gpuprov.core.side_by_side import beside
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.core.units import GIB
-from gpuprov.drivers.base import LABEL_CLUSTER
-from gpuprov.drivers.forward_rules import let_through
 from gpuprov.drivers.registry import REGISTRY, prepare_command
 from gpuprov.drivers.sockets import DIR_VARIABLES, socket_places
-from gpuprov.host.survey import survey
 from gpuprov.planes.registry import plane_of
 from gpuprov.provision.playbook import Play, RoleUse, TaskFailed, run_play
 from gpuprov.provision.rootfs import can_build, default_cache
 from gpuprov.provision.targets import Target
 from gpuprov.spec.models import DEFAULT_ENGINE, ClusterSpec
+from gpuprov.workflows.restore_host import restore_networks
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver, EngineFacts
+    from gpuprov.drivers.base import EngineFacts
     from gpuprov.host.base import Host
     from gpuprov.provision.playbook import PlayResult
     from gpuprov.provision.recipe import Init
@@ -65,6 +61,7 @@ class HostOrder:
         bridges: The nodes' bridges, to be let through Docker's FORWARD chain; `+` at the end stands for anything.
         variables: More variables of the role, as its argument_specs describe them.
         first_image: Meanwhile make the parts of the image of a first cluster, where no image was built before.
+        program: Path of the gpuprov that systemd is to start at boot; empty for none.
     """
 
     roles_path: Path
@@ -73,6 +70,7 @@ class HostOrder:
     bridges: tuple[str, ...] = (f"{BRIDGES}+",)
     variables: tuple[tuple[str, object], ...] = ()
     first_image: bool = False
+    program: str = ""
 
 
 def variables_for(engine: Engine, environment: Mapping[str, str]) -> tuple[tuple[str, object], ...]:
@@ -81,6 +79,12 @@ def variables_for(engine: Engine, environment: Mapping[str, str]) -> tuple[tuple
     if engine not in DIR_VARIABLES or folder in [str(place.parent) for place in socket_places(engine, {})]:
         return ()
     return (("host_lxd_dir", folder), ("host_log_dir", f"{folder}/logs"), ("host_run_dir", folder))
+
+
+def own_program(argv: Sequence[str] = sys.argv) -> str:
+    """Path of the gpuprov that runs, as it was started: an upgrade exchanges what stands behind it; else empty."""
+    program = Path(argv[0]).absolute()
+    return str(program) if program.name == "gpuprov" and program.is_file() else ""
 
 
 def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPlay = run_play) -> Outcome:
@@ -101,11 +105,12 @@ def prepare_host(order: HostOrder, host: Host, *, reporter: Reporter, run: RunPl
         if note:
             reporter.note(note)
         with host.lock(reporter):
-            isolated = _isolate_clusters(driver, reporter)
-            _let_clusters_through(host)
+            restored = restore_networks(driver, host, reporter=reporter)
+        if order.program and not outcome.unchanged and not (host.root / "run/systemd/system").is_dir():
+            reporter.note(f"systemd is not there: after each reboot, run: {prepare_command(order.engine)}")
         if parts is not None:
             _await_parts(made, reporter)
-    return replace(outcome, changed=(*outcome.changed, *isolated))
+    return replace(outcome, changed=(*outcome.changed, *restored))
 
 
 def _first_parts(order: HostOrder, host: Host, reporter: Reporter) -> ImageParts | None:
@@ -137,20 +142,6 @@ def _await_parts(made: Callable[[], None], reporter: Reporter) -> None:
             made()
     except GpuprovError as error:
         reporter.note(f"{error.what}; `cluster up` tries again")
-
-
-def _isolate_clusters(driver: Driver, reporter: Reporter) -> tuple[str, ...]:
-    networks = driver.list_networks()
-    clusters = {network.labels[LABEL_CLUSTER] for network in networks if network.ours}
-    return isolate_networks(driver, open_networks(networks, clusters), reporter=reporter)
-
-
-def _let_clusters_through(host: Host) -> None:
-    """Bridges of other names than the usual ones, also of other engines: what was just prepared may be Docker."""
-    for networks in survey(host.engines, lambda driver: driver.list_networks()).answers.values():
-        for network in networks:
-            if network.ours and network.address:
-                let_through(network.name)
 
 
 def describe_storage(engine: EngineFacts, *, changed: bool) -> str:
@@ -188,6 +179,7 @@ def _apply(order: HostOrder, tasks: str, host: Host, *, verb: str, reporter: Rep
         "host_pool_size_gib": order.pool_size_gib or 0,
         "host_bridges": list(order.bridges),
         "host_start_timeout_s": round(scaled_limit_s(START_S)),
+        "host_restore_program": order.program,
         **dict(order.variables),
     }
     play = Play(

@@ -27,6 +27,7 @@ name: lab
 hosts: [{name: hoff}, {name: hinton}]
 nodes: {count: 4}
 gpus: {mode: simulated}
+unreachable: {after_s: 5}
 """
 ALL = ["c000", "c001", "c002", "c003"]
 IDLE_S = 180
@@ -157,6 +158,15 @@ def test_a_machine_without_power_is_unreachable_and_the_other_one_works(controll
     assert status == {"c000": "running", "c001": "running", "c002": "unreachable", "c003": "unreachable"}
     assert controller.srun("c000", "-N2", "-w", "c[000-001]", "hostname") == ALL[:2]
     assert "c003" in controller("cluster", "up", expect=AWAY).stdout
+    head = controller.lab.machines["hoff"]
+
+    def marked() -> bool:
+        controller("cluster", "up", expect=AWAY)
+        said = head.run("lxc", "exec", "c000", "--", "sinfo", "-h", "-N", "-o", "%N %T %E").splitlines()
+        down = [line.split()[0] for line in said if "gpuprov: host hinton unreachable since" in line]
+        return down == ALL[2:]
+
+    head.wait_for(marked, within_s=IDLE_S)
 
 
 def test_it_is_back_when_it_has_power(controller: Controller) -> None:
@@ -164,9 +174,13 @@ def test_it_is_back_when_it_has_power(controller: Controller) -> None:
     machine.boot()
     machine.wait_for(lambda: machine.run("sh", "-c", "lxc list -f csv -c s | grep -c RUNNING || true").strip() == "2",
                      within_s=IDLE_S)  # fmt: skip
-    nodes = controller.nodes("cluster", "up")
-    assert {node["slurm"] for node in nodes.values()} == {"idle"}
+    states = "sinfo -h -N -o %T | sort -u"  # no command of gpuprov: the machine itself restores its overlay
+    head = controller.lab.machines["hoff"]
+    head.wait_for(lambda: head.run("lxc", "exec", "c000", "--", "sh", "-c", states).split() == ["idle"],
+                  within_s=IDLE_S)  # fmt: skip
     assert controller.srun("c003", "-N4", "hostname") == ALL
+    assert controller("--json", "verify").document["passed"]
+    assert controller("--json", "cluster", "up").document["unchanged"]
 
 
 def test_down_removes_all_of_it(controller: Controller) -> None:

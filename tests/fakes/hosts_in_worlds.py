@@ -38,7 +38,7 @@ class HostsInWorlds:
 
     Attributes:
         worlds: By host.
-        away: Hosts that do not answer.
+        away: Hosts that do not answer, and `since` when.
         outdated: Hosts with another version of gpuprov.
         ahead_s: By how much the clock of the controller is ahead of theirs.
         asked: Each request, as host and verb.
@@ -49,6 +49,7 @@ class HostsInWorlds:
     def __init__(self, folder: Path, recording: Recording, names: Sequence[str]) -> None:
         self.worlds: dict[str, World] = {}
         self.away: set[str] = set()
+        self.since = SINCE
         self.outdated: set[str] = set()
         self.ahead_s = 0.0
         self.asked: list[tuple[str, str]] = []
@@ -99,7 +100,7 @@ class HostsInWorlds:
             return HostAnswer(machine=machine, error=other)
         if name in self.away:
             error = Unreachable(f"{name} is unreachable", evidence="No route to host", fix=f"ssh {name}")
-            return HostAnswer(machine=machine, error=error, away_since=SINCE)
+            return HostAnswer(machine=machine, error=error, away_since=self.since)
         given, asked_s = json.loads(json.dumps(request.document)), time.time()
         try:
             told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)

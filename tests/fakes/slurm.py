@@ -48,6 +48,7 @@ class SlurmInNodes:
         queue: All jobs.
         drains: By node, why it is drained.
         down: Nodes that somebody marked DOWN, until their daemon registers.
+        reasons: Why, of those that are not drained.
         unregistered: How many updates are refused, as while nodes have not registered with a new controller.
         silent: Nodes whose slurmd does not respond.
         broken: Whether the controller does not respond.
@@ -59,6 +60,7 @@ class SlurmInNodes:
         self.queue: list[FakeJob] = []
         self.drains: dict[str, Drain] = {}
         self.down: set[str] = set()
+        self.reasons: dict[str, Drain] = {}
         self.silent: set[str] = set()
         self.broken = False
         self.unregistered = 0
@@ -99,6 +101,7 @@ class SlurmInNodes:
     def start(self, node: FakeNode) -> None:
         """The daemons of a node start: they read what is there now, and register."""
         self.down.discard(node.name)
+        self.reasons.pop(node.name, None)
         if CONF in node.files:
             self.read[node.name] = node.files[CONF].content
         if "/etc/slurm/controller" in node.files:
@@ -131,7 +134,7 @@ class SlurmInNodes:
     def _sinfo(self, command: Command) -> ExecResult:
         lines = []
         for name in self._configured(command.node.name):
-            drain = self.drains.get(name, Drain(reason="none", user="Unknown"))
+            drain = self.drains.get(name) or self.reasons.get(name) or Drain(reason="none", user="Unknown")
             lines.append(FORMAT.replace("%N", name).replace("%T", self._state(command, name)))
             lines[-1] = lines[-1].replace("%u", drain.user).replace("%E", drain.reason)
         return said("\n".join(lines))
@@ -166,6 +169,7 @@ class SlurmInNodes:
             self.on_drain(names)
         elif values["state"] == "down":
             self.down |= set(names)
+            self.reasons |= {name: Drain(reason=values["reason"]) for name in names}
             for name in set(names) & set(self.drains):
                 self.drains[name].reason = values["reason"]
             self._end_on(names)
@@ -176,6 +180,7 @@ class SlurmInNodes:
             assert values["state"] in ("resume", "undrain")
             for name in names:
                 self.drains.pop(name, None)
+                self.reasons.pop(name, None)
             self.down -= set(names) if values["state"] == "resume" else set()
         return said("")
 

@@ -60,7 +60,8 @@ def wait_ready(
 
     def observe() -> dict[str, str]:
         words = node_words(driver, controller)
-        held = [name for name in names if name in words and (words[name].own or words[name].abandoned)]
+        left_so = (name for name in names if name in words)  # their hosts answer: those marked as away are back
+        held = [name for name in left_so if words[name].own or words[name].abandoned or words[name].away]
         if held:
             with suppress(EngineError):  # Slurm refuses it for nodes that have not registered with it yet
                 resume(driver, controller, held)

@@ -15,7 +15,7 @@ from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
 from gpuprov.planes.job_desk import JobDesk
 from gpuprov.planes.led import LedPlane
-from gpuprov.planes.slurm import checks, daemons, jobs, munge
+from gpuprov.planes.slurm import absence, checks, daemons, jobs, munge
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
@@ -132,6 +132,18 @@ class SlurmPlane(LedPlane):
         up = {node.name for node in state.nodes if node.status == "running"}
         down = {node.name for node in state.nodes} - up
         return jobs.release_nodes(driver, controller, running=up | {*running}, stopped=down | {*stopped})
+
+    def mark_away(
+        self, driver: Driver, state: ClusterState, names: Sequence[str], *, host: str, since: str
+    ) -> tuple[str, ...]:
+        """DOWN, with the host as the reason."""
+        controller = self.running_head(state)
+        return absence.mark_away(driver, controller, names, host=host, since=since) if controller else ()
+
+    def mark_back(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+        """Those with such a reason."""
+        controller = self.running_head(state)
+        return absence.mark_back(driver, controller, names) if controller else ()
 
     def can_apply(self, state: ClusterState) -> bool:
         """While its controller runs; whether one on another host does, nobody here knows, and the files are right."""

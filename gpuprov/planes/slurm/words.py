@@ -12,6 +12,7 @@ from gpuprov.planes.base import Job
 
 FORMAT = "%N %T %u %E"
 HELD = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
+AWAY = "gpuprov: host "  # and which one is unreachable since when: a node that is DOWN because of us
 STOPPED = "stopped by gpuprov"  # for a node that is away; Slurm takes it back when it registers
 STARTED = "running,completing,configuring,suspended,stopped,resizing,signaling,stage_out"
 WAITING = "pending"
@@ -71,6 +72,17 @@ class NodeWord:
         return self.drained and self.user != "slurm" and not (self.own or self.abandoned)
 
     @property
+    def away(self) -> bool:
+        """Whether gpuprov marked it DOWN because its host did not answer."""
+        return self.state.startswith("down") and self.reason.startswith(AWAY)
+
+    @property
+    def lost(self) -> bool:
+        """Whether Slurm does not hear it either, no job runs on it, and nobody but Slurm itself has a reason for it."""
+        state, silent = self.state.removesuffix("*"), self.state.endswith("*")
+        return silent and state in ("idle", "down") and (self.user in ("slurm", "Unknown") or self.away)
+
+    @property
     def _holder(self) -> str:
         """The process of gpuprov that drained it; empty if none did."""
         return self.reason.removeprefix(HELD) if self.drained and self.reason.startswith(HELD) else ""
@@ -98,6 +110,11 @@ def parse_words(text: str) -> dict[str, NodeWord]:
             name, state, user, reason = found.groups(default="")
             words.setdefault(name, NodeWord(state=state, user=user, reason=reason))
     return words
+
+
+def away_reason(host: str, since: str) -> str:
+    """Why nodes of a host are DOWN."""
+    return f"{AWAY}{host} unreachable since {since}"
 
 
 def hold_reason() -> str:

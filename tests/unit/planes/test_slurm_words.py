@@ -9,7 +9,16 @@ import pytest
 from gpuprov.core.process import describe_owner
 from gpuprov.planes.base import Job
 from gpuprov.planes.slurm.jobs import ends_with
-from gpuprov.planes.slurm.words import HELD, NodeWord, QueuedJob, hold_reason, parse_jobs, parse_steps, parse_words
+from gpuprov.planes.slurm.words import (
+    HELD,
+    NodeWord,
+    QueuedJob,
+    away_reason,
+    hold_reason,
+    parse_jobs,
+    parse_steps,
+    parse_words,
+)
 
 GONE = f"{HELD}{describe_owner(os.getpid()).rpartition(' ')[0]} 1"
 ELSEWHERE = f"{HELD}another-host boot pid:[1] 7 1"
@@ -51,6 +60,32 @@ def test_of_words_without_end_little_is_kept() -> None:
 def test_who_drained_a_node(state: str, user: str, reason: str, own: bool, abandoned: bool, kept: bool) -> None:
     word = NodeWord(state=state, user=user, reason=reason)
     assert (word.own, word.abandoned, word.kept) == (own, abandoned, kept)
+
+
+OURS = away_reason("hinton", "2026-11-23T18:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("state", "user", "reason", "away", "lost"),
+    [
+        ("idle*", "Unknown", "none", False, True),
+        ("down*", "slurm", "Not responding", False, True),
+        ("down*", "root", OURS, True, True),
+        ("down", "root", OURS, True, False),
+        ("idle", "Unknown", "none", False, False),
+        ("allocated*", "Unknown", "none", False, False),
+        ("mixed*", "Unknown", "none", False, False),
+        ("drained*", "carol", "the fan is loud", False, False),
+        ("down*", "carol", "the fan is loud", False, False),
+        ("down*", "root", hold_reason(), False, False),
+        ("idle", "root", OURS, False, False),
+    ],
+    ids=["unheard", "by Slurm", "ours", "ours, heard", "well", "with a job", "with jobs", "drained", "by a person",
+         "stops", "in service"],
+)  # fmt: skip
+def test_which_nodes_are_down_because_of_their_host(state: str, user: str, reason: str, away: bool, lost: bool) -> None:
+    word = NodeWord(state=state, user=user, reason=reason)
+    assert (word.away, word.lost) == (away, lost)
 
 
 def test_jobs_whatever_they_are_called() -> None:

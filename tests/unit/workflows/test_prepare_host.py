@@ -21,7 +21,14 @@ from gpuprov.drivers.networks import NetworkRequest
 from gpuprov.gpu.observe import observe
 from gpuprov.provision.events import TaskEvent
 from gpuprov.provision.playbook import Play, PlayResult, TaskFailed
-from gpuprov.workflows.prepare_host import HostOrder, describe_storage, prepare_host, undo_host, variables_for
+from gpuprov.workflows.prepare_host import (
+    HostOrder,
+    describe_storage,
+    own_program,
+    prepare_host,
+    undo_host,
+    variables_for,
+)
 from tests.fakes.doors import door_of
 from tests.fakes.driver import FakeDriver
 from tests.fakes.engine import FakeEngine
@@ -91,6 +98,7 @@ def test_prepare_applies_the_role_to_this_machine(host: FakeHost) -> None:
         "host_pool_size_gib": 12,
         "host_bridges": ["br7"],
         "host_start_timeout_s": 60,
+        "host_restore_program": "",
         "host_lxd_dir": "/x",
     }
     assert [target.engine for target in play.targets] == [None]
@@ -101,6 +109,25 @@ def test_an_engine_has_longer_to_start_where_the_user_says_so(host: FakeHost, mo
     plays = Plays()
     prepare_host(ORDER, host, reporter=Silent(), run=plays)
     assert plays.seen[0].roles[0].variables["host_start_timeout_s"] == 240
+
+
+def test_systemd_starts_this_gpuprov_at_boot_and_without_systemd_a_person_is_told(host: FakeHost) -> None:
+    notes = Notes()
+    order = replace(ORDER, program="/opt/gpuprov/current/bin/gpuprov")
+    plays = Plays(changed=("host: Install packages",))
+    prepare_host(order, host, reporter=notes, run=plays)
+    assert plays.seen[0].roles[0].variables["host_restore_program"] == order.program
+    assert any(
+        note.startswith("systemd is not there: after each reboot, run: sudo gpuprov host") for note in notes.notes
+    )
+
+
+def test_a_program_is_named_by_the_place_that_an_upgrade_keeps(tmp_path: Path) -> None:
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "versions/gpuprov").touch()
+    (tmp_path / "gpuprov").symlink_to(tmp_path / "versions/gpuprov")
+    assert own_program([str(tmp_path / "gpuprov")]) == str(tmp_path / "gpuprov")
+    assert own_program([str(tmp_path / "pytest")]) == ""
 
 
 def test_nothing_to_do_is_an_unchanged_outcome(host: FakeHost) -> None:

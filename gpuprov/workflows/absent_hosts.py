@@ -1,0 +1,82 @@
+"""Hosts of a cluster that do not answer: the service that gives work is told, and also when they are back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.documents.member_answers import read_lines
+from gpuprov.host.remote.ask import MemberRequest
+from gpuprov.host.remote.several import failure_of
+from gpuprov.planes.absence import AbsenceOrder
+from gpuprov.planes.registry import plane_of
+from gpuprov.workflows.over_hosts import QUESTION_S
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.verify.models import Report
+    from gpuprov.workflows.over_hosts import SpanningCluster
+
+_FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def tell_absence(seen: SpanningCluster, hosts: Hosts, *, sound: Collection[str] | None = None) -> tuple[str, ...]:
+    """Have no work begin on nodes of hosts that are away longer than the spec allows, and again once they are back.
+
+    The host of the node that gives work is asked, and only where its words for nodes leave something to do.
+
+    Args:
+        seen: The cluster.
+        hosts: The way to its hosts.
+        sound: The nodes that may take work again; None for all on hosts that answer.
+
+    Returns:
+        A line for each change.
+
+    Raises:
+        GpuprovError: That host could not be asked.
+    """
+    if seen.spec is None:
+        return ()
+    plane = plane_of(seen.spec.nodes.role)
+    home = seen.whole.homes.get(plane.head_name(seen.spec) or "", "")
+    if home not in seen.parts:
+        return ()
+    words = seen.parts[home].words
+    now = datetime.now(timezone.utc)
+    long_away = {
+        host: since
+        for host, since in seen.away.items()
+        if (now - datetime.strptime(since, _FORM).replace(tzinfo=timezone.utc)).total_seconds()
+        >= seen.spec.unreachable.after_s
+    }
+    away = [host for host in long_away if any(member.name in words for member in seen.whole.on(host))]
+    back = [
+        member.name
+        for member in seen.whole.members
+        if member.host in seen.parts
+        and words.get(member.name, "").startswith("down")
+        and (sound is None or member.name in sound)
+    ]
+    if not away and not back:
+        return ()
+    order = AbsenceOrder(cluster=seen.name, away=away, since=[long_away[host] for host in away], back=back)
+    request = MemberRequest(verb="absence", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
+    (answer,) = hosts.work({seen.machines[home]: request})
+    if answer.document is None:
+        raise failure_of(answer)
+    return tuple(f"{home}: {line}" for line in read_lines(answer.document, "changed", home))
+
+
+def sound_nodes(report: Report) -> tuple[str, ...]:
+    """The nodes in which `verify` found nothing wrong but, at most, that they are given no work."""
+    return tuple(
+        node.node
+        for node in report.nodes
+        if not any(check.status in ("fail", "unknown") and check.layer != "slurm" for check in node.checks)
+        and any(check.status == "pass" for check in node.checks)
+    )

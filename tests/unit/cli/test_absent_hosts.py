@@ -1,0 +1,118 @@
+"""A host that is away for long: its nodes get no work, and again some once it is back."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from gpuprov.verify.models import Check, NodeReport, Report
+from gpuprov.workflows.absent_hosts import sound_nodes
+from tests.fakes.slurm import Drain
+from tests.unit.cli.test_spanning import AWAY, lab
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+    from gpuprov.verify.models import CheckStatus
+    from tests.fakes.slurm import SlurmInNodes
+    from tests.unit.cli.test_spanning import Typing
+
+__all__ = ["lab"]
+LOST = {"c002", "c003"}
+
+
+def ago(seconds: float) -> str:
+    return (datetime.now(timezone.utc) - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def lose(lab: Typing, *, seconds: float) -> SlurmInNodes:
+    """Bring the cluster up; then hinton has been away for so long, and Slurm does not hear its nodes."""
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.away, lab.hosts.since = {"hinton"}, ago(seconds)
+    slurm = lab.hosts.worlds["hoff"].slurm
+    slurm.silent |= LOST
+    return slurm
+
+
+def test_nodes_of_a_host_that_is_away_for_long_are_down_with_the_reason(lab: Typing) -> None:
+    slurm = lose(lab, seconds=31)
+    told = lab.json("cluster", "up", "--no-verify", expect=AWAY)
+    since = lab.hosts.since
+    assert told["changed"] == [
+        f"hoff: mark {node} down: host hinton is unreachable since {since}" for node in sorted(LOST)
+    ]
+    assert slurm.down == LOST
+    assert {slurm.reasons[node].reason for node in LOST} == {f"gpuprov: host hinton unreachable since {since}"}
+    assert lab.json("cluster", "up", "--no-verify", expect=AWAY)["unchanged"]
+    assert lab.hosts.worlds["hinton"].engine.nodes.keys() >= LOST, "they are never removed"
+
+
+def test_nobody_is_told_before_the_time_that_the_spec_says(lab: Typing) -> None:
+    slurm = lose(lab, seconds=5)
+    lab.hosts.asked.clear()
+    assert lab.json("cluster", "up", "--no-verify", expect=AWAY)["unchanged"]
+    assert (slurm.down, [verb for _, verb in lab.hosts.asked if verb == "absence"]) == (set(), [])
+
+
+def test_nodes_that_slurm_hears_and_those_that_somebody_drained_stay_as_they_are(lab: Typing) -> None:
+    slurm = lose(lab, seconds=300)
+    slurm.silent.discard("c002")
+    slurm.drains["c003"] = Drain(reason="the fan is loud", user="carol")
+    assert lab.json("cluster", "up", "--no-verify", expect=AWAY)["unchanged"]
+    assert slurm.down == set()
+
+
+def test_up_resumes_what_it_marked_and_nothing_else(lab: Typing) -> None:
+    slurm = lose(lab, seconds=300)
+    lab.json("cluster", "up", "--no-verify", expect=AWAY)
+    lab.hosts.away.clear()
+    slurm.silent.clear()
+    slurm.reasons["c003"].reason = "carol looks at it"
+    assert lab.json("cluster", "up", "--no-verify")["changed"] == ["hoff: resume c002: its host is back"]
+    assert slurm.down == {"c003"}
+    assert lab.json("cluster", "up", "--no-verify")["unchanged"]
+
+
+def test_a_watch_marks_and_resumes_only_nodes_that_are_sound(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = lose(lab, seconds=300)
+    seen: list[set[str]] = []
+
+    def rounds(_interval_s: float, _clock: object) -> Iterator[None]:
+        yield
+        seen.append(set(slurm.down))
+        lab.hosts.away.clear()
+        slurm.silent.clear()
+        yield
+        seen.append(set(slurm.down))
+
+    monkeypatch.setattr("gpuprov.core.rounds.every", rounds)
+    monkeypatch.setattr("gpuprov.workflows.absent_hosts.sound_nodes", lambda _report: ("c002",))
+    lab.type("verify", "--watch", "1")
+    assert seen == [LOST, {"c003"}], "nothing runs in nodes of a fake engine, so that no node passes by itself"
+
+
+def test_the_host_of_the_controller_is_not_asked_while_it_is_away(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.away, lab.hosts.since = {"hoff"}, ago(300)
+    lab.hosts.asked.clear()
+    lab.type("cluster", "up", "--no-verify", expect=AWAY)
+    assert "absence" not in [verb for _, verb in lab.hosts.asked]
+
+
+def test_a_node_is_sound_if_at_most_slurm_complains() -> None:
+    def node(name: str, *found: tuple[str, CheckStatus]) -> NodeReport:
+        checks = tuple(
+            Check(id=f"{layer}-x", layer=layer, status=status, severity="critical", evidence="-")
+            for layer, status in found
+        )
+        return NodeReport(node=name, access="none", gpus=(), checks=checks, seconds=0)
+
+    nodes = (
+        node("c000", ("node", "pass"), ("slurm", "fail")),
+        node("c001", ("node", "pass"), ("network", "fail")),
+        node("c002", ("node", "skip")),
+        node("c003", ("node", "pass"), ("nvml", "unknown")),
+    )
+    assert sound_nodes(Report(cluster="lab", nodes=nodes, seconds=1)) == ("c000",)
