@@ -91,7 +91,10 @@ VERBS: dict[str, Verb] = {
 }
 
 # Verbs that gpuprov itself starts on other hosts; no list, page or completion shows them
-HIDDEN: dict[str, Verb] = {"member": Verb("gpuprov.cli.member", "Serve a request of another host's gpuprov.")}
+HIDDEN: dict[str, Verb] = {
+    "member": Verb("gpuprov.cli.member", "Serve a request of another host's gpuprov."),
+    "member-tree": Verb("gpuprov.cli.member_tree", "Copy files between a node and another host's gpuprov."),
+}
 
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first
 GROUPS: dict[str, tuple[str, ...]] = {

@@ -48,7 +48,7 @@ class Lab:
 
     def order(self, count: int = 4, *, role: str = "slurm", left: frozenset[str] = CHOOSABLE, **more: Any) -> Any:
         spec = ClusterSpec(
-            nodes=NodesSpec(count=count, role=role),  # type: ignore[arg-type]
+            nodes=NodesSpec(count=count, role=role),
             gpus=GpuSpec(mode="simulated"),
             hosts=tuple(HostSpec(name=name, internal_ip=f"192.0.2.{n}") for n, name in enumerate(NAMES, 11)),
             placement=PlacementSpec(strategy="spread"),
@@ -159,7 +159,7 @@ def test_a_folder_into_which_the_account_cannot_write_is_refused(lab: Lab) -> No
     def refuse(path: str, _name: str, _text: str) -> None:
         raise HostNotReady(f"the folder {path} cannot be written", evidence="Permission denied", fix="findmnt")
 
-    lab.hosts.worlds["hoff"].host.folders.leave_mark = refuse  # type: ignore[method-assign]
+    lab.hosts.worlds["hoff"].host.folders.leave_mark = refuse  # type: ignore[method-assign,assignment]
     with pytest.raises(HostNotReady, match="a folder cannot be shared: hoff") as caught:
         lab.up()
     assert "Permission denied" in caught.value.evidence
