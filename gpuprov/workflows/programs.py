@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.state import observe_cluster
+from gpuprov.cluster.whole import members_elsewhere
 from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import name_cluster
@@ -100,9 +101,10 @@ def run_program_here(order: ProgramOrder, *, reporter: Reporter) -> ProgramRun:
 
 
 def _count_gpus(driver: Driver, cluster: str) -> int:
-    """The GPUs that running nodes hold; one worker where there are none."""
-    nodes = observe_cluster(driver, cluster).nodes
-    return max(1, sum(len(leased_uuids(node)) for node in nodes if node.status == "running"))
+    """The GPUs that running nodes of this host and the nodes of others hold; one worker where there are none."""
+    state = observe_cluster(driver, cluster)
+    here = sum(len(leased_uuids(node)) for node in state.nodes if node.status == "running")
+    return max(1, here + sum(len(member.gpus) for member in members_elsewhere(state)))
 
 
 def _wait(

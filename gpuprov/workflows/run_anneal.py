@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.assets import find_asset
+from gpuprov.cluster.whole import members_elsewhere
 from gpuprov.core.errors import EngineError, TimedOut
 from gpuprov.core.execution import run_attached
 from gpuprov.core.names import name_cluster
@@ -81,7 +82,7 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
     driver = connect()
     verb = f"gpuprov anneal run {shlex.quote(str(order.models[0]))}"
     desk = find_desk(driver, cluster, verb=verb)
-    parts = nodes or len(planes_of_cluster(driver, cluster, verb=verb)[0].nodes)
+    parts = nodes or _count_nodes(driver, cluster, verb)
     anneal = AnnealDesk.beside(desk)
     folder = anneal_store(f"{order.models[0].stem[:_MOST_TITLE]}-{secrets.token_hex(6)}")
     with ExitStack() as until_prepared:
@@ -109,6 +110,12 @@ def anneal_in_cluster(  # noqa: PLR0913  (what is asked for, and who is told)
         _fetch(anneal, folder, out, frozenset(name for name, _ in prepared), reporter)
     runs = anneal.look(folder, with_series=True)
     return Annealed(job=job, folder=out, exit_code=1 if any(run.errors for run in runs) else 0, runs=runs)
+
+
+def _count_nodes(driver: Driver, cluster: str, verb: str) -> int:
+    """Those of all hosts."""
+    state, _ = planes_of_cluster(driver, cluster, verb=verb)
+    return len(state.nodes) + len(members_elsewhere(state))
 
 
 def anneal_here(order: AnnealOrder, *, out: Path, simulated: bool, quiet: bool) -> Annealed:

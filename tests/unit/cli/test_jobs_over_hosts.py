@@ -17,6 +17,10 @@ from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import ExecResult
 from gpuprov.host.folders import FolderLook
 from gpuprov.spec.shared_folder import ACCOUNT_UID
+from gpuprov.workflows import programs as programs_workflow
+from gpuprov.workflows import run_anneal
+from gpuprov.workflows.jobs import reach_desk
+from gpuprov.workflows.over_hosts import find_spanning
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
@@ -204,3 +208,37 @@ def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pyte
     ((ssh, address, _program, *command),) = relays
     assert (ssh, address) == ("ssh", "hoff.example")
     assert command[:5] == ["exec", "--engine", "lxd", "c000", "--"]
+
+
+def test_work_is_divided_by_the_nodes_and_gpus_of_all_hosts(bare: Lab) -> None:
+    bare.up("worker")
+    seen = find_spanning("lab", bare.hosts.machines, bare.hosts)
+    assert seen is not None
+    driver = reach_desk(seen, bare.hosts)
+    assert [node.name for node in driver.list_nodes()] == ["c000"], "the other one is on the other host"
+    assert run_anneal._count_nodes(driver, "lab", "gpuprov anneal run") == 2
+    assert programs_workflow._count_gpus(driver, "lab") == 2
+
+
+def test_the_status_names_the_folder(bare: Lab) -> None:
+    bare.up()
+    assert bare.document("cluster", "status")["shared_folder"] == "/data/lab"
+    assert "shared folder: /data/lab of all hosts, /shared in the nodes" in bare("cluster", "status")
+
+
+@pytest.mark.parametrize(("choice", "state"), [("leave", "waiting"), ("cancel", "cancelled")])
+def test_ctrl_c_ends_the_wait_and_the_job_only_where_that_was_asked(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, choice: str, state: str
+) -> None:
+    lab.jobs.slurm.hold()
+    work = HostsInWorlds.work
+
+    def interrupt(hosts: HostsInWorlds, requests: Any) -> Any:
+        (request,) = requests.values()
+        if request.verb == "run" and "wait" in request.document["argv"]:
+            raise KeyboardInterrupt
+        return work(hosts, requests)
+
+    monkeypatch.setattr(HostsInWorlds, "work", interrupt)
+    lab("submit", "--no-project", "--wait", "--on-interrupt", choice, "--", "true", code=INTERRUPTED)
+    assert [job["state"] for job in lab.document("jobs")["jobs"]] == [state]
