@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.serve import MemberEnd
 
 EXIT_INTERRUPTED = 130
+ASKED_OFTEN = ("nodes", "run")
 
 
 @click.command(hidden=True)
@@ -36,7 +37,8 @@ def command(session: Session) -> int:
         asked = end.greet(session.host.name)
         sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
         host = session.host.called(asked.host)
-        reporter = TimingReporter(Both(end, session.log))
+        # who follows a job asks every second: logs of these would push out all others
+        reporter = TimingReporter(end if asked.verb in ASKED_OFTEN else Both(end, session.log))
         end.result(serve_request(asked.verb, asked.document, host, reporter=reporter))
     except GpuprovError as error:
         return _refuse(session, end, error, error_parts(error))

@@ -11,7 +11,9 @@ import pytest
 from gpuprov.core.errors import EngineError, TimedOut, Unreachable, UsageError
 from gpuprov.drivers.node_trees import ITEM, WHOLE
 from gpuprov.host.remote import trees
+from gpuprov.host.remote.hosts import HostsBySsh
 from gpuprov.host.remote.trees import read_tree_there, write_tree_there
+from gpuprov.planes.elsewhere import NodesElsewhere
 from tests.fakes.ssh import world_member
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.host.remote.connection import SshConnection
+    from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
 ADDRESS = "192.0.2.11"
@@ -71,6 +74,27 @@ def test_a_whole_gpuprov_there_serves_it(ssh: FakeSsh, hoff: SshConnection, tmp_
     assert "c009" in f"{caught.value.what} {caught.value.evidence}"
     with pytest.raises(EngineError, match="hoff: "):
         read_tree_there(hoff, ("lxd", "c009", "/opt/project"), lambda _: None)
+
+
+def test_nodes_there_are_asked_over_the_protocol_and_that_leaves_no_log(
+    ssh: FakeSsh, hoff: SshConnection, tmp_path: Path, recording: Recording
+) -> None:
+    (tmp_path / "world").mkdir()
+    ssh.reach(ADDRESS, member=world_member(tmp_path / "world", "hoff", nodes=1))
+    hosts = HostsBySsh(places=hoff.places, reporter=recording)
+    there = NodesElsewhere(hosts, hoff.machine, "lab", "lxd")
+    assert [(node.name, node.host) for node in there.list_nodes()] == [("c000", "hoff")]
+    result = there.run("c000", ["nothing"], timeout_s=9.0)
+    assert (result.exit_code, result.stdout) == (127, "nothing: not found\n"), "as a fake node says it"
+    assert not list((tmp_path / "world").glob("log/*")), "who follows a job asks every second"
+    with pytest.raises(EngineError, match="hoff: ") as caught:
+        there.run("c009", ["true"], timeout_s=9.0)
+    assert "c009" in f"{caught.value.what} {caught.value.evidence}"
+    assert len(list((tmp_path / "world").glob("log/*"))) == 1
+    assert there.attach_argv("c000", ["true"], environment={"A": "1"})[-2:] == [
+        "root@192.0.2.11",
+        "/opt/gpuprov/current/bin/gpuprov exec --engine lxd c000 -- env A=1 true",
+    ]
 
 
 def test_what_making_the_tar_raises_is_passed_on_and_the_host_sees_no_end(
