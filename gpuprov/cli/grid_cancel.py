@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -25,6 +26,6 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.workflows.grids import cancel_grid
 
     folder = find_project(project)
-    jobs = cancel_grid(open_engine_of_cluster(session, engine, cluster), cluster, folder)
+    jobs = cancel_grid(open_cluster(session, engine, cluster), cluster, folder)
     text = render_jobs(jobs, colour=session.colour) if jobs else f"no run of {folder.name} waits or runs"
     session.show(jobs_document(jobs, cluster=cluster, host=session.host.name), text)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -27,7 +28,7 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.workflows.grids import pull_grid
 
     folder = find_project(project)
-    driver = open_engine_of_cluster(session, engine, cluster)
+    driver = open_cluster(session, engine, cluster)
     pulled = pull_grid(driver, cluster, folder, reporter=session.reporter)
     before = f"; {pulled.here} were there before" if pulled.here else ""
     text = (

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -31,7 +32,7 @@ def command(session: Session, project: str, html: str | None, cluster: str, engi
 
     folder = find_project(project)
     file = None if html is None else ReportFile(html, option="--html")
-    driver = open_engine_of_cluster(session, engine, cluster)
+    driver = open_cluster(session, engine, cluster)
     table = read_grid(driver, cluster, folder)
     if file is not None:
         series = read_grid_series(driver, cluster, folder)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import find_project, project_argument
+from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -29,6 +30,6 @@ def command(session: Session, project: str, cluster: str, engine: str | None) ->
     from gpuprov.workflows.grids import look_at_grid
 
     folder = find_project(project)
-    status = look_at_grid(partial(open_engine_of_cluster, session, engine, cluster), cluster, folder)
+    status = look_at_grid(partial(open_cluster, session, engine, cluster), cluster, folder)
     document = grid_status_document(status, cluster=cluster, host=session.host.name)
     session.show(document, render_status(status, colour=session.colour))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.job_ids import jobs_argument
+from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -24,6 +25,6 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
     from gpuprov.documents.jobs import jobs_document
     from gpuprov.workflows.jobs import cancel_jobs
 
-    jobs = cancel_jobs(open_engine_of_cluster(session, engine, cluster), cluster, ids)
+    jobs = cancel_jobs(open_cluster(session, engine, cluster), cluster, ids)
     document = jobs_document(jobs, cluster=cluster, host=session.host.name)
     session.show(document, render_jobs(jobs, colour=session.colour))

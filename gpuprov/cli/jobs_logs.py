@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.job_ids import job_argument
+from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -45,7 +46,7 @@ def command(session: Session, job: str, cluster: str, engine: str | None, *, fol
         else:
             session.show_part(piece.text)
 
-    driver = open_engine_of_cluster(session, engine, cluster)
+    driver = open_cluster(session, engine, cluster)
     read_job_log(driver, cluster, job, follow=follow, take=take, clock=SystemClock())
     if pieces:
         session.show(log_document(pieces, cluster=cluster, host=session.host.name), "")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.job_ids import jobs_argument
+from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -24,5 +25,5 @@ def command(session: Session, ids: tuple[str, ...], cluster: str, engine: str | 
     from gpuprov.documents.jobs import shown_document
     from gpuprov.workflows.jobs import show_jobs
 
-    shown = show_jobs(open_engine_of_cluster(session, engine, cluster), cluster, ids)
+    shown = show_jobs(open_cluster(session, engine, cluster), cluster, ids)
     session.show(shown_document(shown, cluster=cluster, host=session.host.name), render_shown(shown))

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.serve import MemberEnd
 
 EXIT_INTERRUPTED = 130
+ASKED_OFTEN = ("cluster-nodes", "node-run", "run")
 
 
 @click.command(hidden=True)
@@ -35,9 +36,10 @@ def command(session: Session) -> int:
         asked = end.greet(session.host.name)
         sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
         host = session.host.called(asked.host)
-        reporter = TimingReporter(Both(end, session.log))
         from gpuprov.workflows.member import serve_request  # it loads much, and the controller waits for a greeting
 
+        # who follows a job asks every second: logs of these would push out all others
+        reporter = TimingReporter(end if asked.verb in ASKED_OFTEN else Both(end, session.log))
         end.result(serve_request(asked.verb, asked.document, host, reporter=reporter))
     except GpuprovError as error:
         return _refuse(session, end, error, error_parts(error))

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.open_cluster import open_cluster
 from gpuprov.cli.tables import render_table
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def command(session: Session, cluster: str, engine: str | None) -> None:
     from gpuprov.documents.programs import programs_document
     from gpuprov.workflows.programs import list_programs
 
-    programs = list_programs(open_engine_of_cluster(session, engine, cluster), cluster)
+    programs = list_programs(open_cluster(session, engine, cluster), cluster)
     document = programs_document(programs, cluster=cluster, host=session.host.name)
     session.show(document, render_programs(programs, colour=session.colour))
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.open_cluster import open_cluster
 from gpuprov.cli.options import page_port_option
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def command(session: Session, port: int, cluster: str, engine: str | None) -> No
         sys.stdout.flush()
         session.reporter.note("until Ctrl-C")
 
-    driver = open_engine_of_cluster(session, engine, cluster)
+    driver = open_cluster(session, engine, cluster)
     serve_page(
         *(driver, find_run_page(driver, cluster), cluster, port, session.host),
         verb="gpuprov program page", ready=ready, reporter=session.reporter,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
+from gpuprov.cli.open_cluster import open_cluster
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
@@ -22,6 +23,6 @@ def command(session: Session, program: str, cluster: str, engine: str | None) ->
     from gpuprov.documents.programs import programs_document
     from gpuprov.workflows.programs import remove_program
 
-    row = remove_program(open_engine_of_cluster(session, engine, cluster), cluster, program)
+    row = remove_program(open_cluster(session, engine, cluster), cluster, program)
     document = programs_document([row], cluster=cluster, host=session.host.name)
     session.show(document, f"removed: {row.name} {row.version}, {row.hash}")

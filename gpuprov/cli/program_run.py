@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
+from gpuprov.cli.engine import cluster_option, engine_option
 from gpuprov.cli.grid_project import find_project
+from gpuprov.cli.open_cluster import open_cluster
 from gpuprov.cli.program_options import data_option, find_data, setting_option
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def command(session: Session, /, **given: Any) -> int:  # noqa: ANN401 - what cl
     if cluster is None:
         run = run_program_here(order, reporter=session.reporter)
     else:
-        connect = partial(open_engine_of_cluster, session, given["engine"], cluster)
+        connect = partial(open_cluster, session, given["engine"], cluster)
         run = run_program(connect, cluster, order, reporter=session.reporter, clock=SystemClock())
     if run.result["simulated"]:
         session.reporter.warn("SIMULATED: the workers had simulated GPUs")

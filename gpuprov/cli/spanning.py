@@ -126,13 +126,16 @@ def status(session: Session, seen: SpanningCluster) -> int:
     """`cluster status` over hosts."""
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.documents.spanning import hosts_documents, spanning_status_document
+    from gpuprov.spec.shared_folder import SHARED, folder_of
     from gpuprov.workflows.over_hosts import part_error
 
     text = (
         render_nodes(seen.rows, colour=session.colour, spans=True) if seen.rows else f"cluster {seen.name} has no nodes"
     )
+    folder = folder_of(seen.spec) if seen.spec else ""
+    text += f"\n\nshared folder: {folder} of all hosts, {SHARED} in the nodes" if folder else ""
     hosts = hosts_documents(seen.machines, seen.failed, seen.away)
-    document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name)
+    document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name, shared_folder=folder)
     return show_result(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
 
 

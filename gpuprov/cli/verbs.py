@@ -94,6 +94,7 @@ VERBS: dict[str, Verb] = {
 HIDDEN: dict[str, Verb] = {
     "member": Verb("gpuprov.cli.member", "Serve a request of another host's gpuprov."),
     "member-restore": Verb("gpuprov.cli.member_restore", "Restore what a reboot took from networks."),
+    "member-tree": Verb("gpuprov.cli.member_tree", "Copy files between a node and another host's gpuprov."),
 }
 
 # The sections of `gpuprov --help` and of docs/commands.md: the everyday ones first

@@ -139,3 +139,9 @@ def is_elsewhere(state: ClusterState, node: str) -> bool:
 def recorded_host(state: ClusterState) -> str:
     """This host's name in a cluster that spans hosts; empty for a cluster of one host alone."""
     return next((label for network in state.own_networks if (label := network.labels.get(LABEL_HOST))), "")
+
+
+def members_elsewhere(state: ClusterState) -> tuple[Member, ...]:
+    """The nodes on other hosts, as recorded on this one; none for a cluster of one host alone."""
+    whole, host = recorded_whole(state), recorded_host(state)
+    return tuple(member for member in (whole.members if whole else ()) if member.host != host)

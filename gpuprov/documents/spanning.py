@@ -33,10 +33,10 @@ def hosts_documents(
 
 
 def spanning_status_document(
-    cluster: str, rows: Iterable[NodeRow], hosts: Sequence[Mapping[str, Any]], *, host: str
+    cluster: str, rows: Iterable[NodeRow], hosts: Sequence[Mapping[str, Any]], *, host: str, shared_folder: str
 ) -> dict[str, Any]:
     """Of `cluster status`; `host` is the machine that asked."""
-    return {**status_document(cluster, rows, host=host, shared_folder=""), "hosts": list(hosts)}
+    return {**status_document(cluster, rows, host=host, shared_folder=shared_folder), "hosts": list(hosts)}
 
 
 def spanning_up_document(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.held_gpus import leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes
+from gpuprov.cluster.whole import members_elsewhere
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.drivers.base import LABEL_ROLE
@@ -43,9 +44,13 @@ def find_desk(driver: Driver, cluster: str, *, verb: str = "gpuprov jobs") -> Jo
 
 
 def count_gpus(driver: Driver, cluster: str) -> int:
-    """The GPUs that running nodes hold, so many jobs with a GPU run side by side; 1 where there are none."""
-    nodes = observe_cluster(driver, cluster).nodes
-    return max(1, sum(len(leased_uuids(node)) for node in nodes if node.status == "running"))
+    """The GPUs that running nodes here and nodes of other hosts hold; 1 where there are none.
+
+    So many jobs with a GPU run side by side.
+    """
+    state = observe_cluster(driver, cluster)
+    here = sum(len(leased_uuids(node)) for node in state.nodes if node.status == "running")
+    return max(1, here + sum(len(member.gpus) for member in members_elsewhere(state)))
 
 
 def planes_of_cluster(driver: Driver, cluster: str, *, verb: str) -> tuple[ClusterState, tuple[Plane, ...]]:

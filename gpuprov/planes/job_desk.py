@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from gpuprov.core.errors import TimedOut
+from gpuprov.core.errors import TimedOut, Unreachable
 from gpuprov.core.names import name_cluster
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.planes.job_answers import read_jobs, read_log_piece, read_shown, read_submitted
@@ -58,9 +58,9 @@ class JobDesk(NodeProgram):
             return self.ask(
                 lambda told: read_submitted(told, order.count), "submit", stdin=asked, limit_s=scaled_limit_s(SUBMIT_S)
             )
-        except TimedOut as error:
+        except (TimedOut, Unreachable) as error:
             fix = name_cluster("see whether it was submitted: gpuprov jobs", self.cluster)
-            raise TimedOut(error.what, evidence=error.evidence, fix=fix) from error
+            raise type(error)(error.what, evidence=error.evidence, fix=fix) from error
 
     def list_jobs(self) -> JobList:
         """All jobs, or those of the newest submissions."""

@@ -22,6 +22,7 @@ from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole, recorde
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
+from gpuprov.documents.envelope import document
 from gpuprov.documents.host import look_document
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.nodes import nodes_document, status_document
@@ -29,8 +30,10 @@ from gpuprov.documents.outcome import cluster_up_document, outcome_document, pla
 from gpuprov.documents.share_look import share_look_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
+from gpuprov.planes import elsewhere
 from gpuprov.planes.absence import AbsenceOrder, tell_planes
 from gpuprov.planes.base import Crew
+from gpuprov.planes.elsewhere import CLUSTER_NODES, NODE_RUN, NodesOrder, run_in_node_here, tell_nodes
 from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.host_part import Way, look_at_part, look_for_more
 from gpuprov.planes.leaving import JobsPolicy
@@ -359,6 +362,14 @@ def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> dict[str, Any]
     return share_look_document(look_at_share(order, host), host=host.name)
 
 
+def _nodes(order: NodesOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+    return document(CLUSTER_NODES, host=host.name, **tell_nodes(order, host))
+
+
+def _run(order: elsewhere.RunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+    return document(NODE_RUN, host=host.name, **run_in_node_here(order, host))
+
+
 def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
     spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
     part = None
@@ -403,4 +414,6 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "share": (ShareOrder, _share),
     "inventory": (InventoryOrder, serve_inventory),
     "run": (RunOrder, serve_run),
+    CLUSTER_NODES: (NodesOrder, _nodes),
+    NODE_RUN: (elsewhere.RunOrder, _run),
 }

@@ -16,16 +16,18 @@ if TYPE_CHECKING:
 
     from tests.e2e.places import Place
 
+SHARED = "/mnt/lab"  # in all machines the same folder of this one, as a file server's would be
 PACKAGES = ("openssh-server", "python3", "python3-venv")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Lab:
-    """Machines by name, and the key that opens them for root."""
+    """Machines by name, the key that opens them for root, and the folder that all have at SHARED."""
 
     machines: dict[str, Machine]
     addresses: dict[str, str]
     key: Path
+    shared: Path
 
 
 @contextmanager
@@ -38,6 +40,8 @@ def several_machines(place: Place, folder: Path, names: tuple[str, ...], suite: 
         (root / "root/.ssh").mkdir(mode=0o700, exist_ok=True)
         shutil.copy(key.with_suffix(".pub"), root / "root/.ssh/authorized_keys")
 
+    shared = folder / "shared"
+    shared.mkdir()
     machines: dict[str, Machine] = {}
     addresses = {name: place.address(0, 2 + number) for number, name in enumerate(names)}
     instances = {name: place.node(number) for number, name in enumerate(names)}
@@ -46,10 +50,12 @@ def several_machines(place: Place, folder: Path, names: tuple[str, ...], suite: 
         make_image(place, folder, suite, *PACKAGES, change=with_key)
         for name, instance in instances.items():
             machines[name] = make_machine(place, instance, addresses[name])
+            device = (instance, "shared", "disk", f"source={shared}", f"path={SHARED}")
+            output("lxc", "config", "device", "add", *device)
             machines[name].boot()
             # each has a name and a key of its own
             own = f"hostname {name} && echo {name} >/etc/hostname && rm /etc/ssh/ssh_host_* && ssh-keygen -A"
             machines[name].run("sh", "-c", f"{own} && systemctl restart ssh")
-        yield Lab(machines=machines, addresses=addresses, key=key)
+        yield Lab(machines=machines, addresses=addresses, key=key, shared=shared)
     finally:
         remove_machines(place, instances.values())

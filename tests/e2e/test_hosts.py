@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.e2e.several_machines import several_machines
+from tests.e2e.several_machines import SHARED, several_machines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,16 +21,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.long  # four minutes
 
 HOSTS = ("hoff", "hinton")
-SPEC = """\
+SPEC = f"""\
 version: gpuprov/v1
 name: lab
-hosts: [{name: hoff}, {name: hinton}]
-nodes: {count: 4}
-gpus: {mode: simulated}
-unreachable: {after_s: 5}
+hosts: [{{name: hoff}}, {{name: hinton}}]
+nodes: {{count: 4}}
+gpus: {{mode: simulated}}
+share: {SHARED}
+unreachable: {{after_s: 5}}
 """
 ALL = ["c000", "c001", "c002", "c003"]
 IDLE_S = 180
+REFUSED = 2
+WHERE = """\
+import os, sys, time
+time.sleep(3)  # so that each of the nodes gets a run
+open(f"/shared/where-{sys.argv[1]}", "w").write(os.uname().nodename)
+print("was on", os.uname().nodename)
+"""
 AWAY = 7
 
 
@@ -112,6 +120,41 @@ def test_verify_compares_the_machines(controller: Controller) -> None:
     assert host["first_problem"] == "overlay-mtu"
     controller("cluster", "up")
     assert controller("--json", "verify").document["passed"]
+
+
+def test_nodes_of_both_machines_share_a_folder(controller: Controller) -> None:
+    write = ("runuser", "-u", "work", "--", "sh", "-c", "echo 42 >/shared/answer")
+    controller("exec", "c000", "--", *write)
+    assert controller("exec", "c003", "--", "runuser", "-u", "work", "--", "cat", "/shared/answer").stdout == "42\n"
+    assert (controller.lab.shared / "answer").read_text() == "42\n"
+    assert not list(controller.lab.shared.glob(".gpuprov-*")), "no mark is left"
+
+
+def test_jobs_that_are_submitted_here_run_on_both_machines(controller: Controller) -> None:
+    project = controller.folder / "project"
+    project.mkdir()
+    (project / "where.py").write_text(WHERE)
+    options = ("--project", str(project), "--count", "4", "--gpus", "1")
+    job = controller("submit", *options, "--", "python3", "where.py", "{n}").stdout.strip()
+    rows = controller("--json", "jobs", "wait", job).document["jobs"]
+    assert [row["state"] for row in rows] == ["done"] * 4
+    assert sorted(row["node"] for row in rows) == ALL
+    assert sorted((controller.lab.shared / f"where-{n}").read_text() for n in range(4)) == ALL
+    assert controller("jobs", "logs", f"{job}.2").stdout == f"was on {rows[2]['node']}\n"
+    assert controller("submit", "--no-project", "--wait", "--", "false", expect=1)
+    (project / "out").symlink_to("/etc/passwd")
+    assert "out of the project" in controller("submit", *options, "--", "true", expect=REFUSED).stderr
+
+
+def test_a_folder_that_is_not_the_same_one_is_refused(controller: Controller) -> None:
+    hinton = controller.lab.machines["hinton"]
+    hinton.run("mount", "-t", "tmpfs", "none", SHARED)
+    try:
+        said = controller("cluster", "up", "-n", "6", expect=REFUSED).stderr
+    finally:
+        hinton.run("umount", SHARED)
+    assert f"{SHARED} is not the same folder on all hosts" in said
+    assert "hinton: a folder of user 0 on tmpfs none" in said
 
 
 def test_it_grows_and_shrinks(controller: Controller) -> None:

@@ -22,7 +22,7 @@ from tests.fakes.world import World
 from tests.schemas import validate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from gpuprov.gpu.models import HostGpus
@@ -88,6 +88,19 @@ class HostsInWorlds:
         self.attached.append((machine.name, tuple(command)))
         return self.attach_status
 
+    def argv(self, machine: RemoteMachine, command: Sequence[str]) -> list[str]:
+        return ["ssh", machine.destination, *command]
+
+    def read_tree(self, machine: RemoteMachine, place: Sequence[str], take: Callable[[bytes], object]) -> str:
+        self.asked.append((machine.name, "read_tree"))
+        engine, node, path = place
+        return self.worlds[machine.name].host.open(engine).read_tree(node, path, take)
+
+    def write_tree(self, machine: RemoteMachine, place: Sequence[str], tar: Iterable[bytes]) -> None:
+        self.asked.append((machine.name, "write_tree"))
+        engine, node, path = place
+        self.worlds[machine.name].host.open(engine).write_tree(node, path, tar)
+
     def is_away(self, machine: RemoteMachine) -> bool:
         return machine.name in self.away
 
@@ -106,7 +119,7 @@ class HostsInWorlds:
             told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
-        if request.verb in ("part", "ready", "share", "up", "down"):
+        if request.verb in ("part", "ready", "share", "cluster-nodes", "node-run", "up", "down"):
             validate(told)
         asked_s, heard_s = (moment_s + self.ahead_s for moment_s in (asked_s, time.time()))
         return HostAnswer(

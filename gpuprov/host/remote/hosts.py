@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from gpuprov.host.remote.connection import SshConnection
 from gpuprov.host.remote.several import ask_hosts, work_on_hosts
+from gpuprov.host.remote.trees import read_tree_there, write_tree_there
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.ask import MemberRequest
@@ -35,6 +36,15 @@ class Hosts(Protocol):
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """Run a command there with this process's streams; returns its exit status."""
 
+    def argv(self, machine: RemoteMachine, command: Sequence[str]) -> list[str]:
+        """The command here that runs one there."""
+
+    def read_tree(self, machine: RemoteMachine, place: Sequence[str], take: Callable[[bytes], object]) -> str:
+        """Hand on a tar of a node there, by engine, node and path; returns what the node said."""
+
+    def write_tree(self, machine: RemoteMachine, place: Sequence[str], tar: Iterable[bytes]) -> None:
+        """Put a tar into a node there."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HostsBySsh:
@@ -58,3 +68,15 @@ class HostsBySsh:
     def attach(self, machine: RemoteMachine, command: Sequence[str], *, terminal: bool) -> int:
         """With this process's terminal, or without."""
         return SshConnection(machine=machine, places=self.places).attach(command, terminal=terminal)
+
+    def argv(self, machine: RemoteMachine, command: Sequence[str]) -> list[str]:
+        """Of ssh, without a terminal."""
+        return SshConnection(machine=machine, places=self.places).argv(command)
+
+    def read_tree(self, machine: RemoteMachine, place: Sequence[str], take: Callable[[bytes], object]) -> str:
+        """Over the same connection."""
+        return read_tree_there(SshConnection(machine=machine, places=self.places), place, take)
+
+    def write_tree(self, machine: RemoteMachine, place: Sequence[str], tar: Iterable[bytes]) -> None:
+        """Over the same connection."""
+        write_tree_there(SshConnection(machine=machine, places=self.places), place, tar)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.services import restart_well
 from gpuprov.cluster.share_look import SHARING_HOSTS
-from gpuprov.cluster.whole import recorded_host, recorded_whole
+from gpuprov.cluster.whole import members_elsewhere
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
@@ -271,6 +271,4 @@ class WorkerPlane(LedPlane):
 
     def _elsewhere(self, state: ClusterState) -> list[Member]:
         """The nodes on other hosts, as recorded here."""
-        whole = recorded_whole(state)
-        host = recorded_host(state)
-        return [member for member in (whole.members if whole else ()) if member.role == NAME and member.host != host]
+        return [member for member in members_elsewhere(state) if member.role == NAME]

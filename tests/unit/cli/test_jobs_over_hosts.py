@@ -1,0 +1,244 @@
+"""`submit`, `jobs`, `grid` and the page of the queue, typed on a machine that has no engine, for nodes of other hosts.
+
+The program in the fake node is the real one.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from gpuprov.cli import spanning
+from gpuprov.cli.main import main
+from gpuprov.core.errors import EngineError, Unreachable
+from gpuprov.core.relay import Relay
+from gpuprov.drivers.base import ExecResult
+from gpuprov.host.folders import FolderLook
+from gpuprov.spec.shared_folder import ACCOUNT_UID
+from gpuprov.workflows import programs as programs_workflow
+from gpuprov.workflows import run_anneal
+from gpuprov.workflows.jobs import reach_desk
+from gpuprov.workflows.over_hosts import find_spanning
+from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
+from tests.fakes.jobs_in_nodes import give_jobs
+from tests.schemas import validate
+from tests.unit.gpuwork.conftest import JOB, PANDAS, PARAMS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.conftest import Recording
+    from tests.fakes.engine import Command
+    from tests.fakes.forked_programs import ForkedPrograms
+    from tests.fakes.jobs_in_nodes import JobsInNodes
+
+SPEC = """\
+version: gpuprov/v1
+hosts: [{name: hoff, internal_ip: 192.0.2.11}, {name: hinton, internal_ip: 192.0.2.12}]
+nodes: {count: 2, role: ROLE}
+gpus: {mode: simulated}
+share: /data/lab
+"""
+AWAY = 7
+INTERRUPTED = 130
+
+
+class Lab:
+    """Somebody at the controller, in the folder of a project."""
+
+    def __init__(self, hosts: HostsInWorlds, capfd: pytest.CaptureFixture[str], folder: Path) -> None:
+        self.hosts, self.folder, self.project = hosts, folder, folder / "Project"
+        self.jobs: JobsInNodes
+        self._captured = capfd
+
+    def __call__(self, *argv: str, code: int = 0) -> str:
+        self._captured.readouterr()
+        found = main(list(argv), host=self.hosts.controller)
+        self.said = self._captured.readouterr()
+        assert found == code, f"{self.said.out}\n{self.said.err}"
+        return self.said.out
+
+    def document(self, *argv: str, code: int = 0) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self("--json", *argv, code=code))
+        validate(document)
+        return document
+
+    def up(self, role: str = "slurm") -> None:
+        (self.folder / "lab.yaml").write_text(SPEC.replace("ROLE", role))
+        self("cluster", "up", "-f", str(self.folder / "lab.yaml"), "--no-verify")
+        self.hosts.asked.clear()
+
+
+@pytest.fixture
+def bare(
+    tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Lab:
+    """Two hosts with one folder, and no cluster yet."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    keys = tmp_path / "data/gpuprov/lab"
+    keys.mkdir(parents=True)
+    (keys / "id_ed25519").write_text("private\n")
+    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
+    hosts = HostsInWorlds(tmp_path, recording, ("hoff", "hinton"))
+    marks: dict[tuple[str, str], str] = {}
+    for world in hosts.worlds.values():
+        folders = world.host.folders
+        folders.there["/data/lab"] = FolderLook(kind="folder", at="/data/lab", owner=ACCOUNT_UID)
+        folders.marks = marks
+    monkeypatch.setattr(spanning, "remembered_hosts", lambda: hosts.machines)
+    monkeypatch.setattr(spanning, "way_to_hosts", lambda _session: hosts)
+    (tmp_path / "Project").mkdir()
+    monkeypatch.chdir(tmp_path / "Project")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return Lab(hosts, capfd, tmp_path)
+
+
+@pytest.fixture
+def lab(bare: Lab, monkeypatch: pytest.MonkeyPatch, programs: ForkedPrograms) -> Iterator[Lab]:
+    """The same with a Slurm over both, that runs what it is given."""
+    bare.up()
+    (bare.folder / "jobs").mkdir()
+    bare.jobs = give_jobs(bare.hosts.worlds["hoff"], bare.folder / "jobs", monkeypatch, programs)
+    yield bare
+    bare.jobs.finish()
+
+
+def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab) -> None:
+    (lab.project / "train.py").write_text("import sys; print('trained', sys.argv[1:])")
+    assert lab("submit", "--gpus", "0", "--", "python3", "train.py", "--lr", "0.1") == "1\n"
+    assert lab.hosts.asked == [
+        *(("hoff", "part"), ("hinton", "part")),
+        *(("hoff", "nodes"), ("hoff", "write_tree"), ("hoff", "run"), ("hoff", "run")),
+    ], "the copy, the program, and its copy is removed"
+    assert lab.jobs.held() == []
+    lab.hosts.asked.clear()
+    waited = lab.document("jobs", "wait", "1")
+    assert [(job["id"], job["state"], job["exit_status"]) for job in waited["jobs"]] == [("1", "done", 0)]
+    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", "nodes", "run"]
+    assert lab("jobs", "logs", "1", "--follow") == "trained ['--lr', '0.1']\n"
+    assert lab.document("jobs", "show", "1")["submissions"][0]["order"]["command"][0] == "python3"
+    assert [job["state"] for job in lab.document("jobs", "cancel", "1")["jobs"]] == ["done"]
+    assert len(lab.document("jobs")["jobs"]) == 1
+
+
+def test_errors_and_exit_codes_are_those_of_one_host(lab: Lab) -> None:
+    assert "there is no such job" in lab.document("jobs", "show", "7", code=2)["error"]["what"]
+    lab("submit", "--gpus", "0", "--wait", "--", "false", code=1)
+    lab.hosts.asked.clear()
+    (lab.project / "out").symlink_to("/etc/passwd")
+    assert lab("submit", "--", "true", code=2) == ""
+    assert "out: is a link out of the project" in lab.said.err
+    assert lab.hosts.asked == [], "what is wrong with a project is said before anybody is asked"
+    assert len(lab.jobs.orders()) == 1
+
+
+def test_a_copy_that_breaks_off_submits_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_: object) -> None:
+        raise EngineError("hoff: no space left", evidence="No space left on device", fix="df -h")
+
+    monkeypatch.setattr(lab.hosts, "write_tree", lose)
+    assert "no space left" in lab.document("submit", "--", "true", code=4)["error"]["what"]
+    assert lab.jobs.orders() == []
+
+
+def test_a_lost_connection_says_how_to_see_whether_it_was_submitted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_: object, **__: object) -> None:
+        raise Unreachable("the connection to hoff was lost", evidence="ssh said nothing", fix="again")
+
+    monkeypatch.setattr(type(lab.hosts.worlds["hoff"].driver), "run", lose)
+    assert lab.document("submit", "--no-project", "--", "true", code=3)["error"]["fix"].startswith("see whether")
+
+
+def test_the_host_of_the_controller_away_is_said(lab: Lab) -> None:
+    lab.hosts.away = {"hinton"}
+    assert lab.document("jobs")["jobs"] == [], "the other one is not needed"
+    lab.hosts.away = {"hoff"}
+    error = lab.document("jobs", code=3)["error"]
+    assert error["what"] == "cluster lab takes no jobs now"
+    assert f"c000 would be asked, on hoff\nhoff is unreachable since {SINCE}" in error["evidence"]
+
+
+def test_a_grid_is_run_asked_for_and_pulled(lab: Lab) -> None:
+    (lab.project / "src").mkdir()
+    for name, text in {"src/params.py": PARAMS, "src/job.py": JOB, "pandas.py": PANDAS}.items():
+        (lab.project / name).write_text(text)
+    lab.jobs.give_python()
+    submitted = lab.document("grid", "run", "--minimal", "--gpus", "0", ".")
+    assert submitted["id"] == "1"
+    lab("jobs", "wait", "1")
+    assert "done" in lab("grid", "status", ".")
+    assert "0.8" in lab("grid", "results", ".")
+    assert lab.document("grid", "pull", ".")["files"] > 0
+    assert ("hoff", "read_tree") in lab.hosts.asked
+    assert (lab.project / "runs/results.csv").exists()
+    assert lab.document("grid", "cancel", ".")["jobs"] == []
+
+
+def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare.up("worker")
+    assert bare.document("jobs")["jobs"] == []
+    assert ("hoff", "run") in bare.hosts.asked
+    relays: list[list[str]] = []
+    answer = bare.hosts.worlds["hoff"].engine.answer
+
+    def read(command: Command) -> ExecResult:
+        if command.argv[:1] == ("sh",) and command.argv[4] in command.node.files:
+            return ExecResult(exit_code=0, stdout=command.node.files[command.argv[4]].content.decode(), stderr="")
+        return answer(command)
+
+    bare.hosts.worlds["hoff"].engine.answer = read
+
+    def serve(_relay: Relay) -> None:
+        raise KeyboardInterrupt
+
+    begin = Relay.__init__
+
+    def note(relay: Relay, port: int, argv: list[str], **more: Any) -> None:
+        relays.append(argv)
+        begin(relay, port, argv, **more)
+
+    monkeypatch.setattr(Relay, "__init__", note)
+    monkeypatch.setattr(Relay, "serve", serve)
+    shown = bare.document("queue", "page", "--port", "45555", code=INTERRUPTED)
+    assert shown["user"] == "gpuprov"
+    assert len(shown["password"]) == 32
+    ((ssh, address, _program, *command),) = relays
+    assert (ssh, address) == ("ssh", "hoff.example")
+    assert command[:5] == ["exec", "--engine", "lxd", "c000", "--"]
+
+
+def test_work_is_divided_by_the_nodes_and_gpus_of_all_hosts(bare: Lab) -> None:
+    bare.up("worker")
+    seen = find_spanning("lab", bare.hosts.machines, bare.hosts)
+    assert seen is not None
+    driver = reach_desk(seen, bare.hosts)
+    assert [node.name for node in driver.list_nodes()] == ["c000"], "the other one is on the other host"
+    assert run_anneal._count_nodes(driver, "lab", "gpuprov anneal run") == 2
+    assert programs_workflow._count_gpus(driver, "lab") == 2
+
+
+def test_the_status_names_the_folder(bare: Lab) -> None:
+    bare.up()
+    assert bare.document("cluster", "status")["shared_folder"] == "/data/lab"
+    assert "shared folder: /data/lab of all hosts, /shared in the nodes" in bare("cluster", "status")
+
+
+@pytest.mark.parametrize(("choice", "state"), [("leave", "waiting"), ("cancel", "cancelled")])
+def test_ctrl_c_ends_the_wait_and_the_job_only_where_that_was_asked(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, choice: str, state: str
+) -> None:
+    lab.jobs.slurm.hold()
+    work = HostsInWorlds.work
+
+    def interrupt(hosts: HostsInWorlds, requests: Any) -> Any:
+        (request,) = requests.values()
+        if request.verb == "run" and "wait" in request.document["argv"]:
+            raise KeyboardInterrupt
+        return work(hosts, requests)
+
+    monkeypatch.setattr(HostsInWorlds, "work", interrupt)
+    lab("submit", "--no-project", "--wait", "--on-interrupt", choice, "--", "true", code=INTERRUPTED)
+    assert [job["state"] for job in lab.document("jobs")["jobs"]] == [state]
