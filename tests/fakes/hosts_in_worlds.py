@@ -94,7 +94,7 @@ class HostsInWorlds:
             told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
-        if request.verb in ("part", "ready", "up", "down"):
+        if request.verb in ("part", "ready", "up", "down", "hold", "release", "nodes", "tell"):
             validate(told)
         return HostAnswer(machine=machine, document=json.loads(json.dumps(told)))
 
