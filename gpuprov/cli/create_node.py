@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import (
     change_cluster,
     cluster_option,
@@ -18,7 +19,7 @@ from gpuprov.cli.roles import role_option
 
 if TYPE_CHECKING:
     from gpuprov.cli.session import Session
-    from gpuprov.cluster.node_order import Network
+    from gpuprov.cluster.node_order import Network, NodeOrder
     from gpuprov.core.outcome import Outcome
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--image", metavar="NAME", help="A gpuprov image or an image of the engine.  [default: the role's]")
 @mount_option
 @click.option("--network", type=click.Choice(["both", "nat", "private"]), default="both", show_default=True)
+@click.option("--host", metavar="HOST", help="Host that `host add` has added.  [default: see below]")
 @click.option("--privileged", is_flag=True, help="Make root in the node root on the host: docs/security.md.")
 @cluster_option
 @gpu_mode_option
@@ -40,11 +42,14 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     session: Session, /, name: str, cluster: str, engine: str | None, gpu_mode: str | None, **wanted: object
-) -> None:
+) -> int:
     """Add a node, with addresses and GPUs, and register it with its cluster.
 
     The first node of a cluster that does not exist yet is a Slurm node if it is c000, the controller, and a plain node
     otherwise. `gpuprov cluster up -n 4` adds the other nodes.
+
+    In a cluster that spans hosts, the node goes to a host that has the GPUs for it; other nodes are made on this
+    machine.
     """
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.spec.mounts import parse_mount
@@ -67,8 +72,32 @@ def command(
         gpu_mode=cast("GpuMode", gpu_mode or "auto"),
     )
     waiting = patience(cast("float | None", wanted["wait"]))
+    status = _create_there(session, order, cast("str | None", wanted["host"]), engine, waiting.wait_s)
+    if status is not None:
+        return status
 
     def create(driver: Driver, host: Host) -> Outcome:
         return create_node(driver, order, host, patience=waiting, reporter=session.reporter)
 
     change_cluster(session, engine, cluster, create, creates=True)
+    return 0
+
+
+def _create_there(
+    session: Session, order: NodeOrder, host: str | None, engine: str | None, wait_s: float | None
+) -> int | None:
+    """Make it on another host; None where it is to be made on this machine."""
+    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.workflows.create_over_hosts import HostedOrder, create_over_hosts
+    from gpuprov.workflows.over_hosts import part_error
+
+    known = spanning.remembered_hosts()
+    if host is None and (engine is not None or not known or spanning.is_here_alone(session, order.cluster)):
+        return None
+    hosted = HostedOrder(node=order, host=host, engine=engine or "", wait_s=wait_s)
+    done = create_over_hosts(hosted, known, spanning.way_to_hosts(session), reporter=session.reporter)
+    if done is None:
+        return None
+    error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
+    text = "\n".join(done.outcome.changed) or "unchanged"
+    return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)

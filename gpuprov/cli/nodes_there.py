@@ -22,7 +22,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     from gpuprov.core.errors import UsageError
     from gpuprov.core.names import fold
     from gpuprov.documents.outcome import outcome_document
-    from gpuprov.workflows.nodes_over_hosts import change_nodes, find_nodes, refuse_absent
+    from gpuprov.workflows.nodes_over_hosts import change_nodes_there, find_nodes, refuse_absent
     from gpuprov.workflows.over_hosts import part_error
 
     known = spanning.remembered_hosts()
@@ -49,7 +49,7 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
                 session.reporter.note(f"there is no node {name}")
     else:
         refuse_absent(others, found, known)
-    done = change_nodes(found, change, hosts, reporter=session.reporter)
+    done = change_nodes_there(found, change, hosts, reporter=session.reporter)
     error = part_error(done.failed, of=max(done.asked, len(done.failed)), what="hosts did not do their part")
     text = "\n".join(done.outcome.changed) or ("" if error else "unchanged")
     return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)

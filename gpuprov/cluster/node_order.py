@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from gpuprov.drivers.base import LABEL_ORDER
@@ -33,6 +33,8 @@ class NodeOrder:
         network: Which of the two networks it is on.
         gpu_mode: Whether GPUs are real or simulated; no part of what the node is.
         source: A stopped node whose disk it is a copy of, instead of an image.
+        agreed: Whether a controller asks, for a cluster that spans hosts; no part of what the node is either.
+        secret: What its nodes share, in base64, as that controller knows it.
     """
 
     name: str
@@ -50,6 +52,8 @@ class NodeOrder:
     privileged: bool = False
     source: str | None = None
     gpu_mode: GpuMode = "auto"
+    agreed: bool = False
+    secret: str = field(default="", repr=False)
 
     @property
     def gpu_order(self) -> GpuOrder:
@@ -64,15 +68,18 @@ class NodeOrder:
 
     def label(self) -> str:
         """The order as one line of JSON."""
-        said = {key: value for key, value in asdict(self).items() if key != "gpu_mode"}
+        said = {key: value for key, value in asdict(self).items() if key not in ("gpu_mode", "agreed", "secret")}
         return json.dumps(said, sort_keys=True, separators=(",", ":"))
 
 
 def read_order(node: NodeState) -> NodeOrder | None:
     """What a node was ordered as; None for one that `cluster up` made."""
     text = node.labels.get(LABEL_ORDER)
-    if not text:
-        return None
+    return read_order_text(text) if text else None
+
+
+def read_order_text(text: str) -> NodeOrder | None:
+    """Read what `label` wrote; None for anything else."""
     decoder = Decoder()
     try:
         order = decoder.decode(NodeOrder, parse_json(text))

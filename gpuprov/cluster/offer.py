@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.placement import Offer, Room
 from gpuprov.core.errors import EngineError, GpuprovError
 from gpuprov.gpu.allocate import count_supply
-from gpuprov.gpu.spec_order import request_of_spec
+from gpuprov.gpu.spec_order import request_of_node, request_of_spec
 from gpuprov.spec.document import parse_json
 from gpuprov.spec.schema import Decoder
 
 if TYPE_CHECKING:
+    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.placement import Place
     from gpuprov.cluster.state import ClusterState
     from gpuprov.spec.models import ClusterSpec
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 _SHOWN = 200  # characters
 
 
-def make_offer(spec: ClusterSpec, state: ClusterState, place: Place, room: Room, *, most: int) -> Offer:
-    """What a host offers to new nodes as the spec describes them.
+def make_offer(
+    spec: ClusterSpec, state: ClusterState, place: Place, room: Room, *, most: int, order: NodeOrder | None = None
+) -> Offer:
+    """What a host offers to new nodes as the spec describes them, or to a node of its own.
 
     Args:
         spec: The cluster.
@@ -30,10 +33,15 @@ def make_offer(spec: ClusterSpec, state: ClusterState, place: Place, room: Room,
         place: The host.
         room: What it has left.
         most: How many new nodes are of interest.
+        order: The node of its own.
     """
     nodes = tuple(node.name for node in state.nodes if node.complete)
     try:
-        request = request_of_spec(spec, place.gpus, node=spec.name)
+        request = (
+            request_of_node(order.gpu_order, spec, place.gpus, node=order.name)
+            if order
+            else request_of_spec(spec, place.gpus, node=spec.name)
+        )
         supply = count_supply(place.gpus, place.leases, request, claims=place.claims, most=most)
     except GpuprovError as error:
         return Offer(host=place.host, nodes=nodes, room=room, lack=f"{error.what} ({error.evidence})")

@@ -19,6 +19,7 @@ from gpuprov.planes.registry import planes_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from gpuprov.cluster.files import Member
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver, File, ImageState
     from gpuprov.planes.base import Plane, Render
@@ -57,6 +58,10 @@ class Reading:
     def without(self, names: Collection[str]) -> Reading:
         """The same for nodes that have changed since: their files are to be read again."""
         return replace(self, files={name: said for name, said in self.files.items() if name not in names})
+
+    def with_secret(self, plane: str, secret: bytes) -> Reading:
+        """The same with what a controller has said; where it has said nothing, what was read stays."""
+        return replace(self, secrets={**self.secrets, plane: secret}) if secret else self
 
     def secret(self, plane: str) -> bytes:
         """What a plane read; empty where it had no nodes.
@@ -119,13 +124,13 @@ def gather_files(
     return FileSet(crew=crew, hosts=hosts, planes=planes, rendering=rendering)
 
 
-def present_crew(state: ClusterState) -> Crew:
-    """The nodes of a cluster as they are; those on other hosts as recorded."""
+def present_crew(state: ClusterState, more: Sequence[Member] = ()) -> Crew:
+    """The nodes of a cluster as they are, and `more` on this host; those on other hosts as recorded."""
     nodes = [node for node in state.nodes if node.complete and node.labels.get(LABEL_ROLE) != ROLE_JOB]
-    here = tuple(present_member(node) for node in nodes)
+    here = (*map(present_member, nodes), *more)
     whole = recorded_whole(state)
     if whole is None:
-        return Crew(spec=spec_of(state), members=here)
+        return Crew(spec=spec_of(state), members=tuple(sorted(here, key=lambda member: member.name)))
     host = recorded_host(state)
     cpus, memory_bytes = next(((known.cpus, known.memory_bytes) for known in whole.on(host)), (0, 0))
     whole = whole.with_host(host, here, cpus=cpus, memory_bytes=memory_bytes)

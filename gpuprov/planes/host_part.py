@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.choice import Taken
@@ -21,6 +21,7 @@ from gpuprov.spec.models import HostSpec
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.placement import Offer
     from gpuprov.cluster.state import ClusterState
     from gpuprov.cluster.whole import WholeCluster
@@ -125,6 +126,23 @@ def look_for_more(driver: Driver, spec: ClusterSpec, host: Host, way: Way, *, re
         tunnel_key=key,
         taken=_taken(driver, host, state),
     )
+
+
+def look_for_one(driver: Driver, order: NodeOrder, host: Host, *, reporter: Reporter) -> HostPart:
+    """What is there of the cluster of an ordered node, with what the host offers to it.
+
+    Raises:
+        GpuprovError: Its GPUs cannot be told.
+    """
+    seen = look_at_part(driver, order.cluster)
+    if seen.spec is None:
+        return seen
+    gpus = with_offers(driver, find_gpus(host, order.gpu_mode, reporter=reporter))
+    state = with_current_gpus(observe_cluster(driver, order.cluster), gpus)
+    leases = read_leases((*state.nodes, *state.others), engine=driver.name)
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=Neighbours(host).claims(driver.name))
+    room = find_room(driver, host.limits(), promised_gib=(seen.spec.nodes.memory_gib or 0) * len(state.nodes))
+    return replace(seen, offer=make_offer(seen.spec, state, place, room, most=1, order=order))
 
 
 def _taken(driver: Driver, host: Host, state: ClusterState) -> Taken:

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
-from gpuprov.cluster.whole import recorded_whole
+from gpuprov.cluster.whole import is_elsewhere, recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.base import Plane, spec_of
@@ -41,6 +41,8 @@ class LedPlane(Plane):
         if head is None:
             return
         nodes = state.nodes_of(self.name)
+        if is_elsewhere(state, head):
+            return  # on another host: nobody here knows whether it runs
         if node != head and not nodes:
             there = f"which is not a {self.title} node" if state.node(head) else "but there is no such node"
             raise UsageError(

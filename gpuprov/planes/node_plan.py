@@ -15,10 +15,11 @@ from gpuprov.cluster.ordered_spec import first_draft, with_order
 from gpuprov.cluster.placement import Place
 from gpuprov.cluster.room import refuse_without_room
 from gpuprov.cluster.share import plan_share, require_account
+from gpuprov.cluster.slices import spec_on
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
 from gpuprov.cluster.taken_name import refuse_taken_name
-from gpuprov.cluster.whole import recorded_host
+from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.base import Departure
@@ -84,7 +85,7 @@ def _refuse_over_hosts(state: ClusterState) -> None:
         raise UsageError(
             f"no single node can be added to cluster {state.name}, which spans hosts",
             evidence=f"this host is its part {recorded_host(state)}",
-            fix=name_cluster("on the machine that knows the hosts: gpuprov cluster up -n 8", state.name),
+            fix=name_cluster("on the machine that knows the hosts: gpuprov create-node NAME --host HOST", state.name),
         )
 
 
@@ -104,12 +105,15 @@ def plan_node(
     Raises:
         GpuprovError: It cannot be made as it was ordered.
     """
-    _refuse_over_hosts(found)
+    if not order.agreed:
+        _refuse_over_hosts(found)
     source = None if order.source is None else get_source(driver, order.source, copy=order.name)
     leaves = find_unfinished(order, found)
     state = replace(found, nodes=tuple(node for node in found.nodes if node.name != order.name))
     around = Surroundings(driver, host, state)
     settled = state.spec or _settle_first(order, state, host, around)
+    whole = recorded_whole(found)
+    settled = spec_on(settled, recorded_host(found)) if whole else settled
     spec = with_order(settled, decide_role(order, settled, state), order)
     check_spec(spec)
     around.refuse_taken_by_others(spec)
@@ -117,7 +121,8 @@ def plan_node(
     plane_of(spec.nodes.role).refuse_joining(order.name, spec, state)
     networks = plan_networks(spec, state, version=__version__)
     leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
-    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
+    taken = whole.addresses_beside(recorded_host(found)) if whole else {}
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec), taken=taken)
     design = design_ordered(order, spec, state, place)
     image = None if order.image is None else get_named_image(driver, order.image)
     share = plan_share(driver, host, settled, state, [design], around)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -274,9 +274,7 @@ def _preview_overlay(host: Host, aim: _Aim) -> tuple[str, ...]:
 
 def _with_secret(order: UpOrder, reading: Reading) -> Reading:
     """What was read, with the secret that a controller has said."""
-    if order.part is None or not order.part.secret:
-        return reading
-    return replace(reading, secrets={**reading.secrets, order.spec.nodes.role: order.part.secret})
+    return reading.with_secret(order.spec.nodes.role, order.part.secret) if order.part else reading
 
 
 def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: ClusterState | None = None) -> _Aim:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import base64
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.choice import describe_choice
-from gpuprov.cluster.files import planned_member, present_member
+from gpuprov.cluster.files import planned_member
 from gpuprov.cluster.find_engine import warn_of_silence
 from gpuprov.cluster.find_node import get_node
 from gpuprov.cluster.host_gpus import find_gpus, with_offers
@@ -36,8 +37,7 @@ from gpuprov.core.names import check_node_name
 from gpuprov.core.outcome import Outcome, with_forced
 from gpuprov.core.rollback import Rollback
 from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_ORDER, LABEL_ROLE
-from gpuprov.planes.base import Crew
-from gpuprov.planes.files import gather_files
+from gpuprov.planes.files import gather_files, present_crew
 from gpuprov.planes.leaving import SPARE_JOBS, JobsPolicy, drained, leaving, refuse_busy
 from gpuprov.planes.node_plan import find_unfinished, observe_cluster_of, plan_node
 from gpuprov.planes.ordered_role import explain_plain
@@ -144,6 +144,7 @@ def _create(
     run: NodeRun, order: NodeOrder, plan: NodePlan, gpus: HostGpus, reading: Reading, policy: JobsPolicy
 ) -> Outcome:
     driver, reporter = run.driver, run.reporter
+    reading = reading.with_secret(plan.design.role, base64.b64decode(order.secret, validate=True))
     state, spec, design, plane = plan.state, plan.spec, plan.design, plane_of(plan.design.role)
     warn_of_silence(plan.silent, reporter)
     refuse_busy(driver, plan.leaves, policy)
@@ -153,10 +154,10 @@ def _create(
         reporter.note(line)
     isolated = isolate_networks(driver, open_networks(state.networks, {spec.name}), reporter=reporter)
     old = [node for node in state.nodes if node.complete]
-    members = sorted((*map(present_member, old), planned_member(design)), key=lambda member: member.name)
+    crew = replace(present_crew(state, [planned_member(design)]), spec=spec)
     with networks_created(driver, plan.networks, run.rollback, reporter=reporter) as completed:
         image = plan.image or ensure_node_image(driver, spec, plane.recipe, gpus, networks=completed, reporter=reporter)
-        files = gather_files(driver, Crew(spec=spec, members=tuple(members)), state, {design.role: image}, reading)
+        files = gather_files(driver, crew, state, {design.role: image}, reading)
         with leaving(driver, plan.leaves, policy, reporter=reporter):
             removed = _remove(driver, plan, reporter=reporter)
             with reporter.phase("node"):

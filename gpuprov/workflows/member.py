@@ -42,7 +42,7 @@ from gpuprov.planes.rows import list_rows, state_rows
 from gpuprov.spec.models import ENGINES
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work
-from gpuprov.workflows import member_nodes
+from gpuprov.workflows import member_create, member_nodes
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
@@ -409,6 +409,8 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "find": (member_nodes.FindOrder, member_nodes.serve_find),
     "hold": (member_nodes.HoldOrder, member_nodes.serve_hold),
     "release": (member_nodes.ReleaseOrder, member_nodes.serve_release),
+    "seek": (member_create.SeekOrder, member_create.serve_seek),
+    "create": (member_create.CreateOrder, member_create.serve_create),
     "nodes": (member_nodes.NodesOrder, member_nodes.serve_nodes),
     "tell": (member_nodes.TellOrder, member_nodes.serve_tell),
     "share": (ShareOrder, _share),

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.planes.host_part import HostPart
 
-    Change = Callable[[Driver, Host], Outcome]
-
 
 @dataclass(frozen=True, kw_only=True)
 class HardwareOrder:

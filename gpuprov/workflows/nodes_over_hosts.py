@@ -163,7 +163,7 @@ def _cluster(name: str, known: Mapping[str, RemoteMachine], answers: HostAnswers
     return put_together(name, machines, mine)
 
 
-def change_nodes(found: FoundNodes, change: NodesChange, hosts: Hosts, *, reporter: Reporter) -> NodesChanged:
+def change_nodes_there(found: FoundNodes, change: NodesChange, hosts: Hosts, *, reporter: Reporter) -> NodesChanged:
     """Do it on the hosts of the nodes, side by side.
 
     Raises:

@@ -192,6 +192,20 @@ def test_a_job_keeps_its_node_on_whichever_machine_it_is(controller: Controller)
     assert {name: node["slurm"] for name, node in again.items()} == dict.fromkeys(ALL, "idle")
 
 
+def test_a_node_goes_where_its_gpus_are(controller: Controller) -> None:
+    """Each machine has four simulated GPUs, and two of them are shared by the cluster's nodes."""
+    first = controller("--json", "create-node", "c008", "--gpus", "2", "--exclusive").document["changed"]
+    (home,) = (line.partition(":")[0] for line in first if "created node c008" in line)
+    other = next(name for name in HOSTS if name != home)
+    second = controller("--json", "create-node", "c009", "--gpus", "2", "--exclusive").document["changed"]
+    assert any(line.startswith(f"{other}: created node c009") for line in second)
+    controller("create-node", "c010", "--gpus", "2", "--exclusive", expect=2)
+    assert controller.srun("c000", "-w", "c[008-009]", "-N2", "hostname") == ["c008", "c009"]
+    assert controller("--json", "cluster", "up").document["unchanged"]
+    controller("rm", "c008", "c009")
+    assert sorted(controller.nodes("cluster", "status")) == ALL
+
+
 def test_a_machine_without_power_is_unreachable_and_the_other_one_works(controller: Controller) -> None:
     controller.lab.machines["hinton"].lose_power()
     told = controller("--json", "cluster", "status", expect=AWAY).document

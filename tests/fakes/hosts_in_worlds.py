@@ -119,7 +119,19 @@ class HostsInWorlds:
             told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
-        if request.verb in ("part", "ready", "share", "cluster-nodes", "node-run", "up", "down"):
+        if request.verb in (
+            "part",
+            "ready",
+            "share",
+            "cluster-nodes",
+            "node-run",
+            "up",
+            "down",
+            "hold",
+            "release",
+            "nodes",
+            "tell",
+        ):
             validate(told)
         asked_s, heard_s = (moment_s + self.ahead_s for moment_s in (asked_s, time.time()))
         return HostAnswer(

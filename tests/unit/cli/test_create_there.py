@@ -1,0 +1,97 @@
+"""`create-node` in a cluster over hosts and on other hosts, as it is typed on a machine without an engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from gpuprov.cluster.state import observe_cluster
+from gpuprov.drivers.base import LABEL_ORDER
+from tests.unit.cli.test_nodes_there import conf_of_all, lab, states, verbs, world
+from tests.unit.cli.test_spanning import AWAY
+
+if TYPE_CHECKING:
+    from tests.unit.cli.test_spanning import Typing
+
+__all__ = ["lab"]
+
+
+def homes(lab: Typing) -> dict[str, str]:
+    return {node["name"]: node["host"] for node in lab.json("cluster", "status")["nodes"]}
+
+
+def test_a_node_on_a_host_is_one_of_the_whole_cluster(lab: Typing) -> None:
+    told = lab.json("create-node", "c009", "--host", "hinton", "--gpus", "1")
+    assert any(line.startswith("hinton: created node c009") for line in told["changed"])
+    assert verbs(lab) == ["seek", "create", "tell", "ready"]
+    assert homes(lab)["c009"] == "hinton"
+    assert "NodeName=c009 NodeAddr=10.0.5.10" in conf_of_all(lab)
+    assert set(states(lab).values()) == {"idle"}
+    keys = {
+        node.files["/etc/munge/munge.key"].content
+        for one in lab.hosts.worlds.values()
+        for node in one.engine.nodes.values()
+    }
+    assert len(keys) == 1
+    node = world(lab, "hinton").engine.nodes["c009"]
+    assert "secret" not in node.labels[LABEL_ORDER]
+    assert node.environment["NCCL_SOCKET_IFNAME"] == "eth1"
+    assert lab.json("create-node", "c009", "--host", "hinton", "--gpus", "1")["unchanged"]
+    assert lab.json("cluster", "up", "--no-verify")["unchanged"]
+    assert "hinton: removed c009" in lab.json("rm", "c009")["changed"]
+
+
+def test_without_host_it_goes_where_its_gpus_are(lab: Typing) -> None:
+    for name in ("c010", "c011"):
+        lab.type("create-node", name, "--host", "hoff", "--gpus", "1", "--exclusive")
+    told = lab.json("create-node", "c012", "--gpus", "2", "--exclusive")
+    assert any(line.startswith("hinton: created node c012") for line in told["changed"])
+    lab.type("create-node", "c013", "--gpus", "1", "--exclusive", expect=2)
+    assert "its hosts have room for 0" in lab.errors
+    assert not any("c013" in one.engine.nodes for one in lab.hosts.worlds.values())
+
+
+def test_a_host_without_nodes_gets_the_key_of_the_others(lab: Typing) -> None:
+    lab.type("rm", "c002", "c003")
+    lab.type("create-node", "c007", "--host", "hinton")
+    keys = {
+        node.files["/etc/munge/munge.key"].content
+        for one in lab.hosts.worlds.values()
+        for node in one.engine.nodes.values()
+    }
+    assert len(keys) == 1
+    assert states(lab)["c007"] == "idle"
+
+
+def test_a_host_that_cannot_have_it_is_refused(lab: Typing) -> None:
+    lab.type("create-node", "c009", "--host", "nobody", expect=2)
+    assert "no host nobody was added" in lab.errors
+    lab.type("create-node", "c000", "--host", "hinton", expect=2)
+    assert "the name c000 is taken by a node on hoff" in lab.errors
+    lab.type("create-node", "c000", expect=2)
+    assert "the name c000 is taken" in lab.errors
+    lab.hosts.away = {"hinton"}
+    lab.type("create-node", "c009", "--host", "hinton", expect=3)
+    assert "hinton is unreachable" in lab.errors
+    told = lab.json("create-node", "c009", expect=AWAY)
+    assert any(line.startswith("hoff: created node c009") for line in told["changed"])
+    lab.hosts.away = set()
+    lab.type("cluster", "up", "--no-verify")
+    assert "NodeName=c009" in conf_of_all(lab)
+
+
+def test_a_node_of_a_cluster_of_its_own_on_another_host(lab: Typing) -> None:
+    told = lab.json("create-node", "x000", "--host", "hinton", "--cluster", "other", "--role", "plain")
+    assert any(line.startswith("hinton: created node x000") for line in told["changed"])
+    state = observe_cluster(world(lab, "hinton").driver, "other")
+    assert [node.name for node in state.nodes] == ["x000"]
+    assert "x000" not in world(lab, "hoff").engine.nodes
+
+
+def test_on_the_host_itself_it_is_refused(lab: Typing) -> None:
+    from gpuprov.core.errors import UsageError
+
+    with pytest.raises(UsageError, match="no single node can be added") as caught:
+        world(lab, "hinton").create("c009")
+    assert "create-node NAME --host HOST" in str(caught.value)
