@@ -14,7 +14,7 @@ from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.host.kernel_limits import LIMITS
-from gpuprov.host.overlay_plan import alias_of
+from gpuprov.host.overlay_link import alias_of
 from gpuprov.verify.models import Observation
 from tests.fakes.folders import FakeFolders
 from tests.fakes.places import NOWHERE

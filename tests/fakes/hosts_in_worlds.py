@@ -33,6 +33,11 @@ if TYPE_CHECKING:
 SINCE = "2026-11-23T18:00:00Z"
 
 
+WITH_SCHEMA = frozenset(
+    "cluster-nodes down hold node-run nodes part ready release share tell up".split()  # noqa: SIM905
+)
+
+
 class HostsInWorlds:
     """The way to hosts that are worlds.
 

@@ -16,9 +16,9 @@ from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import ExecResult
 from gpuprov.host.folders import FolderLook
+from gpuprov.planes.elsewhere import NODE_RUN
+from gpuprov.planes.find_desk import count_gpus
 from gpuprov.spec.shared_folder import ACCOUNT_UID
-from gpuprov.workflows import programs as programs_workflow
-from gpuprov.workflows import run_anneal
 from gpuprov.workflows.jobs import reach_desk
 from gpuprov.workflows.over_hosts import find_spanning
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
@@ -210,14 +210,13 @@ def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pyte
     assert command[:5] == ["exec", "--engine", "lxd", "c000", "--"]
 
 
-def test_work_is_divided_by_the_nodes_and_gpus_of_all_hosts(bare: Lab) -> None:
+def test_work_is_divided_by_the_gpus_of_all_hosts(bare: Lab) -> None:
     bare.up("worker")
     seen = find_spanning("lab", bare.hosts.machines, bare.hosts)
     assert seen is not None
     driver = reach_desk(seen, bare.hosts)
     assert [node.name for node in driver.list_nodes()] == ["c000"], "the other one is on the other host"
-    assert run_anneal._count_nodes(driver, "lab", "gpuprov anneal run") == 2
-    assert programs_workflow._count_gpus(driver, "lab") == 2
+    assert count_gpus(driver, "lab") == 2
 
 
 def test_the_status_names_the_folder(bare: Lab) -> None:
@@ -235,7 +234,7 @@ def test_ctrl_c_ends_the_wait_and_the_job_only_where_that_was_asked(
 
     def interrupt(hosts: HostsInWorlds, requests: Any) -> Any:
         (request,) = requests.values()
-        if request.verb == "run" and "wait" in request.document["argv"]:
+        if request.verb == NODE_RUN and "wait" in request.document["argv"]:
             raise KeyboardInterrupt
         return work(hosts, requests)
 

@@ -14,10 +14,9 @@ from gpuprov.host.remote import trees
 from gpuprov.host.remote.hosts import HostsBySsh
 from gpuprov.host.remote.trees import read_tree_there, write_tree_there
 from gpuprov.planes.elsewhere import NodesElsewhere
-from tests.fakes.ssh import world_member
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from gpuprov.host.remote.connection import SshConnection
@@ -65,7 +64,9 @@ def test_what_is_written_comes_whole_and_can_be_read_again(ssh: FakeSsh, hoff: S
     assert b"".join(came) == content
 
 
-def test_a_whole_gpuprov_there_serves_it(ssh: FakeSsh, hoff: SshConnection, tmp_path: Path) -> None:
+def test_a_whole_gpuprov_there_serves_it(
+    ssh: FakeSsh, hoff: SshConnection, tmp_path: Path, world_member: Callable[..., str]
+) -> None:
     (tmp_path / "world").mkdir()
     ssh.reach(ADDRESS, member=world_member(tmp_path / "world", "hoff", nodes=1))
     write_tree_there(hoff, PLACE, pieces(tar_of(b"train")))
@@ -77,7 +78,7 @@ def test_a_whole_gpuprov_there_serves_it(ssh: FakeSsh, hoff: SshConnection, tmp_
 
 
 def test_nodes_there_are_asked_over_the_protocol_and_that_leaves_no_log(
-    ssh: FakeSsh, hoff: SshConnection, tmp_path: Path, recording: Recording
+    ssh: FakeSsh, hoff: SshConnection, tmp_path: Path, recording: Recording, world_member: Callable[..., str]
 ) -> None:
     (tmp_path / "world").mkdir()
     ssh.reach(ADDRESS, member=world_member(tmp_path / "world", "hoff", nodes=1))
