@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpuprov.cluster.overlay_request import encrypt, request_overlay
 from gpuprov.cluster.slices import spec_on
 from gpuprov.cluster.tunnels import request_tunnel
-from gpuprov.cluster.whole import WholeCluster, dump_whole, recorded_host
+from gpuprov.cluster.whole import WholeCluster, dump_whole, recorded_host, recorded_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.drivers.base import LABEL_HOST, LABEL_MEMBERS, LABEL_SPEC
 from gpuprov.spec.host_rules import MTU_LEAST
@@ -106,4 +106,5 @@ def recorded_overlay(driver: Driver, state: ClusterState) -> OverlayRequest | No
     name, spec = recorded_host(state), state.spec
     if not name or spec is None:
         return None
-    return ClusterPart(spec=spec, host=name, nodes=()).overlay(driver)
+    whole = recorded_whole(state) or WholeCluster()
+    return ClusterPart(spec=spec, host=name, nodes=(), whole=whole).overlay(driver)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,18 @@ def test_the_end_of_an_overlay_is_back_as_it_was(lab: Typing) -> None:
     assert host.overlays.there == before
     assert restore_host("lxd", host, reporter=Silent()).unchanged
     assert lab.json("cluster", "up", "--no-verify")["unchanged"]
+
+
+def test_an_encrypted_end_is_back_encrypted(lab: Typing) -> None:
+    with Path(lab.file).open("a") as spec:
+        spec.write("network: {overlay: {encryption: wireguard}}\n")
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    host = lab.hosts.worlds["hinton"].host
+    before = dict(host.overlays.there)
+    assert [end.tunnel is not None for end in before.values()] == [True]
+    host.overlays.there.clear()
+    restore_host("lxd", host, reporter=Silent())
+    assert host.overlays.there == before
 
 
 def test_isolation_is_back(lab: Typing) -> None:
