@@ -5,12 +5,9 @@ What the user wrote is executed here, and nowhere else.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
 import math
-import os
-import signal
 import sys
 import time
 import traceback
@@ -24,6 +21,7 @@ from gpuwork.anneal.part_record import FAILURE, PROGRESS, RECORD, RESULT, PartRe
 from gpuwork.anneal.trouble import MOST_TOLD
 from gpuwork.anneal.validator import find_model_faults
 from gpuwork.errors import WorkError, refusal
+from gpuwork.leash import die_with
 from gpuwork.shared_folder import write_file
 from gpuwork.where import find_where
 
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from gpuwork.anneal.chains import ChainRun, Chains
     from gpuwork.anneal.order import Run
 
-_PR_SET_PDEATHSIG: Final = 1
 _TELL_S: Final = 0.5
 _MEASURE_S: Final = 1.0
 _MOST_MEASURED: Final = 65_536  # chains
@@ -46,9 +43,7 @@ def main(folder: str, number: str, parent: str) -> None:
         number: Of the part.
         parent: The id of the process that started this one: when it dies, so does this one.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(parent):
-        sys.exit(1)
+    die_with(int(parent))
     part = Path(folder) / PARTS / number
     try:
         _run_part(Path(folder), int(number), part)

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib
-import os
-import signal
 import sys
 from pathlib import Path
-from typing import Final
 
 from gpuwork.grid.series import as_series, write_series
 from gpuwork.grid.store import read_values
-
-_PR_SET_PDEATHSIG: Final = 1
+from gpuwork.leash import die_with
 
 
 def main(run: str, code: str, module: str, parent: str) -> None:
@@ -25,9 +20,7 @@ def main(run: str, code: str, module: str, parent: str) -> None:
         module: The module with `main`.
         parent: The id of the process that started this one: when it dies, so does this one.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(parent):
-        sys.exit(1)
+    die_with(int(parent))
     folder = Path(run)
     values = read_values(folder.parent)
     saves = folder / "saves"

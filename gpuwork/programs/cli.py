@@ -170,8 +170,7 @@ def _drop(asked: argparse.Namespace) -> Printed:
 
 def _pages(asked: argparse.Namespace) -> Printed:
     page = None
-    places = [path for path in asked.runs.glob("run-*") if path.is_dir()]
-    for place in sorted(places, key=lambda path: path.stat().st_mtime, reverse=True):
+    for place in sorted(asked.runs.glob("run-*"), key=_changed, reverse=True):
         with suppress(WorkError):
             run = read_run(place)
             meeting = run.find_meeting()
@@ -179,6 +178,14 @@ def _pages(asked: argparse.Namespace) -> Printed:
                 page = {"node": meeting.node, "port": meeting.page}
                 break
     return {"schema": PAGES, "version": 1, "page": page}, EXIT_DONE
+
+
+def _changed(place: Path) -> float:
+    """When something in a folder changed; one that is gone is the oldest."""
+    try:
+        return place.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _list(asked: argparse.Namespace) -> Printed:

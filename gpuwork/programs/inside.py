@@ -8,13 +8,12 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
-import os
-import signal
 import sys
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpuwork.leash import die_with
 from gpuwork.programs.codec import (
     address_of,
     array_bytes,
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-_PR_SET_PDEATHSIG: Final = 1
 _MOST_LINES: Final = 12
 _MOST_POINTS: Final = 5000
 _MOST_GROUPS: Final = 50
@@ -57,9 +55,7 @@ def main(code: str, python: str, runner: str, handles: str, parent: str) -> None
         handles: To read from and to write to, with a comma between.
         parent: The id of the process that started this one: when it dies, so does this one.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != int(parent):
-        sys.exit(1)
+    die_with(int(parent))
     incoming, outgoing = map(int, handles.split(","))
     sys.path[:0] = [code, *(str(Path(code, path).parent) for path in (python, runner) if "/" in path)]
     try:
