@@ -47,7 +47,12 @@ def test_another_text_is_refused_in_a_few_printable_lines(text: str) -> None:
 def test_what_may_be_meant_is_told_of_the_first_problems_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of thousands of keys, and of a key without end, it would take seconds."""
     looked_up: list[str] = []
-    monkeypatch.setattr("difflib.get_close_matches", lambda key, *_, **__: looked_up.append(key) or ["nodes"])
+
+    def look_up(key: str, *_: object, **__: object) -> list[str]:
+        looked_up.append(key)
+        return ["nodes"]
+
+    monkeypatch.setattr("difflib.get_close_matches", look_up)
     keys = {"x" * 100_000: 1, **{f"node{number}": 1 for number in range(10_000)}}
     with pytest.raises(SpecError, match="did you mean nodes"):
         load_spec_json(json.dumps({"version": "gpuprov/v1", **keys}), cluster="lab")
