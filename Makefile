@@ -6,7 +6,7 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test test-long reliability gpu-proof lint unit qemu clean
+.PHONY: up test test-long reliability gpu-proof lint lint-python lint-rest unit qemu clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -34,7 +34,8 @@ IN_PARALLEL := --numprocesses $$((2 * $$(nproc))) --maxprocesses 16 --dist works
 AN_ENGINE_EACH := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
-test test-long: lint $(VENV)/cu12/.test
+test test-long:
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd incus docker; do \
 			echo $(BIN)/gpuprov host prepare --engine $$engine; $(BIN)/gpuprov host prepare --engine $$engine || \
@@ -64,11 +65,16 @@ gpu-proof:
 unit: $(VENV)/.test
 	$(BIN)/python -m pytest $(IN_PARALLEL) -m 'not slow and not compile_gate' tests/unit
 
-lint: $(VENV)/.test
+# Two halves of about the same length, which `make test` has run side by side, and beside what is downloaded.
+lint: lint-python lint-rest
+
+lint-python: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+lint-rest: $(VENV)/.test
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*') \
 		roles/base/files/nvidia-smi $$(find roles/*/files/runit -type f)

@@ -80,6 +80,8 @@ MORE: tuple[tuple[str, Argv], ...] = (
     ("bundle", ("bundle", "{folder}/bundle.tar.gz")),
 )
 CASES = (*((verb, twice.argv) for verb, twice in TWICE.items() if "fake" in twice.where), *MORE)
+SLOW = ("anneal run", "program run")  # they import numba, or compile
+MARKED = [pytest.param(*case, marks=[pytest.mark.slow] if case[0] in SLOW else []) for case in CASES]
 LAST = {
     "verify": {0, 1},
     "cluster up": {0, 1},
@@ -273,7 +275,7 @@ def printed(
     return type_it
 
 
-@pytest.mark.parametrize(("verb", "argv"), CASES, ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(("verb", "argv"), MARKED, ids=lambda value: value if isinstance(value, str) else "")
 def test_what_a_verb_prints_is_as_its_schema_says(
     verb: str, argv: Argv, printed: Callable[[str, Argv], list[dict[str, Any]]]
 ) -> None:

@@ -86,6 +86,7 @@ def test_a_function_of_a_project_is_run(jobs: Jobs, make: Callable[..., Path]) -
     assert jobs("logs", "1")["text"] == "units 128\n"
 
 
+@pytest.mark.slow
 def test_two_and_a_half_thousand_runs_are_three_commands(held: Jobs, slurm: SlurmCommands) -> None:
     answer = held.submit("true", count=2500, at_most=8, gpus=1)
     assert (len(answer["jobs"]), answer["jobs"][-1]) == (2500, "1.2499")

@@ -346,6 +346,7 @@ def main(param2val):
     if param2val["wait"]:
         time.sleep(600)
 """
+SLEEPING_LIGHTLY = SLEEPING.replace("signal.SIG_IGN", "signal.SIG_DFL")  # nobody has to be waited for and killed
 
 
 def pids_of(project: Path) -> list[str]:
@@ -356,7 +357,8 @@ def pids_of(project: Path) -> list[str]:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_run_with_all_its_processes(make: Callable[..., Path], number: signal.Signals) -> None:
-    project = make({"grid.yaml": "grid: {wait: [true]}\n", "job.py": SLEEPING})
+    job = SLEEPING if number == signal.SIGTERM else SLEEPING_LIGHTLY
+    project = make({"grid.yaml": "grid: {wait: [true]}\n", "job.py": job})
     process = start("run", project, "--local")
     pids = pids_of(project)
     process.send_signal(number)
@@ -368,7 +370,7 @@ def test_a_signal_ends_the_run_with_all_its_processes(make: Callable[..., Path],
 
 
 def test_one_ends_as_a_group_too_and_is_made_again_in_its_folder(make: Callable[..., Path], typed: Typed) -> None:
-    project = make({"grid.yaml": "grid: {wait: [true]}\n", "job.py": SLEEPING})
+    project = make({"grid.yaml": "grid: {wait: [true]}\n", "job.py": SLEEPING_LIGHTLY})
     folder = json.loads(typed("prepare", project))["folder"]
     process = start("one", folder, "0")
     pids = pids_of(project)

@@ -126,7 +126,7 @@ def test_the_kernel_gives_the_bits_of_numpy(size: int, sweeps: int, seed: int, *
     assert runs.traces == [problem.golden_trace]
 
 
-@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("together", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_lattice_beyond_one_block_takes_one_launch_where_blocks_can_wait_for_each_other(
     monkeypatch: pytest.MonkeyPatch, *, together: bool
 ) -> None:
