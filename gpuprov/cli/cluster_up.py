@@ -39,7 +39,6 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cluster.retry_after_wait import act_on
     from gpuprov.documents.outcome import cluster_up_document
-    from gpuprov.planes.rows import cluster_rows, found_rows
     from gpuprov.workflows.cluster_up import UpOrder, cluster_up
 
     over_hosts = spanning.spanning_order(session, wanted, policy)
@@ -54,9 +53,7 @@ def command(session: Session, /, *, policy: JobsPolicy, **wanted: object) -> int
         spec = draft.spec
         order = UpOrder(spec=spec, left=draft.left, seen=seen, policy=policy, **flags)
         result = cluster_up(driver, order, host, reporter=session.reporter)
-        if result.as_it_was is not None:
-            return result, spec, found_rows(driver, *result.as_it_was)
-        return result, spec, cluster_rows(driver, spec.name)
+        return result, spec, result.rows(driver, spec.name)
 
     result, spec, rows = act_on(
         session.host,

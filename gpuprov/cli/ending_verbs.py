@@ -9,6 +9,7 @@ import click
 
 from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.job_options import job_options
+from gpuprov.cli.nodes_there import change_there
 from gpuprov.cli.parameters import nodes_argument
 
 if TYPE_CHECKING:
@@ -39,7 +40,14 @@ def ends_nodes(find: Callable[[], Story]) -> click.Command:
     @engine_option
     @click.pass_obj
     @functools.wraps(find)
-    def command(session: Session, nodes: tuple[str, ...], engine: str | None, policy: JobsPolicy) -> None:
+    def command(session: Session, nodes: tuple[str, ...], engine: str | None, policy: JobsPolicy) -> int:
+        from gpuprov.workflows.nodes_over_hosts import NodesChange
+
+        status = change_there(
+            session, engine, nodes, NodesChange(verb=find.__module__.rpartition(".")[2], policy=policy)
+        )
+        if status is not None:
+            return status
         end = find()
         change_nodes(
             session,
@@ -47,5 +55,6 @@ def ends_nodes(find: Callable[[], Story]) -> click.Command:
             nodes,
             lambda driver, host: end(driver, nodes, host, reporter=session.reporter, policy=policy),
         )
+        return 0
 
     return command

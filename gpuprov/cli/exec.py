@@ -26,7 +26,7 @@ def command(session: Session, node: str, engine: str | None, argv: tuple[str, ..
     wanted = given_command(argv)
     if not wanted:
         raise click.UsageError("no command given after --")
-    machine = spanning.host_of_node(session, node, engine)
-    if machine is not None:
-        return spanning.run_on_host(session, machine, ["exec", node, "--", *wanted])
+    status = spanning.run_where_it_is(session, node, engine, ["exec", node, "--", *wanted])
+    if status is not None:
+        return status
     return run_in_node(open_engine_of_nodes(session, engine, node), node, wanted)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import change_nodes, engine_option
 from gpuprov.cli.parameters import node_argument
 
@@ -24,17 +25,23 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     session: Session, node: str, node_port: int, port: int | None, listen: str | None, engine: str | None
-) -> None:
+) -> int:
     """Forward a port of the host to a port of a node, until `unexpose` or until the node is removed.
 
-    The port can be reached from the host itself, and with `--listen 0.0.0.0` from every machine that reaches the host.
+    The host is the one that has the node. The port can be reached from the host itself, and with `--listen 0.0.0.0`
+    from every machine that reaches the host.
     """
     from gpuprov.drivers.networks import LOCALLY, Exposure
     from gpuprov.workflows.expose import expose
 
+    more = [*(("--port", str(port)) if port is not None else ()), *(("--listen", listen) if listen is not None else ())]
+    status = spanning.run_where_it_is(session, node, engine, ["expose", *more, "--", node, str(node_port)])
+    if status is not None:
+        return status
     exposure = Exposure(
         host_port=node_port if port is None else port, node_port=node_port, listen=LOCALLY if listen is None else listen
     )
     change_nodes(
         session, engine, [node], lambda driver, host: expose(driver, node, exposure, host, reporter=session.reporter)
     )
+    return 0

@@ -9,6 +9,8 @@ from gpuprov.core.units import GIB
 from gpuprov.gpu.allocate import fold_leases
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
     from gpuprov.gpu.allocate import Lease
     from gpuprov.gpu.models import Gpu
@@ -30,13 +32,29 @@ def render_board(board: GpuBoard, *, colour: bool) -> str:
     unheld = "unknown" if board.silent else "free"
     rows = [_cells(row, board.host.driver_version, unheld) for row in board.rows]
     lines = [render_table(_HEADERS, rows, colour=colour) if rows else f"no GPUs: {board.host.reason}"]
-    lines += [str(use) for use in board.foreign]
+    return "\n".join([*lines, *_said_besides(board)])
+
+
+def render_boards(boards: Mapping[str, GpuBoard], *, colour: bool) -> str:
+    """The same of several hosts, each line with its host."""
+    rows: list[tuple[object, ...]] = []
+    lines: list[str] = []
+    for host, board in boards.items():
+        unheld = "unknown" if board.silent else "free"
+        rows += [(host, *_cells(row, board.host.driver_version, unheld)) for row in board.rows]
+        lines += [f"{host}: {line}" for line in _said_besides(board)]
+        lines += [] if board.rows else [f"{host}: no GPUs: {board.host.reason}"]
+    return "\n".join([*([render_table(("HOST", *_HEADERS), rows, colour=colour)] if rows else ()), *lines])
+
+
+def _said_besides(board: GpuBoard) -> list[str]:
+    lines = [str(use) for use in board.foreign]
     lines += [f"waiting: {who}" for who in board.waiting]
     lines += [
         f"{engine} does not respond; the GPUs that it holds are unknown: {error.what}"
         for engine, error in board.silent.items()
     ]
-    return "\n".join(lines)
+    return lines
 
 
 def _cells(row: GpuRow, driver: str, unheld: str) -> tuple[object, ...]:

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import gpu_mode_option
 from gpuprov.cli.parameters import seconds_up_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.cli.session import Session
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.spec.models import GpuMode
 
 INTERVAL_S: Final = 2.0
@@ -33,8 +35,12 @@ LONGEST_INTERVAL_S: Final = 7 * 86400.0
 )
 @gpu_mode_option
 @click.pass_obj
-def command(session: Session, interval_s: float | None, gpu_mode: str | None) -> None:
-    """Show this host's GPUs and their holders on all engines; changes nothing."""
+def command(session: Session, interval_s: float | None, gpu_mode: str | None) -> int:
+    """Show the GPUs and their holders on all engines; changes nothing.
+
+    Those of this machine if it has an engine, and of all hosts that were added. With --watch or --gpu-mode, those of
+    this machine alone.
+    """
     from gpuprov.cli.gpu_table import render_board
     from gpuprov.cluster.gpu_board import look_at_gpus
     from gpuprov.cluster.host_gpus import find_gpus
@@ -42,13 +48,34 @@ def command(session: Session, interval_s: float | None, gpu_mode: str | None) ->
     from gpuprov.documents.gpus import board_document
 
     neighbours = Neighbours(session.host)
+    known = spanning.remembered_hosts() if interval_s is None and gpu_mode is None else {}
+    if known:
+        here = any(door.installed() for door in session.host.engines)
+        own = look_at_gpus(find_gpus(session.host, "auto", reporter=session.reporter), neighbours) if here else None
+        return _show_hosts(session, own, known)
     mode = cast("GpuMode", gpu_mode or "auto")
     gpus = find_gpus(session.host, mode, reporter=session.reporter)
     if interval_s is None:
         board = look_at_gpus(gpus, neighbours)
         session.show(board_document(board, host=session.host.name), render_board(board, colour=session.colour))
-        return
+        return 0
     _watch(session, interval_s, lambda: look_at_gpus(session.host.gpus(mode), neighbours))
+    return 0
+
+
+def _show_hosts(session: Session, own: GpuBoard | None, known: Mapping[str, RemoteMachine]) -> int:
+    from gpuprov.cli.gpu_table import render_boards
+    from gpuprov.documents.gpus import boards_document
+    from gpuprov.documents.spanning import hosts_documents
+    from gpuprov.workflows.hosts_hardware import gpus_over_hosts
+    from gpuprov.workflows.over_hosts import part_error
+
+    seen = gpus_over_hosts(known, spanning.way_to_hosts(session))
+    boards = {**({session.host.name: own} if own else {}), **seen.boards}
+    silences = seen.silences
+    document = boards_document(boards, hosts_documents(known, silences.failed, silences.away), host=session.host.name)
+    error = part_error(silences.failed, of=silences.asked)
+    return spanning.show_result(session, document, render_boards(boards, colour=session.colour), error, 0)
 
 
 def _watch(session: Session, interval_s: float, look: Callable[[], GpuBoard]) -> None:

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
 from gpuprov.cli.tables import render_table
 from gpuprov.core.errors import GpuprovError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.hardware_answers import MachineHardware, NodeHardware
 
 _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "BLOCK SIZE", "REASON")
@@ -24,8 +26,10 @@ _HEADERS = ("MACHINE", "PROCESSOR", "THREADS", "GPU", "CC", "MULTIPROCESSORS", "
 @cluster_option
 @engine_option
 @click.pass_obj
-def command(session: Session, cluster: str, engine: str | None) -> None:
+def command(session: Session, cluster: str, engine: str | None) -> int:
     """Show the processors and GPUs of this host and of the cluster's running nodes, as CUDA's driver tells them.
+
+    If hosts were added, also those of the hosts, and of the nodes on them. --engine shows those of this machine alone.
 
     BLOCK SIZE is a number of threads for a block that suits most kernels.
     """
@@ -33,6 +37,9 @@ def command(session: Session, cluster: str, engine: str | None) -> None:
     from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 
     own = ask_this_machine()
+    known = spanning.remembered_hosts() if engine is None else {}
+    if known and not spanning.is_here_alone(session, cluster):
+        return _show_hosts(session, own, known, cluster)
     nodes: Sequence[NodeHardware] = ()
     try:
         nodes = look_at_nodes(partial(open_engine_of_cluster, session, engine, cluster), cluster)
@@ -40,14 +47,34 @@ def command(session: Session, cluster: str, engine: str | None) -> None:
         session.reporter.warn(f"this host alone: {error.what}; {error.evidence}")
     document = hardware_document(own, nodes, host=session.host.name)
     session.show(document, render_hardware(own, nodes, colour=session.colour))
+    return 0
+
+
+def _show_hosts(session: Session, own: MachineHardware, known: Mapping[str, RemoteMachine], cluster: str) -> int:
+    from gpuprov.documents.hardware import hosts_hardware_document
+    from gpuprov.documents.spanning import hosts_documents
+    from gpuprov.workflows.hosts_hardware import hardware_over_hosts
+    from gpuprov.workflows.over_hosts import part_error
+
+    seen = hardware_over_hosts(known, spanning.way_to_hosts(session), cluster)
+    silences = seen.silences
+    rows = list(_rows(own.machine, own))
+    for host, found in seen.hardware.items():
+        rows += [*_rows(host, found.own), *_rows_of_nodes(found.nodes)]
+    statuses = hosts_documents(known, silences.failed, silences.away)
+    document = hosts_hardware_document(seen.hardware, statuses, own, host=session.host.name)
+    text = render_table(_HEADERS, rows, colour=session.colour)
+    return spanning.show_result(session, document, text, part_error(silences.failed, of=silences.asked), 0)
 
 
 def render_hardware(own: MachineHardware, nodes: Sequence[NodeHardware], *, colour: bool) -> str:
     """A line for each GPU, and one for a machine without."""
-    rows = [*_rows(own.machine, own)]
+    return render_table(_HEADERS, [*_rows(own.machine, own), *_rows_of_nodes(nodes)], colour=colour)
+
+
+def _rows_of_nodes(nodes: Sequence[NodeHardware]) -> Iterator[tuple[Any, ...]]:
     for one in nodes:
-        rows += [*_rows(one.node, one.hardware)] if one.hardware else [(one.node, *[None] * 6, one.reason)]
-    return render_table(_HEADERS, rows, colour=colour)
+        yield from _rows(one.node, one.hardware) if one.hardware else [(one.node, *[None] * 6, one.reason)]
 
 
 def _rows(name: str, machine: MachineHardware) -> Iterator[tuple[Any, ...]]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import engine_option, open_engine_of_nodes
 from gpuprov.cli.parameters import node_argument
 
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 @node_argument()
 @engine_option
 @click.pass_obj
-def command(session: Session, node: str, engine: str | None) -> None:
+def command(session: Session, node: str, engine: str | None) -> int:
     """Show all details of a node: labels, addresses, devices, mounts, ports, snapshots."""
     from gpuprov.cluster.find_node import get_node
     from gpuprov.documents.node import show_document
 
+    status = spanning.run_where_it_is(session, node, engine, ["show", node])
+    if status is not None:
+        return status
     state = get_node(open_engine_of_nodes(session, engine, node), node)
     lines = [f"{state.name}  {state.status}{'  privileged' if state.privileged else ''}"]
     lines += [f"  address   {interface} {address}" for interface, address in sorted(state.addresses.items())]
@@ -31,3 +35,4 @@ def command(session: Session, node: str, engine: str | None) -> None:
     lines += [f"  snapshot  {name}" for name in state.snapshots]
     lines += [f"  label     {key}={value}" for key, value in sorted(state.labels.items())]
     session.show(show_document(state, host=session.host.name), "\n".join(lines))
+    return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,6 +11,7 @@ if TYPE_CHECKING:
 
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
+    from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
@@ -28,12 +28,12 @@ def remembered_hosts() -> Mapping[str, RemoteMachine]:
     return read_machines(find_places().inventory)
 
 
-def way_to_hosts(session: Session) -> HostsBySsh:
-    """By ssh."""
+def way_to_hosts(session: Session, reporter: Reporter | None = None) -> HostsBySsh:
+    """By ssh; what hosts say of their progress, `reporter` is told, or else the session's."""
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.places import find_places
 
-    return HostsBySsh(places=find_places(), reporter=session.reporter)
+    return HostsBySsh(places=find_places(), reporter=reporter or session.reporter)
 
 
 def find_spanning_cluster(session: Session, name: str, engine: str | None) -> SpanningCluster | None:
@@ -93,18 +93,19 @@ def up(session: Session, order: HostsUpOrder) -> int:
     """`cluster up` over hosts."""
     from gpuprov.cli.next_steps import next_steps
     from gpuprov.cli.node_table import render_nodes
+    from gpuprov.cli.verify_table import render_report
     from gpuprov.documents.spanning import hosts_documents, spanning_up_document
     from gpuprov.workflows.hosts_up import up_over_hosts
 
     result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = ["\n".join(result.outcome.changed) or ("" if result.error else "unchanged")]
-    text += [f"verify on {host}: {_verdict(report)}" for host, report in result.reports.items()]
+    if result.report:
+        text += ["", render_report(result.report, colour=session.colour)]
     if result.rows:
         table = render_nodes(result.rows, colour=session.colour, spans=True)
         text += ["", table, "", next_steps(result.spec, result.rows)]
     hosts = hosts_documents((host.name for host in result.spec.hosts), result.failed, result.away)
-    reports = result.reports.values()
-    document = spanning_up_document(result.outcome, result.rows, hosts, reports, host=session.host.name)
+    document = spanning_up_document(result.outcome, result.rows, hosts, result.report, host=session.host.name)
     return show_result(session, document, "\n".join(text), result.error, 0 if result.passed else 1)
 
 
@@ -130,19 +131,6 @@ def status(session: Session, seen: SpanningCluster) -> int:
     hosts = hosts_documents(seen.machines, seen.failed, seen.away)
     document = spanning_status_document(seen.name, seen.rows, hosts, host=session.host.name)
     return show_result(session, document, text, part_error(seen.failed, of=len(seen.machines)), 0)
-
-
-def verify(session: Session, seen: SpanningCluster, nodes: Sequence[str], *, level: str, seconds: float) -> int:
-    """`verify` over hosts."""
-    from gpuprov.documents.spanning import spanning_verify_document
-    from gpuprov.workflows.over_hosts import part_error, verify_over_hosts
-
-    with session.reporter.phase("verify"):
-        found = verify_over_hosts(seen, way_to_hosts(session), nodes=nodes, level=level, seconds=seconds)
-    text = "\n".join(f"{host}: {_verdict(report)}" for host, report in found.reports.items())
-    document = spanning_verify_document(seen.name, level, list(found.reports.values()))
-    error = part_error(found.failed, of=len(seen.machines), what="nodes on these hosts were not verified")
-    return show_result(session, document, text, error, 0 if found.passed else 1)
 
 
 def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
@@ -171,48 +159,32 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
     known = remembered_hosts()
     if engine is not None or not known:
         return None
-    with suppress(_Here):
-        _refuse_here(session, node)
-        return find_host_of_node(node, known, way_to_hosts(session))
-    return None
+    return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))
 
 
 def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:
     """Run a command of the gpuprov there, with this terminal's input and output; returns its exit status."""
     from gpuprov.host.remote.install_paths import PROGRAM
 
-    terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    return way_to_hosts(session).attach(machine, [PROGRAM, *words], terminal=terminal)
+    said = {"--quiet": session.quiet, "--verbose": session.verbose, "--json": session.as_json}
+    flags = [flag for flag, given in said.items() if given]
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
+    return way_to_hosts(session).attach(machine, [PROGRAM, *flags, *words], terminal=terminal)
 
 
-class _Here(Exception):
-    """This host has it."""
+def run_where_it_is(session: Session, node: str, engine: str | None, words: Sequence[str]) -> int | None:
+    """Run a command of gpuprov on the host that has a node; None where this machine has it, or no hosts were added."""
+    machine = host_of_node(session, node, engine)
+    return None if machine is None else run_on_host(session, machine, words)
 
 
-def _refuse_here(session: Session, node: str) -> None:
+def nodes_here(session: Session, names: Sequence[str]) -> set[str]:
+    """Those of the nodes that this machine has."""
     from gpuprov.host.survey import survey
 
     doors = [door for door in session.host.engines if door.installed()]
-    if any(survey(doors, lambda driver: driver.find_node(node) is not None).answers.values()):
-        raise _Here
-
-
-def _verdict(report: Mapping[str, Any]) -> str:
-    nodes = [node for node in report.get("nodes", []) if isinstance(node, dict)]
-    simulated = " (SIMULATED: this says nothing about any real GPU)" if report.get("simulated") else ""
-    counts: dict[str, int] = {}
-    for node in nodes:
-        counts[str(node.get("verdict"))] = counts.get(str(node.get("verdict")), 0) + 1
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    lines = [f"{len(nodes)} nodes: {said}{simulated}"]
-    for node in [*nodes, report.get("host") or {}]:
-        lines += [
-            f"  {node.get('node')}: {check.get('id')} {check.get('status')}: {check.get('evidence')}; "
-            f"fix: {check.get('fix') or 'none'}"
-            for check in node.get("checks", [])
-            if check.get("status") in ("fail", "unknown")
-        ]
-    return "\n".join(lines)
+    seen = survey(doors, lambda driver: {name for name in names if driver.find_node(name) is not None})
+    return {name for found in seen.answers.values() for name in found}
 
 
 def show_result(session: Session, document: dict[str, Any], text: str, error: GpuprovError | None, code: int) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from gpuprov.cli import spanning
 from gpuprov.cli.engine import engine_option, open_engine_of_nodes
 from gpuprov.cli.parameters import given_command, node_argument
 
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 @click.argument("argv", metavar="[COMMAND...]", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj
 def command(session: Session, node: str, engine: str | None, argv: tuple[str, ...]) -> int:
-    """Log in to a node over ssh, with the cluster's key; the node's host key is checked."""
+    """Log in to a node over ssh, with the cluster's key; the node's host key is checked.
+
+    To a node of another host from that host, with the key that the host has of the cluster.
+    """
     from gpuprov.workflows.enter_node import ssh_to_node
 
-    return ssh_to_node(open_engine_of_nodes(session, engine, node), node, given_command(argv))
+    wanted = given_command(argv)
+    status = spanning.run_where_it_is(session, node, engine, ["ssh", node, *(("--", *wanted) if wanted else ())])
+    if status is not None:
+        return status
+    return ssh_to_node(open_engine_of_nodes(session, engine, node), node, wanted)

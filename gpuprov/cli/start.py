@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gpuprov.cli.engine import change_nodes, engine_option
+from gpuprov.cli.nodes_there import change_there
 from gpuprov.cli.parameters import nodes_argument
 
 if TYPE_CHECKING:
@@ -17,10 +18,16 @@ if TYPE_CHECKING:
 @nodes_argument()
 @engine_option
 @click.pass_obj
-def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> None:
+def command(session: Session, nodes: tuple[str, ...], engine: str | None) -> int:
     """Start nodes, such as c000 or c[000-003]."""
+    from gpuprov.planes.leaving import SPARE_JOBS
+    from gpuprov.workflows.nodes_over_hosts import NodesChange
     from gpuprov.workflows.start_stop import start_nodes
 
+    status = change_there(session, engine, nodes, NodesChange(verb="start", policy=SPARE_JOBS))
+    if status is not None:
+        return status
     change_nodes(
         session, engine, nodes, lambda driver, host: start_nodes(driver, nodes, host, reporter=session.reporter)
     )
+    return 0

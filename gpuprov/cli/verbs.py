@@ -49,7 +49,7 @@ VERBS: dict[str, Verb] = {
     "program list": Verb("gpuprov.cli.program_list", "List the registered programs."),
     "program rm": Verb("gpuprov.cli.program_rm", "Remove a registered program."),
     "program page": Verb("gpuprov.cli.program_page", "Let a browser open Dask's page of a run, until Ctrl-C."),
-    "gpus": Verb("gpuprov.cli.gpus", "Show this host's GPUs and their holders."),
+    "gpus": Verb("gpuprov.cli.gpus", "Show the GPUs of this host and of other hosts, and their holders."),
     "hardware": Verb("gpuprov.cli.hardware", "Show the processors and GPUs of this host and of the nodes."),
     "list": Verb("gpuprov.cli.list", "List the nodes of all clusters."),
     "show": Verb("gpuprov.cli.show", "Show all details of a node."),

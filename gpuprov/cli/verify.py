@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
-    from gpuprov.verify.changes import Change
     from gpuprov.verify.models import Report
     from gpuprov.verify.request import Work
+    from gpuprov.workflows.over_hosts import SpanningCluster
 
 LONGEST_WATCH_S = 7 * 86400.0
 LONGEST_WORK_S = 3600.0
@@ -59,12 +61,10 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
     level, seconds, interval_s = wanted["level"], wanted["seconds"], wanted["interval_s"]
     if seconds is not None and level != "full":
         raise _refuse("--seconds requires the full level", f"--level {level}", f"--level full --seconds {seconds:g}")
+    files = _open_files(wanted)
     over_hosts = spanning.find_spanning_cluster(session, wanted["cluster"], wanted["engine"])
     if over_hosts is not None:
-        _refuse_options(wanted)
-        chosen = _expand(wanted["nodes"]) or ()
-        return spanning.verify(session, over_hosts, chosen, level=level, seconds=seconds or 0.0)
-    files = _open_files(wanted)
+        return _verify_hosts(session, wanted, over_hosts, files)
     verify = _verifier(session.host, wanted["cluster"], Work(level=level, seconds=seconds))
     if interval_s is not None:
         _watch(session, wanted, verify, files)
@@ -72,6 +72,28 @@ def command(session: Session, /, **wanted: Any) -> int:  # noqa: ANN401 - click'
     names = _expand(wanted["nodes"])
     report = verify(open_engine_of_cluster(session, wanted["engine"], wanted["cluster"]), names, session.reporter)
     return _show(session, report, files)
+
+
+def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluster, files: dict[str, ReportFile]) -> int:
+    """The same of a cluster that spans hosts."""
+    from gpuprov.core.reporter import Silent
+    from gpuprov.verify.request import Work
+    from gpuprov.workflows.over_hosts import require_spanning
+    from gpuprov.workflows.verify_hosts import verify_over_hosts, watch_over_hosts
+
+    work, nodes = Work(level=wanted["level"], seconds=wanted["seconds"]), _expand(wanted["nodes"]) or ()
+    if wanted["interval_s"] is None:
+        with session.reporter.phase("verify"):
+            verified = verify_over_hosts(seen, spanning.way_to_hosts(session), nodes=nodes, work=work)
+        return _show(session, verified.report, files, verified.error)
+    hosts, written = spanning.way_to_hosts(session, Silent()), _writer(session, files)
+    watch_over_hosts(
+        lambda: require_spanning(wanted["cluster"], spanning.remembered_hosts(), hosts),
+        lambda found, there: written(verify_over_hosts(found, hosts, nodes=there, work=work).report),
+        nodes=nodes,
+        **_rhythm(session, wanted),
+    )
+    return 0
 
 
 def _verifier(host: Host, cluster: str, work: Work) -> Callable[[Driver, Sequence[str] | None, Reporter], Report]:
@@ -93,33 +115,44 @@ def _watch(
     verify: Callable[[Driver, Sequence[str] | None, Reporter], Report],
     files: dict[str, ReportFile],
 ) -> None:
-    from gpuprov.cli.changes import tell_changes
     from gpuprov.core.reporter import Silent
-    from gpuprov.core.rounds import every
-    from gpuprov.core.waiting import SystemClock
     from gpuprov.workflows.verify import watch
 
-    refused = ""
+    written = _writer(session, files)
 
     def look(driver: Driver, nodes: Sequence[str] | None) -> Report:
-        nonlocal refused
-        report = verify(driver, nodes, Silent())  # what the rounds say would fill the log in days
-        before, refused = refused, _try_write(files, report)
-        if refused and refused != before:
-            session.reporter.warn(refused)
-        return report
-
-    def tell(changes: Sequence[Change]) -> None:
-        tell_changes(session, changes)
+        return written(verify(driver, nodes, Silent()))  # what the rounds say would fill the log in days
 
     watch(
         look,
         lambda: open_engine_of_cluster(session, wanted["engine"], wanted["cluster"]),
         cluster=wanted["cluster"],
         nodes=_expand(wanted["nodes"]),
-        rounds=every(wanted["interval_s"], SystemClock()),
-        tell=tell,
+        **_rhythm(session, wanted),
     )
+
+
+def _rhythm(session: Session, wanted: dict[str, Any]) -> dict[str, Any]:
+    """When a watch looks, and who is told what has changed."""
+    from gpuprov.cli.changes import tell_changes
+    from gpuprov.core.rounds import every
+    from gpuprov.core.waiting import SystemClock
+
+    return {"rounds": every(wanted["interval_s"], SystemClock()), "tell": partial(tell_changes, session)}
+
+
+def _writer(session: Session, files: dict[str, ReportFile]) -> Callable[[Report], Report]:
+    """Writes the files of each round, warns once while that fails, and returns the report."""
+    refused = ""
+
+    def write(report: Report) -> Report:
+        nonlocal refused
+        before, refused = refused, _try_write(files, report)
+        if refused and refused != before:
+            session.reporter.warn(refused)
+        return report
+
+    return write
 
 
 def _try_write(files: dict[str, ReportFile], report: Report) -> str:
@@ -155,24 +188,15 @@ def _write(files: dict[str, ReportFile], report: Report) -> None:
         files["--html"].write(render_html(report, made_at=datetime.now(timezone.utc)))
 
 
-def _show(session: Session, report: Report, files: dict[str, ReportFile]) -> int:
+def _show(session: Session, report: Report, files: dict[str, ReportFile], error: GpuprovError | None = None) -> int:
     from gpuprov.cli.verify_table import render_report
     from gpuprov.documents.verify import verify_document
 
     _write(files, report)
     for file in files.values():
         session.reporter.note(f"written: {file.path}")
-    session.show(verify_document(report), render_report(report, colour=session.colour))
-    return 0 if report.passed else 1
-
-
-def _refuse_options(wanted: dict[str, Any]) -> None:
-    """Refuse what is not there for clusters that span hosts."""
-    given = [f"--{name}" for name in ("junit", "html") if wanted[name] is not None]
-    given += ["--watch"] if wanted["interval_s"] is not None else []
-    if given:
-        what = f"{' and '.join(given)} cannot be used for a cluster that spans hosts"
-        raise _refuse(what, f"cluster {wanted['cluster']}", f"--cluster {wanted['cluster']}; or on each host")
+    text = render_report(report, colour=session.colour)
+    return spanning.show_result(session, verify_document(report), text, error, 0 if report.passed else 1)
 
 
 def _refuse(what: str, evidence: str, instead: str) -> UsageError:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from gpuprov.cluster.share_look import SHARING_HOSTS
 from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import fold
 from gpuprov.drivers.base import LABEL_ACCOUNT
@@ -97,6 +98,10 @@ def plan_share(
             return SharePlan(folder=folder, owner=owner)
     else:
         around.refuse_shared_by_others(folder)
+    if seen.kind == "absent" and spec.hosts:  # one that is made here would be this host's alone
+        what = f"the folder {folder} cannot be shared by nodes of cluster {spec.name}"
+        fix = f"{SHARING_HOSTS}; then run the same command again"
+        raise UsageError(what, evidence=f"{seen.at} does not exist on {host.name}", fix=fix)
     return SharePlan(folder=folder, owner=owner, act=judge_folder(seen, folder, owner))
 
 

@@ -14,7 +14,7 @@ from gpuprov.spec.document import parse_json
 from gpuprov.spec.schema import Decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from gpuprov.cluster.state import ClusterState
 
@@ -49,6 +49,11 @@ class WholeCluster:
         mine = [replace(member, host=host, cpus=cpus, memory_bytes=memory_bytes) for member in members]
         others = [member for member in self.members if member.host != host]
         return replace(self, members=tuple(sorted((*others, *mine), key=lambda member: member.name)))
+
+    def without(self, names: Collection[str]) -> WholeCluster:
+        """The next state, without these nodes; the same where it has none of them."""
+        staying = tuple(member for member in self.members if member.name not in names)
+        return replace(self, members=staying).changed_from(self)
 
     def without_host(self, host: str) -> WholeCluster:
         """The same without a host and its nodes."""
@@ -123,6 +128,12 @@ def recorded_whole(state: ClusterState) -> WholeCluster | None:
         if network.labels.get(LABEL_MEMBERS):
             return parse_whole(network.labels[LABEL_MEMBERS], source=f"network {network.name}")
     return None
+
+
+def is_elsewhere(state: ClusterState, node: str) -> bool:
+    """Whether a node of the cluster is on another host, as far as is recorded here."""
+    whole = recorded_whole(state)
+    return whole is not None and whole.homes.get(node, "") not in ("", recorded_host(state))
 
 
 def recorded_host(state: ClusterState) -> str:

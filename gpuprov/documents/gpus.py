@@ -9,7 +9,7 @@ from gpuprov.documents.envelope import document
 from gpuprov.gpu.document import gpu_document
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.cluster.foreign_gpus import ForeignUse
     from gpuprov.cluster.gpu_board import GpuBoard, GpuChange, GpuRow
@@ -29,6 +29,29 @@ def board_document(board: GpuBoard, *, host: str) -> dict[str, Any]:
         foreign=[_foreign_document(use) for use in board.foreign],
         waiting=list(board.waiting),
         silent=[{"engine": engine, **error_parts(error)} for engine, error in board.silent.items()],
+    )
+
+
+def boards_document(boards: Mapping[str, GpuBoard], hosts: Sequence[Mapping[str, Any]], *, host: str) -> dict[str, Any]:
+    """The same of several hosts as one, each GPU with its host; `host` is the machine that asked."""
+    drivers = {board.host.driver_version for board in boards.values()}
+    return document(
+        "gpus",
+        host=host,
+        hosts=list(hosts),
+        simulated=any(board.host.simulated for board in boards.values()),
+        reason="; ".join(f"{name}: {board.host.reason}" for name, board in boards.items()),
+        driver=drivers.pop() if len(drivers) == 1 else "",
+        gpus=[
+            {"host": name, **held_gpu_document(row, board.host)} for name, board in boards.items() for row in board.rows
+        ],
+        foreign=[_foreign_document(use) for board in boards.values() for use in board.foreign],
+        waiting=[f"{name}: {who}" for name, board in boards.items() for who in board.waiting],
+        silent=[
+            {"engine": engine, **error_parts(error), "what": f"{name}: {error.what}"}
+            for name, board in boards.items()
+            for engine, error in board.silent.items()
+        ],
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.error_document import error_parts
-from gpuprov.documents.envelope import document
 from gpuprov.documents.nodes import status_document
 from gpuprov.documents.outcome import cluster_up_document
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.outcome import Outcome
     from gpuprov.planes.rows import NodeRow
+    from gpuprov.verify.models import Report
 
 
 def hosts_documents(
@@ -43,28 +43,9 @@ def spanning_up_document(
     outcome: Outcome,
     rows: Iterable[NodeRow],
     hosts: Sequence[Mapping[str, Any]],
-    reports: Iterable[Mapping[str, Any]],
+    report: Report | None,
     *,
     host: str,
 ) -> dict[str, Any]:
-    """Of `cluster up`; `reports` are what `verify` told on each host."""
-    told = cluster_up_document(outcome, None, rows, host=host)
-    return {**told, "hosts": list(hosts), "verified": list(reports)}
-
-
-def spanning_verify_document(cluster: str, level: str, reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of `verify`: the reports of all hosts as one, with the checks of each host under `hosts`."""
-    verdicts = [str(report["verdict"]) for report in reports]
-    worst = next((verdict for verdict in ("fail", "unknown", "warn", "pass") if verdict in verdicts), "unknown")
-    return document(
-        "verify",
-        cluster=cluster,
-        level=level,
-        verdict=worst,
-        passed=bool(reports) and all(report["passed"] is True for report in reports),
-        simulated=any(report["simulated"] is True for report in reports),
-        duration_s=max((float(report["duration_s"]) for report in reports), default=0.0),
-        host=None,
-        hosts=[report["host"] for report in reports if report["host"] is not None],
-        nodes=[node for report in reports for node in report["nodes"]],
-    )
+    """Of `cluster up`; `report` is what `verify` said."""
+    return {**cluster_up_document(outcome, report, rows, host=host), "hosts": list(hosts)}

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def verify_document(report: Report) -> dict[str, Any]:
-    """A report; its key `host` holds the checks of the host, and each place names its host."""
-    return document(
+    """A report; its key `host`, or `hosts` over several, holds the checks of the host; each place names its host."""
+    told = document(
         "verify",
         cluster=report.cluster,
         level=report.level,
@@ -25,6 +25,7 @@ def verify_document(report: Report) -> dict[str, Any]:
         host=_place_document(report.host) if report.host else None,
         nodes=[_place_document(node) for node in report.nodes],
     )
+    return {**told, "hosts": [_place_document(host) for host in report.hosts]} if report.hosts else told
 
 
 def _place_document(node: NodeReport) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -55,6 +55,27 @@ class HostFolders(Protocol):
             GpuprovError: Something could not be removed.
         """
 
+    def leave_mark(self, path: str, name: str, text: str) -> None:
+        """Leave a small file in a folder, as the user to whom the folder belongs.
+
+        Raises:
+            HostNotReady: That user cannot write there.
+        """
+
+    def read_mark(self, path: str, name: str) -> str:
+        """What was left under a name, read as that user; empty where there is no such file.
+
+        Raises:
+            HostNotReady: That user cannot read there.
+        """
+
+    def remove_mark(self, path: str, name: str) -> None:
+        """Remove what was left under a name; no change where there is no such file.
+
+        Raises:
+            HostNotReady: It cannot be.
+        """
+
 
 class HostOverlays(Protocol):
     """A machine's ends of overlays, which carry private networks from host to host."""
@@ -81,6 +102,11 @@ class HostOverlays(Protocol):
         Raises:
             HostNotReady: The host cannot encrypt.
         """
+
+    def look(
+        self, request: OverlayRequest, hosts: Mapping[str, str], *, overhead: int, untried: Collection[str]
+    ) -> dict[str, Any]:
+        """What `verify` looks at of an end, and of the way to the other hosts, by name; `untried` get no ping."""
 
     def underlay_mtu(self, local: str) -> int:
         """The MTU of the link that has an address.

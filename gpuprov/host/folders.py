@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import stat
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -23,6 +24,10 @@ _OURS: Final = 0o750  # nobody else on the host reads what jobs write
 _ABOVE: Final = 0o700  # root in a node can open the folder itself, and put a program of root's there
 _FLAGS: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _SILENCE_S: Final = 60.0  # of `rm`, however much there is to remove
+MARK: Final = ".gpuprov-mark-"  # how the name of every mark begins
+_MARK_S: Final = 600.0  # after which nobody waits for one any more
+_MARK_BYTES: Final = 200
+_MOST_ENTRIES: Final = 10_000
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -37,6 +42,7 @@ class FolderLook:
         empty: Whether nothing is in it, as far as this user can see.
         mounts: Mount points at or below it.
         can_give: Whether this process may give folders to other users.
+        filesystem: The kind and the source of the file system that it is on: `nfs4 nas:/lab`.
     """
 
     kind: FolderKind
@@ -45,6 +51,7 @@ class FolderLook:
     empty: bool = False
     mounts: tuple[str, ...] = ()
     can_give: bool = False
+    filesystem: str = ""
 
 
 class LocalFolders:
@@ -76,8 +83,16 @@ class LocalFolders:
                 except OSError:
                     return FolderLook(kind="hidden", at=at, can_give=can_give)
             owner, empty = os.fstat(here).st_uid, _is_empty(here)
-        mounts = tuple(find_mounts(_read(self._root / "proc/self/mountinfo"), path))
-        return FolderLook(kind="folder", at=path, owner=owner, empty=empty, mounts=mounts, can_give=can_give)
+        table = _read(self._root / "proc/self/mountinfo")
+        return FolderLook(
+            kind="folder",
+            at=path,
+            owner=owner,
+            empty=empty,
+            mounts=tuple(find_mounts(table, path)),
+            can_give=can_give,
+            filesystem=find_filesystem(table, path),
+        )
 
     def make(self, path: str, *, owner: int) -> None:
         """Make a folder, and those above it that are missing, and give it to a user; an empty one of root is taken.
@@ -136,6 +151,71 @@ class LocalFolders:
         if left:  # by `rm`: a node can nest folders deeper than Python's own way reaches
             run(["rm", "-rf", "--one-file-system", "--", *left], timeout_s=Limits(silence_s=_SILENCE_S))
 
+    def leave_mark(self, path: str, name: str, text: str) -> None:
+        """Leave a small file in a folder, as the user to whom the folder belongs; marks that are old are removed.
+
+        Raises:
+            HostNotReady: That user cannot write there.
+        """
+        with self._within(path, "written") as folder:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            handle = os.open(name, flags, 0o600, dir_fd=folder)
+            try:
+                os.write(handle, text.encode())
+                now_s = os.fstat(handle).st_mtime  # by the clock of whoever has the files
+            finally:
+                os.close(handle)  # a network file system has it now
+            for old in _find_marks(folder, before_s=now_s - _MARK_S):
+                os.unlink(old, dir_fd=folder)
+
+    def read_mark(self, path: str, name: str) -> str:
+        """What was left under a name, read as the user to whom the folder belongs; empty where there is no such file.
+
+        Raises:
+            HostNotReady: That user cannot read there.
+        """
+        with self._within(path, "read") as folder:
+            try:
+                handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+            except FileNotFoundError:
+                return ""
+            try:
+                return os.read(handle, _MARK_BYTES).decode(errors="replace")
+            finally:
+                os.close(handle)
+
+    def remove_mark(self, path: str, name: str) -> None:
+        """Remove what was left under a name; no change where there is no such file.
+
+        Raises:
+            HostNotReady: It cannot be.
+        """
+        with self._within(path, "written") as folder, suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+
+    @contextmanager
+    def _within(self, path: str, done: str) -> Iterator[int]:
+        """A handle on a folder, while this process is the user to whom it belongs: what jobs may do there is tried.
+
+        Root of this machine may be nobody on the machine that has the files.
+        """
+        user = os.geteuid()
+        try:
+            with ExitStack() as stack:
+                folder = _opened(stack, str(self._root), os.O_PATH)
+                for part in PurePosixPath(path).parts[1:]:
+                    folder = _opened(stack, part, os.O_PATH, folder)
+                status = os.fstat(folder)
+                user = status.st_uid
+                stack.enter_context(_acting_as(status.st_uid, status.st_gid))
+                yield folder
+        except OSError as error:
+            raise HostNotReady(
+                f"the folder {path} cannot be {done} by user {user}",
+                evidence=f"{error.strerror}: {error.filename or path}",
+                fix=f"look at the folder and at the file system that it is on: ls -lan {path}; findmnt -T {path}",
+            ) from error
+
     @contextmanager
     def _above(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
         """A handle on the folder above, and the last name of the path; errors of the block are told in words."""
@@ -161,9 +241,53 @@ def find_mounts(mountinfo: str, path: str) -> Iterator[str]:
     for line in mountinfo.splitlines():
         fields = line.split(" ")
         if len(fields) > 4:  # noqa: PLR2004 - the fifth field is the mount point
-            point = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), fields[4])
+            point = _ESCAPED.sub(_unescaped, fields[4])
             if PurePosixPath(point).is_relative_to(path):
                 yield point
+
+
+def find_filesystem(mountinfo: str, path: str) -> str:
+    """Kind and source of the file system that a path is on, by the text of /proc/self/mountinfo; empty if unknown."""
+    found, longest = "", -1
+    for line in mountinfo.splitlines():
+        place, _, kind = line.partition(" - ")
+        fields, more = place.split(" "), kind.split(" ")
+        if len(fields) > 4 and len(more) > 1:  # noqa: PLR2004 - the fifth field is the mount point
+            point = _ESCAPED.sub(_unescaped, fields[4])
+            if PurePosixPath(path).is_relative_to(point) and len(point) >= longest:  # of two, the later one is above
+                found, longest = f"{more[0]} {_ESCAPED.sub(_unescaped, more[1])}", len(point)
+    return found
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 8))
+
+
+@contextmanager
+def _acting_as(user: int, group: int) -> Iterator[None]:
+    """Be another user towards files; who is not root stays who they are."""
+    if os.geteuid() or not user:
+        yield
+        return
+    before = os.getegid()
+    os.setegid(group)
+    try:
+        os.seteuid(user)
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(before)
+
+
+def _find_marks(folder: int, *, before_s: float) -> list[str]:
+    """Names of marks that a killed run has left, as far as they are found at once."""
+    handle = os.open(".", os.O_RDONLY | _FLAGS, dir_fd=folder)
+    try:
+        with os.scandir(handle) as found:
+            marks = [entry for entry in islice(found, _MOST_ENTRIES) if entry.name.startswith(MARK)]
+            return [entry.name for entry in marks if entry.stat(follow_symlinks=False).st_mtime < before_s]
+    finally:
+        os.close(handle)
 
 
 def _aside(name: str) -> str:

@@ -23,7 +23,7 @@ from gpuprov.host.tunnel_guard import plan_guard_removal
 from gpuprov.host.tunnel_plan import find_tunnels
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from gpuprov.core.execution import Completed
     from gpuprov.host.overlay_link import OverlayLink, Step
@@ -121,13 +121,16 @@ def underlay_mtu(local: str, peers: Sequence[str]) -> int:
     return found
 
 
-def look_at_overlay(request: OverlayRequest, hosts: Mapping[str, str], *, overhead: int) -> dict[str, Any]:
+def look_at_overlay(
+    request: OverlayRequest, hosts: Mapping[str, str], *, overhead: int, untried: Collection[str] = ()
+) -> dict[str, Any]:
     """What `verify` looks at of this host's end of an overlay (verify/checks/between.py).
 
     Args:
         request: As it is to be.
         hosts: The other hosts, each with its address on the network between them.
         overhead: By how many bytes what passes there is larger than what nodes send.
+        untried: Those of them to which nothing is sent.
     """
     links = look_at_links()
     device, parent = links.get(request.device), links.get(request.parent)
@@ -148,14 +151,15 @@ def look_at_overlay(request: OverlayRequest, hosts: Mapping[str, str], *, overhe
     }
     sizes = {"small": _SMALL, "full": request.mtu + overhead}
     with ThreadPoolExecutor(_WORKERS) as pool:
-        asked = {(host, size): pool.submit(ping_whole, hosts[host], sizes[size]) for host in hosts for size in sizes}
+        tried = [host for host in hosts if host not in untried]
+        asked = {(host, size): pool.submit(ping_whole, hosts[host], sizes[size]) for host in tried for size in sizes}
     return {
         "wanted": wanted,
         "device": asdict(device) if device else None,
         "parent": asdict(parent) if parent else None,
         "underlay_mtu": underlay,
         "peers": list(find_peers(request.device)) if device else [],
-        "echoes": {host: {size: asked[host, size].result() for size in sizes} for host in hosts},
+        "echoes": {host: {size: asked[host, size].result() for size in sizes} for host in tried},
     }
 
 
@@ -184,6 +188,12 @@ class LocalOverlays:
     def ensure_key(self, cluster: str) -> str:
         """The same; a key is made if there is none."""
         return self._keys.ensure(cluster)
+
+    def look(
+        self, request: OverlayRequest, hosts: Mapping[str, str], *, overhead: int, untried: Collection[str]
+    ) -> dict[str, Any]:
+        """An end, and the way to the others."""
+        return look_at_overlay(request, hosts, overhead=overhead, untried=untried)
 
     def underlay_mtu(self, local: str) -> int:
         """Of the link that has the address."""

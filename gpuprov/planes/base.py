@@ -263,12 +263,16 @@ class Plane:
         """
         return ()
 
-    def release(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+    def release(
+        self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
+    ) -> tuple[str, ...]:
         """Undo `hold` for the nodes that are still there; returns their names.
 
         Args:
             driver: The engine.
             state: The cluster as it is now: a node that does not run takes work once it is started.
+            running: Nodes on other hosts that run.
+            stopped: Nodes on other hosts that do not.
 
         Raises:
             GpuprovError: It could not be done.

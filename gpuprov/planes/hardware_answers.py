@@ -61,7 +61,7 @@ def read_hardware(told: Mapping[str, Any]) -> MachineHardware:
     machine, cpu, gpus, simulated, reason = fields_of(
         told,
         SCHEMA,
-        {"machine": text_of(255), "cpu": lambda value: isinstance(value, dict), "gpus": items_of(_is_gpu),
+        {"machine": text_of(255), "cpu": lambda value: isinstance(value, dict), "gpus": items_of(is_gpu),
          "simulated": is_bool, "reason": or_none(text_of(1000))},
     )  # fmt: skip
     name, threads = pick(cpu, {"name": text_of(200), "threads": number_in(1, 10**6)})
@@ -70,5 +70,6 @@ def read_hardware(told: Mapping[str, Any]) -> MachineHardware:
     )
 
 
-def _is_gpu(told: object) -> bool:
+def is_gpu(told: object) -> bool:
+    """Whether it says of a GPU what such programs say."""
     return bool(pick(told, _GPU))

@@ -25,17 +25,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Leave:
-    """A cluster of which nodes are about to leave."""
+    """A cluster of which nodes are about to leave.
+
+    Attributes:
+        elsewhere: Those of the nodes that are on other hosts, and run there.
+    """
 
     state: ClusterState
     departure: Departure
+    elsewhere: tuple[str, ...] = ()
 
     @property
     def ending(self) -> Departure:
         """Without the nodes that do not run: nothing ends there."""
         stopped = {node.name for node in self.state.nodes if node.status == "stopped"}
         there = {node.name for node in self.state.nodes}
-        nodes = tuple(name for name in self.departure.nodes if name in there - stopped)
+        running = (there - stopped) | set(self.elsewhere)
+        nodes = tuple(name for name in self.departure.nodes if name in running)
         return replace(self.departure, nodes=nodes)
 
 
@@ -110,5 +116,5 @@ class Hold:
         for leave in self.leaves:
             state = observe_cluster(self._driver, leave.state.name)
             for plane in PLANES.values():
-                released = plane.release(self._driver, state)
+                released = plane.release(self._driver, state, running=leave.elsewhere)
                 self.told += [RELEASED.format(name) for name in released if name in self._abandoned]

@@ -136,6 +136,30 @@ def leaving(
         yield hold.told
 
 
+def hold_elsewhere(driver: Driver, leave: Leave, policy: JobsPolicy, *, reporter: Reporter) -> None:
+    """Have no job start on nodes of other hosts, wait as the policy says, and refuse if a job runs there.
+
+    They stay held: whoever asks for this lets them take jobs again, unless they are gone.
+
+    Args:
+        driver: The engine with the node that gives work.
+        leave: Which nodes.
+        policy: What becomes of jobs.
+        reporter: Is told whose jobs end.
+
+    Raises:
+        UsageError: Somebody works on one of them, or nobody can tell, and the policy does not say to go on.
+        TimedOut: Jobs have not ended in time, and are not to end by force.
+    """
+    hold = Hold(driver, [leave], reporter, always=False)
+    with hold:
+        if _held(hold, policy, reporter=reporter):
+            if policy.drain_s is not None:
+                with reporter.phase("drain"):
+                    _wait(driver, [leave], policy, reporter=reporter)
+            _settle(driver, [leave], policy, reporter=reporter)
+
+
 def _held(hold: Hold, policy: JobsPolicy, *, reporter: Reporter) -> bool:
     """Keep work from the nodes; returns whether that was possible, where the policy says to go on without."""
     try:

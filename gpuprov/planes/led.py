@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
+from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.base import Plane, spec_of
@@ -72,9 +74,12 @@ class LedPlane(Plane):
     def refuse_removing(self, state: ClusterState, names: Sequence[str]) -> None:
         """Not the head alone."""
         head = self.head_name(spec_of(state))
-        nodes = state.nodes_of(self.name)
-        staying = [node.name for node in nodes if node.name not in names]
-        if staying and head in {node.name for node in nodes} & set(names):
+        nodes = {node.name for node in state.nodes_of(self.name)}
+        with suppress(EngineError):  # what is recorded cannot be read: as if all nodes were here
+            whole = recorded_whole(state)
+            nodes |= {member.name for member in whole.members if member.role == self.name} if whole else set()
+        staying = sorted(nodes - set(names))
+        if staying and head in nodes & set(names):
             raise UsageError(
                 f"{head} is the {self.head_title} of cluster {state.name}",
                 evidence=f"its other nodes: {', '.join(staying)}",

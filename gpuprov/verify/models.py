@@ -209,13 +209,14 @@ class NodeReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The host, and all nodes that were asked for."""
+    """The host, and all nodes that were asked for; of a cluster over several, `hosts` in place of `host`."""
 
     cluster: str
     nodes: tuple[NodeReport, ...]
     seconds: float
     level: str = field(default="quick")
     host: NodeReport | None = None
+    hosts: tuple[NodeReport, ...] = ()
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -225,8 +226,8 @@ class Report:
 
     @property
     def places(self) -> tuple[NodeReport, ...]:
-        """The host where it was looked at, then the nodes."""
-        return (*((self.host,) if self.host else ()), *self.nodes)
+        """The host where it was looked at, or the hosts, then the nodes."""
+        return (*((self.host,) if self.host else ()), *self.hosts, *self.nodes)
 
     @property
     def simulated(self) -> bool:

@@ -9,6 +9,8 @@ from gpuprov.core.names import fold
 from gpuprov.core.printable import continued
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from gpuprov.verify.models import Check, CheckStatus, NodeReport, Report
 
 SIMULATED = "SIMULATED"
@@ -17,8 +19,15 @@ _WORST: tuple[CheckStatus, ...] = ("fail", "unknown", "warn", "pass", "skip")
 
 
 def table_headers(report: Report) -> tuple[str, ...]:
-    """The headers of the table."""
-    return ("NODE", "VERDICT", "GPU", *(layer.upper() for layer in report.layers), "FIRST PROBLEM")
+    """The headers of the table; nodes of several hosts are told with their host."""
+    return (
+        "NODE",
+        *(("HOST",) if report.hosts else ()),
+        "VERDICT",
+        "GPU",
+        *(layer.upper() for layer in report.layers),
+        "FIRST PROBLEM",
+    )
 
 
 def table_rows(report: Report) -> list[tuple[str, ...]]:
@@ -26,6 +35,7 @@ def table_rows(report: Report) -> list[tuple[str, ...]]:
     return [
         (
             node.node,
+            *((node.host,) if report.hosts else ()),
             verdict_text(node),
             gpu_text(node),
             *(layer_status(node, layer) for layer in report.layers),
@@ -87,12 +97,16 @@ def _say_problem(node: NodeReport, problem: Check) -> list[str]:
 
 def summary(report: Report) -> str:
     """One line: how many nodes have which verdict, and the host's."""
-    verdicts = Counter(node.verdict for node in report.nodes)
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
     mark = f" ({SIMULATED}: this says nothing about any real GPU)" if report.simulated else ""
-    nodes = f"{len(report.nodes)} node{'s' if len(report.nodes) != 1 else ''}: {counts or 'none checked'}"
+    nodes = f"{len(report.nodes)} node{'s' if len(report.nodes) != 1 else ''}: {_count(report.nodes) or 'none checked'}"
     host = f"; host: {report.host.verdict}" if report.host else ""
-    return f"{nodes}{host}{mark}"
+    hosts = f"; {len(report.hosts)} hosts: {_count(report.hosts)}" if report.hosts else ""
+    return f"{nodes}{host}{hosts}{mark}"
+
+
+def _count(places: Sequence[NodeReport]) -> str:
+    verdicts = Counter(place.verdict for place in places)
+    return ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
 
 
 def _describe(problem: Check | None) -> str:

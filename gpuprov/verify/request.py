@@ -33,18 +33,20 @@ _TAIL = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """How hard the smoke kernels work.
+    """What nodes are asked to do: above all, how hard the smoke kernels work.
 
     Attributes:
         level: `quick` runs small problems; `full` large ones, repeatedly, while clocks and temperature are sampled.
         seconds: How long each kernel is kept busy at the full level; None for FULL_SECONDS on a GPU, and for a few
             repeats on the simulator.
         limit_s: What a node may take; None for what the work needs, with room for a node that is slow.
+        beside: Running nodes on other hosts, which each node tries to reach.
     """
 
     level: Level = "quick"
     seconds: float | None = None
     limit_s: float | None = None
+    beside: tuple[str, ...] = ()
 
     def timeout_s(self, gpus: int, *, slowness: float = 1.0) -> float:
         """After so many seconds the verdict of a node with that many GPUs is `unknown`.

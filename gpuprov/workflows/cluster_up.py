@@ -42,6 +42,7 @@ from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_cluster, read_then_lock
 from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
 from gpuprov.planes.renew import renew_nodes
+from gpuprov.planes.rows import found_rows
 from gpuprov.spec.draft import Draft
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.verify import verify_cluster
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from gpuprov.host.overlay_plan import OverlayRequest
     from gpuprov.planes.files import Reading
     from gpuprov.planes.leaving import JobsPolicy
+    from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Report
 
@@ -131,16 +133,22 @@ class UpResult(Outcome):
 
     Attributes:
         report: What `verify` says; None where it was not asked for, or nothing was changed.
-        as_it_was: Where nothing was changed, the cluster as it was found, and is, and the planes' words for its nodes.
+        words: The word of its plane for each node, as it was at the end.
+        as_it_was: Where nothing was changed, the cluster as it was found, and is.
     """
 
     report: Report | None = None
-    as_it_was: tuple[ClusterState, Mapping[str, str]] | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    as_it_was: ClusterState | None = None
 
     @property
     def passed(self) -> bool:
         """Whether `verify` found nothing wrong."""
         return self.report is None or self.report.passed
+
+    def rows(self, driver: Driver, cluster: str) -> tuple[NodeRow, ...]:
+        """The nodes of the cluster; the planes, which have just said their words, are not asked again."""
+        return found_rows(driver, self.as_it_was or observe_cluster(driver, cluster), self.words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +217,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
     seen = readings[spec.name].state
     recorded = order.part.spec if order.part else spec
     untouched = not changed and seen.recorded == recorded  # a killed run may have left only the recording to do
-    return UpResult(changed=changed, report=report, as_it_was=(seen, words) if untouched else None)
+    return UpResult(changed=changed, report=report, words=words, as_it_was=seen if untouched else None)
 
 
 def preview_changes(

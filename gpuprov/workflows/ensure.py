@@ -82,7 +82,7 @@ def ensure_cluster(
             changes = preview_up(driver, wanted, host, reporter=reporter).changes
             return BeforeAfter(changed=changes, before=before, after=before)
         result = cluster_up(driver, wanted, host, reporter=reporter)
-        after = cluster_rows(driver, spec.name)
+        after = result.rows(driver, spec.name)
         return BeforeAfter(changed=result.changed, before=before, after=after, report=result.report)
 
     return act_on(host, settle, provide, key=lambda found: found[1])  # whose spec names the engine as well

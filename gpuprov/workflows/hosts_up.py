@@ -27,9 +27,11 @@ from gpuprov.spec.addressing import node_name
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
-from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, verify_over_hosts, with_word
+from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
 from gpuprov.workflows.settle import settle
+from gpuprov.workflows.share_over_hosts import prove_new_share, prove_share
 from gpuprov.workflows.tunnel_keys import exchange_keys, with_tunnels
+from gpuprov.workflows.verify_hosts import verify_over_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, HostSpec
+    from gpuprov.verify.models import Report
     from gpuprov.workflows.over_hosts import SpanningCluster
 
 _NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
@@ -78,7 +81,7 @@ class HostsUp:
         rows: The nodes of all hosts.
         failed: Hosts that did not do their part, and why.
         away: Since when hosts are unreachable.
-        reports: What `verify` says of each host; empty where it was not asked, or nothing was changed.
+        report: What `verify` says; None where it was not asked, or nothing was changed.
     """
 
     outcome: Outcome
@@ -86,12 +89,12 @@ class HostsUp:
     rows: tuple[NodeRow, ...]
     failed: Mapping[str, GpuprovError]
     away: Mapping[str, str]
-    reports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    report: Report | None = None
 
     @property
     def passed(self) -> bool:
         """Whether `verify` found nothing wrong."""
-        return all(report.get("passed") is True for report in self.reports.values())
+        return self.report is None or self.report.passed
 
     @property
     def error(self) -> GpuprovError | None:
@@ -161,10 +164,10 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         done = _work(order, agreed, hosts, secret)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
-    reports: Mapping[str, Mapping[str, Any]] = {}
+    report = None
     if order.verify and done.changed:
         with reporter.phase("verify"):
-            reports = _verify(agreed, done, hosts)
+            report = _verify(agreed, done, hosts)
     rows = [with_word(row, ready) for found in done.rows.values() for row in found]
     away = [row for row in seen.rows if row.host not in seen.parts]
     rows += [row for row in away if row.name in agreed.whole.homes]
@@ -174,7 +177,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         rows=tuple(sorted(rows, key=lambda row: row.name)),
         failed=done.failed,
         away=seen.away,
-        reports=reports,
+        report=report,
     )
 
 
@@ -198,6 +201,7 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
         spec = settle(order.draft, seen)
         check_spec(spec)
         _refuse_left_behind(spec, seen)
+        proven = prove_new_share(spec, seen, hosts, reporter)
         names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
         offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
         placed = place_nodes(spec, names, offers, away=seen.whole.homes)
@@ -220,7 +224,10 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
         lines = {host: one.lines for host, one in planned.items()}
-        return replace(begun, whole=whole, lines=lines, secret=secret)
+        agreed = replace(begun, whole=whole, lines=lines, secret=secret)
+        if spec.share and agreed.changes and not proven:
+            prove_share(spec, seen, hosts)
+        return agreed
 
 
 def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
@@ -386,9 +393,10 @@ def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) 
     return read_host_part(told, host=home, cluster=spec.name).words
 
 
-def _verify(agreed: _Agreed, done: _Done, hosts: Hosts) -> Mapping[str, Mapping[str, Any]]:
+def _verify(agreed: _Agreed, done: _Done, hosts: Hosts) -> Report:
     """What the hosts that did their part say of their nodes; one that does not is noted as failed."""
     parts = {host: replace(agreed.seen.parts[host], rows=rows) for host, rows in done.rows.items()}
-    found = verify_over_hosts(replace(agreed.seen, parts=parts, failed=done.failed), hosts)
-    done.failed = dict(found.failed)
-    return found.reports
+    seen = replace(agreed.seen, parts=parts, whole=agreed.whole)
+    verified = verify_over_hosts(seen, hosts)
+    done.failed |= verified.failed
+    return verified.report

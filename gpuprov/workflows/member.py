@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import base64
 import os
+import time
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from gpuprov.assets import find_asset
+from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.find_engine import engine_of_cluster, warn_of_silence
 from gpuprov.cluster.part import ClusterPart
 from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.share import shared_folder
+from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole, recorded_whole
 from gpuprov.core.errors import UsageError
@@ -23,6 +26,7 @@ from gpuprov.documents.host import look_document
 from gpuprov.documents.host_part import host_part_document
 from gpuprov.documents.nodes import nodes_document, status_document
 from gpuprov.documents.outcome import cluster_up_document, outcome_document, plan_document
+from gpuprov.documents.share_look import share_look_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
 from gpuprov.planes.base import Crew
@@ -30,10 +34,11 @@ from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.host_part import Way, look_at_part, look_for_more
 from gpuprov.planes.leaving import JobsPolicy
 from gpuprov.planes.registry import planes_of
-from gpuprov.planes.rows import cluster_rows, list_rows, state_rows
+from gpuprov.planes.rows import list_rows, state_rows
 from gpuprov.spec.models import ENGINES
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work
+from gpuprov.workflows import member_nodes
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
@@ -150,12 +155,16 @@ class VerifyOrder:
     Attributes:
         nodes: Names of those to check; none for all.
         seconds: How long each kernel is kept busy; 0 for the usual time.
+        beside: Running nodes on other hosts, which each of these tries to reach.
+        away: Hosts that are known not to answer.
     """
 
     cluster: str
     nodes: list[str]
     level: str = "quick"
     seconds: float = 0.0
+    beside: list[str] = field(default_factory=list)
+    away: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,7 +303,7 @@ def _up(order: MemberUpOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     wanted = _up_order(order, host)
     driver = host.open(wanted.spec.engine)
     result = cluster_up(driver, wanted, host, reporter=reporter)
-    rows = cluster_rows(driver, wanted.spec.name)
+    rows = result.rows(driver, wanted.spec.name)
     return cluster_up_document(result, result.report, rows, host=host.name)
 
 
@@ -314,11 +323,18 @@ def _down(order: DownOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
 
 
 def _verify(order: VerifyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
+    began_s = time.time()
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
-    work = Work(level="full" if order.level == "full" else "quick", seconds=order.seconds or None)
+    work = Work(
+        level="full" if order.level == "full" else "quick", seconds=order.seconds or None, beside=tuple(order.beside)
+    )
+    between = look_between(driver, observe_cluster(driver, order.cluster), host, away=order.away)
     nodes = order.nodes or None
     report = verify_cluster(driver, order.cluster, host=host, nodes=nodes, reporter=reporter, work=work)
-    return verify_document(report)
+    told = verify_document(report)
+    if between is None:
+        return told
+    return {**told, "between": {**between, "began_s": began_s, "ended_s": time.time()}}
 
 
 def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
@@ -330,6 +346,10 @@ def _prepare(order: PrepareOrder, host: Host, reporter: Reporter) -> dict[str, A
         first_image=True,
     )
     return outcome_document(prepare_host(prepared, host, reporter=reporter), host=host.name)
+
+
+def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+    return share_look_document(look_at_share(order, host), host=host.name)
 
 
 def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
@@ -368,4 +388,11 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "prepare": (PrepareOrder, _prepare),
     "inventory": (InventoryOrder, serve_inventory),
     "run": (RunOrder, serve_run),
+    "hardware": (member_nodes.HardwareOrder, member_nodes.serve_hardware),
+    "find": (member_nodes.FindOrder, member_nodes.serve_find),
+    "hold": (member_nodes.HoldOrder, member_nodes.serve_hold),
+    "release": (member_nodes.ReleaseOrder, member_nodes.serve_release),
+    "nodes": (member_nodes.NodesOrder, member_nodes.serve_nodes),
+    "tell": (member_nodes.TellOrder, member_nodes.serve_tell),
+    "share": (ShareOrder, _share),
 }

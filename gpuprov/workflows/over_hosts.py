@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, UsageError
-from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_part import read_host_part
@@ -17,10 +16,10 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
-from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder, VerifyOrder
+from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from typing import Any
 
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
@@ -131,14 +130,31 @@ def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -
             evidence="\n".join(str(failure_of(answer).what) for answer in answers),
             fix=failure_of(answers[0]).fix,
         )
-    seen = _put_together(name, known, answers)
+    seen = put_together(name, known, answers)
     if seen.spec is None or not seen.spec.hosts:
         return None
     more = {host.name: machine_of(host, known) for host in seen.spec.hosts if host.name not in known}
     if more:
         answers += hosts.ask(dict.fromkeys(more.values(), question))
     mine = {host.name: machine_of(host, known) for host in seen.spec.hosts}
-    return _put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
+    return put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
+
+
+def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:
+    """The same; it is there.
+
+    Raises:
+        UsageError: It is not.
+        GpuprovError: No host answers at all, or what a host says cannot be read.
+    """
+    seen = find_spanning(name, known, hosts)
+    if seen is None:
+        raise UsageError(
+            f"there is no cluster {name} that spans hosts",
+            evidence=f"asked: {', '.join(known) or 'no host'}",
+            fix="gpuprov list",
+        )
+    return seen
 
 
 def look_at_spanning(
@@ -149,10 +165,11 @@ def look_at_spanning(
         machine: MemberRequest(verb="part", document=asdict(orders[host]), total_s=scaled_limit_s(QUESTION_S))
         for host, machine in machines.items()
     }
-    return _put_together(name, machines, hosts.ask(requests))
+    return put_together(name, machines, hosts.ask(requests))
 
 
-def _put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
+def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
+    """The cluster, from what its hosts have answered to `part`."""
     parts, failed, away = {}, {}, {}
     for answer in answers:
         host = answer.machine.name
@@ -228,14 +245,14 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         force=policy.force,
         drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
     )
-    first = _host_of_head(seen)
+    first = host_of_head(seen)
     changed: list[str] = []
     failed = dict(seen.failed)
     if first in seen.parts:
         (answer,) = hosts.work({seen.machines[first]: MemberRequest(verb="down", document=asdict(order))})
         if answer.document is None:
             raise failure_of(answer)
-        changed += _lines_of(answer.document, first)
+        changed += lines_of(answer.document, first)
         order = replace(order, force=True)  # it has agreed for all, and nobody gives work any more
     others = [host for host in seen.parts if host != first]
     request = MemberRequest(verb="down", document=asdict(order))
@@ -244,68 +261,19 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         if answer.document is None:
             failed[host] = failure_of(answer)
         else:
-            changed += _lines_of(answer.document, host)
+            changed += lines_of(answer.document, host)
     return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))
 
 
-def _host_of_head(seen: SpanningCluster) -> str:
+def host_of_head(seen: SpanningCluster) -> str:
+    """The host of the node that gives work; any host where no node does; empty where none answers."""
     head = plane_of(seen.spec.nodes.role).head_name(seen.spec) if seen.spec else None
     return seen.whole.homes.get(head or "", next(iter(seen.parts), ""))
 
 
-def _lines_of(told: Mapping[str, Any], host: str) -> list[str]:
+def lines_of(told: Mapping[str, Any], host: str) -> list[str]:
+    """What a host has changed, each line with the host."""
     return [f"{host}: {line}" for line in read_lines(told, "changed", host)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SpanningReports:
-    """What `verify` says on each host, and why hosts do not say it."""
-
-    reports: Mapping[str, Mapping[str, Any]]
-    failed: Mapping[str, GpuprovError]
-
-    @property
-    def passed(self) -> bool:
-        """Whether nothing wrong was found where somebody looked."""
-        return all(report.get("passed") is True for report in self.reports.values())
-
-
-def verify_over_hosts(
-    seen: SpanningCluster, hosts: Hosts, *, nodes: Sequence[str] = (), level: str = "quick", seconds: float = 0.0
-) -> SpanningReports:
-    """Have every host that answers verify its nodes; changes nothing.
-
-    Args:
-        seen: The cluster.
-        hosts: The way to its hosts.
-        nodes: Names of those to check; none for all.
-        level: As of `verify`.
-        seconds: How long each kernel is kept busy; 0 for the usual time.
-
-    Raises:
-        UsageError: A node is on none of these hosts.
-    """
-    there = {host: [row.name for row in part.rows] for host, part in seen.parts.items()}
-    strange = sorted(set(nodes) - {name for names in there.values() for name in names})
-    if strange:
-        raise UsageError(
-            f"no host of cluster {seen.name} that answers has a node {', '.join(strange)}",
-            evidence=", ".join(f"{host}: {fold(names) or 'none'}" for host, names in there.items()),
-            fix=f"gpuprov cluster status {seen.name}",
-        )
-    requests = {}
-    for host, names in there.items():
-        mine = [name for name in names if name in nodes] if nodes else names
-        if mine:
-            order = VerifyOrder(cluster=seen.name, nodes=mine, level=level, seconds=seconds)
-            requests[seen.machines[host]] = MemberRequest(verb="verify", document=asdict(order))
-    reports, failed = {}, dict(seen.failed)
-    for answer in hosts.work(requests):
-        if answer.document is None:
-            failed[answer.machine.name] = failure_of(answer)
-        else:
-            reports[answer.machine.name] = answer.document
-    return SpanningReports(reports=reports, failed=failed)
 
 
 @dataclass(frozen=True, kw_only=True)

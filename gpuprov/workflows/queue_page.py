@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from gpuprov.core.errors import EngineError, UsageError
+from gpuprov.core.errors import EngineError, TimedOut, UsageError
 from gpuprov.core.excerpt import LINE, excerpt
 from gpuprov.core.names import name_cluster
 from gpuprov.core.relay import HERE, Relay
 from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.waiting import Wait
 from gpuprov.planes.find_page import find_queue_page
 from gpuprov.planes.work_place import require_program
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     Page = TypeVar("Page", bound=NodePage)
 
 _ANSWER_S: Final = 15.0
+_START_S: Final = 15.0
 _NEXT: Final = 10_000  # to a port that is seldom taken
 
 
@@ -92,12 +94,16 @@ def serve_page(  # noqa: PLR0913  (whose page, where it is to be, and who is tol
 
 
 def _require_answer(driver: Driver, page: NodePage, cluster: str) -> None:
-    """Connect once, and send nothing."""
-    result = driver.run(page.node, page.relay_argv, timeout_s=scaled_limit_s(_ANSWER_S))
-    if result.exit_code:
+    """Connect and send nothing, until it answers: the page of a new cluster starts after all else."""
+    said: list[str] = []
+
+    def connect() -> bool:
+        result = driver.run(page.node, page.relay_argv, timeout_s=scaled_limit_s(_ANSWER_S))
         require_program(result.stderr, page.node, cluster)
-        raise EngineError(
-            f"the page does not answer on {page.node}",
-            evidence=excerpt(result.stderr.strip(), LINE) or f"exit status {result.exit_code}",
-            fix=page.fix,
-        )
+        said[:] = [excerpt(result.stderr.strip(), LINE) or f"exit status {result.exit_code}"]
+        return result.exit_code == 0
+
+    try:
+        Wait(what="the page", timeout_s=scaled_limit_s(_START_S), fix=page.fix).until(connect, bool)
+    except TimedOut as error:
+        raise EngineError(f"the page does not answer on {page.node}", evidence=said[0], fix=page.fix) from error

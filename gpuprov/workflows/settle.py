@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.cluster.choice import Taken, choose
 from gpuprov.cluster.overlay_request import agree_mtu
+from gpuprov.cluster.share_look import SHARING_HOSTS
 from gpuprov.core.errors import UsageError
 from gpuprov.spec.draft import SHARE
 
@@ -25,13 +26,15 @@ def settle(draft: Draft, seen: SpanningCluster) -> ClusterSpec:
         GpuprovError: Nothing is free, the network between the hosts is too narrow, or the spec asks for what this
             version cannot do over hosts.
     """
-    if draft.spec.share is not False and SHARE not in draft.left:
+    if draft.spec.share is True and SHARE not in draft.left:
         raise UsageError(
-            f"the nodes of cluster {draft.spec.name} cannot share a folder: they are on several hosts",
-            evidence=f"share is {draft.spec.share}",
-            fix="set share to false in the spec; this version shares folders on one host only",
+            f"the nodes of cluster {draft.spec.name} cannot share a folder of one host: they are on several hosts",
+            evidence="share is true",
+            fix=f"{SHARING_HOSTS}, and name it: `share: FOLDER` in the spec, or --share FOLDER",
         )
-    draft = replace(draft, spec=replace(draft.spec, share=False), left=draft.left - {SHARE})
+    if SHARE in draft.left:
+        share = seen.spec.share if seen.spec else False
+        draft = replace(draft, spec=replace(draft.spec, share=share), left=draft.left - {SHARE})
     if seen.spec:
         spec = draft.filled(seen.spec)
     else:

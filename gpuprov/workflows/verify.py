@@ -13,6 +13,7 @@ from gpuprov.cluster.expected_nodes import expect_host, expect_node, gateway_of,
 from gpuprov.cluster.foreign_gpus import find_foreign_uses
 from gpuprov.cluster.held_gpus import gpu_paths, leased_uuids
 from gpuprov.cluster.state import observe_cluster, pick_nodes, with_current_gpus
+from gpuprov.cluster.whole import recorded_whole
 from gpuprov.core.errors import GpuprovError, TimedOut
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.core.side_by_side import ask_side_by_side
@@ -27,7 +28,7 @@ from gpuprov.verify.models import Observation, Report
 from gpuprov.verify.request import Work, parse_answer, probe_argv
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from gpuprov.verify.models import Expectation, NodeReport
 
     ObserveGpus = Callable[[GpuMode], HostGpus]
-    from collections.abc import Callable, Iterable
 
 
 QUICK = Work()
@@ -83,7 +83,9 @@ def verify_cluster(
         for use in find_foreign_uses(driver, state.others):
             if held & set(use.devices):
                 reporter.warn(str(use))
-        expected = [expect_node(node, state, hosts.get(_mode(node))) for node in chosen]
+        whole = recorded_whole(state) if work.beside else None
+        others = [member for member in (whole.members if whole else ()) if member.name in work.beside]
+        expected = [expect_node(node, state, hosts.get(_mode(node)), beside=others) for node in chosen]
         first = partial(_check_host, state, expected, hosts.get("simulated"), host)
         first_report, *reports = _check_all(driver, expected, first, reporter, work)
     seconds = time.monotonic() - started

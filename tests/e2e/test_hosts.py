@@ -89,11 +89,63 @@ def test_a_second_run_changes_nothing(controller: Controller) -> None:
     assert controller("--json", "cluster", "up").document["unchanged"], "the hosts tell the spec themselves"
 
 
+def test_verify_compares_the_machines(controller: Controller) -> None:
+    told = controller("--json", "verify").document
+    assert [(host["node"], host["verdict"]) for host in told["hosts"]] == [(name, "pass") for name in HOSTS]
+    for host in told["hosts"]:
+        checks = {check["id"]: check["status"] for check in host["checks"]}
+        asked = ("host-answers", "host-version", "host-clock", "overlay-link", "overlay-mtu", "overlay-peers")
+        assert [checks[name] for name in asked] == ["pass"] * len(asked)
+    reached = {
+        node["node"]: check["evidence"]
+        for node in told["nodes"]
+        for check in node["checks"]
+        if check["id"] == "network-private"
+    }
+    assert reached == dict.fromkeys(ALL, "3 other nodes answer on eth1")
+    machine = controller.lab.machines["hinton"]
+    device = machine.run("sh", "-c", "ls /sys/class/net | grep gpvx").strip()
+    machine.run("ip", "link", "set", device, "mtu", "1400")
+    again = controller("--json", "verify", expect=1).document
+    (host,) = [host for host in again["hosts"] if host["node"] == "hinton"]
+    assert host["first_problem"] == "overlay-mtu"
+    controller("cluster", "up")
+    assert controller("--json", "verify").document["passed"]
+
+
 def test_it_grows_and_shrinks(controller: Controller) -> None:
     grown = controller.nodes("cluster", "up", "-n", "6")
     assert {node["slurm"] for node in grown.values()} == {"idle"}
     assert {name: grown[name]["host"] for name in ("c004", "c005")} == {"c004": "hoff", "c005": "hinton"}
     assert sorted(controller.nodes("cluster", "up", "-n", "4")) == ALL
+
+
+def test_gpus_of_all_machines_with_their_holders(controller: Controller) -> None:
+    told = controller("--json", "gpus").document
+    holders = {holder["node"]: gpu["host"] for gpu in told["gpus"] for holder in gpu["holders"]}
+    assert holders == {"c000": "hoff", "c001": "hoff", "c002": "hinton", "c003": "hinton"}
+    assert controller("gpus").stdout.split()[:2] == ["HOST", "GPU"]
+
+
+def test_verbs_on_a_node_of_another_machine(controller: Controller) -> None:
+    assert controller("--json", "show", "c003").document["node"]["name"] == "c003"
+    assert controller("ssh", "c003", "--", "hostname").stdout.split() == ["c003"]
+    assert controller("--json", "stop", "c003").document["changed"] == ["hinton: stopped c003"]
+    assert controller("--json", "start", "c003").document["changed"][0] == "hinton: started c003"
+    assert controller.srun("c000", "-N4", "hostname") == ALL
+
+
+def test_a_job_keeps_its_node_on_whichever_machine_it_is(controller: Controller) -> None:
+    controller("exec", "c000", "--", "sbatch", "-w", "c003", "--wrap", "sleep 600")
+    controller("rm", "c003", expect=2)
+    assert "jobs would end" in controller("stop", "c003", expect=2).stderr
+    removed = controller("--json", "rm", "c001", "c003", "--force").document["changed"]
+    assert {"hoff: removed c001", "hinton: removed c003"} <= set(removed)
+    assert controller.srun("c000", "-N2", "hostname") == ["c000", "c002"]
+    for node in ("c000", "c002"):
+        assert "NodeName=c003" not in controller("exec", node, "--", "cat", "/etc/slurm/slurm.conf").stdout
+    again = controller.nodes("cluster", "up")
+    assert {name: node["slurm"] for name, node in again.items()} == dict.fromkeys(ALL, "idle")
 
 
 def test_a_machine_without_power_is_unreachable_and_the_other_one_works(controller: Controller) -> None:

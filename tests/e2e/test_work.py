@@ -186,6 +186,8 @@ try:
 except OSError:
     sys.exit(1)
 """
+
+
 def lasting(seconds: int) -> tuple[str, ...]:
     """What is typed after `submit` for a job of that many seconds that says when it is whole."""
     return ("--no-project", "--", "sh", "-c", f"sleep {seconds}; echo whole")

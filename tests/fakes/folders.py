@@ -22,12 +22,14 @@ class FakeFolders:
         aside: What was set aside, by the path where it stood.
         can_give: Whether this process is root's.
         reach: Is told each step and its path, and may end the process there.
+        marks: What was left in folders, by path and name; hosts with the same folder have the same.
     """
 
     there: dict[str, FolderLook] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
     can_give: bool = True
     reach: Callable[[str, str], None] = lambda _step, _path: None
+    marks: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def add(self, path: str, *, owner: int = 0, empty: bool = True) -> None:
         self.there[path] = FolderLook(kind="folder", at=path, owner=owner, empty=empty)
@@ -57,6 +59,17 @@ class FakeFolders:
     def clear(self, path: str) -> None:
         with self._step("clear_folder", path):
             self.aside = [other for other in self.aside if other != path]
+
+    def leave_mark(self, path: str, name: str, text: str) -> None:
+        with self._step("leave_mark", path):
+            self.marks[path, name] = text
+
+    def read_mark(self, path: str, name: str) -> str:
+        return self.marks.get((path, name), "")
+
+    def remove_mark(self, path: str, name: str) -> None:
+        with self._step("remove_mark", path):
+            self.marks.pop((path, name), None)
 
     @contextmanager
     def _step(self, step: str, path: str) -> Iterator[None]:

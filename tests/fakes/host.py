@@ -14,12 +14,13 @@ from gpuprov.core.group_files import Gates
 from gpuprov.core.lock import host_lock
 from gpuprov.core.queue import Queue
 from gpuprov.host.kernel_limits import LIMITS
+from gpuprov.host.overlay_link import alias_of
 from gpuprov.verify.models import Observation
 from tests.fakes.folders import FakeFolders
 from tests.fakes.places import NOWHERE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
     from gpuprov.core.reporter import Reporter
@@ -33,11 +34,16 @@ if TYPE_CHECKING:
 
 @dataclass
 class FakeOverlays:
-    """Ends of overlays, by cluster."""
+    """Ends of overlays, by cluster.
+
+    Attributes:
+        whole: Whether what other hosts are sent reaches them in one piece.
+    """
 
     there: dict[str, OverlayRequest] = field(default_factory=dict)
     mtu: int = 1500
     keys: dict[str, str] = field(default_factory=dict)
+    whole: bool = True
 
     def preview(self, request: OverlayRequest) -> tuple[str, ...]:
         return () if self.there.get(request.cluster) == request else (f"set overlay {request.device}",)
@@ -57,6 +63,28 @@ class FakeOverlays:
 
     def ensure_key(self, cluster: str) -> str:
         return self.keys.setdefault(cluster, b64encode(randbytes(32)).decode())
+
+    def look(
+        self, request: OverlayRequest, hosts: Mapping[str, str], *, overhead: int, untried: Collection[str]
+    ) -> dict[str, Any]:
+        found = self.there.get(request.cluster)
+        wanted = {
+            **{name: getattr(request, name) for name in ("device", "parent", "vni", "port", "local", "mtu")},
+            "alias": alias_of(request.cluster),
+            "overhead": overhead,
+            "peers": dict(hosts),
+        }
+        link = {"alias": alias_of(request.cluster), "up": True, "mtu": request.mtu}
+        device = {**link, "vni": request.vni, "port": request.port, "local": request.local, "master": request.parent}
+        full = "answers" if self.whole else "silent"
+        return {
+            "wanted": wanted,
+            "device": device if found else None,
+            "parent": link,
+            "underlay_mtu": self.mtu,
+            "peers": list(found.peers) if found else [],
+            "echoes": {host: {"small": "answers", "full": full} for host in hosts if host not in untried},
+        }
 
     def underlay_mtu(self, local: str) -> int:
         assert local

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import ChainMap
 from functools import partial
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpuprov.core.errors import GpuprovError, Unreachable
 from gpuprov.gpu.observe import observe
+from gpuprov.host.remote.ask import OtherVersion
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import HostAnswer
 from gpuprov.host.survey import EngineDoor
@@ -37,6 +39,8 @@ class HostsInWorlds:
     Attributes:
         worlds: By host.
         away: Hosts that do not answer.
+        outdated: Hosts with another version of gpuprov.
+        ahead_s: By how much the clock of the controller is ahead of theirs.
         asked: Each request, as host and verb.
         attached: Each command that was run on a host; it ended with `attach_status`.
         controller: A machine without an engine.
@@ -45,6 +49,8 @@ class HostsInWorlds:
     def __init__(self, folder: Path, recording: Recording, names: Sequence[str]) -> None:
         self.worlds: dict[str, World] = {}
         self.away: set[str] = set()
+        self.outdated: set[str] = set()
+        self.ahead_s = 0.0
         self.asked: list[tuple[str, str]] = []
         self.attached: list[tuple[str, tuple[str, ...]]] = []
         self.attach_status = 5
@@ -59,9 +65,11 @@ class HostsInWorlds:
             self.worlds[name] = world
         nodes = ChainMap(*(world.engine.nodes for world in self.worlds.values()))
         read: dict[str, bytes] = {}
+        down: set[str] = set()
         for world in self.worlds.values():
             world.slurm._engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]  # one for all
-            world.slurm.read = read
+            world.slurm.read, world.slurm.down = read, down
+            world.workers.engine = SimpleNamespace(nodes=nodes)  # type: ignore[assignment]
 
     @property
     def machines(self) -> dict[str, RemoteMachine]:
@@ -85,17 +93,27 @@ class HostsInWorlds:
     def _serve(self, machine: RemoteMachine, request: MemberRequest) -> HostAnswer:
         name = machine.name
         self.asked.append((name, request.verb))
+        if name in self.outdated:
+            other = OtherVersion(f"{name} has another version of gpuprov", evidence="it has 0.0", fix="")
+            other.there = "0.0"
+            return HostAnswer(machine=machine, error=other)
         if name in self.away:
             error = Unreachable(f"{name} is unreachable", evidence="No route to host", fix=f"ssh {name}")
             return HostAnswer(machine=machine, error=error, away_since=SINCE)
-        given = json.loads(json.dumps(request.document))
+        given, asked_s = json.loads(json.dumps(request.document)), time.time()
         try:
             told = serve_request(request.verb, given, self.worlds[name].host.called(name), reporter=self._reporter)
         except GpuprovError as error:
             return HostAnswer(machine=machine, error=error)
-        if request.verb in ("part", "ready", "up", "down"):
+        if request.verb in ("part", "ready", "share", "up", "down"):
             validate(told)
-        return HostAnswer(machine=machine, document=json.loads(json.dumps(told)))
+        asked_s, heard_s = (moment_s + self.ahead_s for moment_s in (asked_s, time.time()))
+        return HostAnswer(
+            machine=machine,
+            document=json.loads(json.dumps(told)),
+            asked_s=asked_s,
+            heard_s=heard_s,
+        )
 
 
 def _no_gpus(_mode: GpuMode) -> HostGpus:

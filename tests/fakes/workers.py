@@ -1,4 +1,4 @@
-"""The workers of fake nodes, as `python3 -m gpuwork.jobs workers` tells of them, and a folder of jobs that is empty."""
+"""The workers of fake nodes, as `python3 -m gpuwork.jobs workers` tells of them, and their folder of jobs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ class WorkersInNodes:
 
     Attributes:
         broken: Nodes whose workers do not answer.
+        jobs: What is in the folder of jobs.
     """
 
     def __init__(self, engine: FakeEngine) -> None:
         self.engine = engine
         self.broken: set[str] = set()
+        self.jobs: list[dict[str, object]] = []
 
     def knows(self, command: Command) -> bool:
         """Whether it is a question for one of these programs, in a node of this kind."""
@@ -51,7 +53,7 @@ class WorkersInNodes:
         return {"schema": "gpuprov.workers/v1", "version": 1, "workers": found, "waiting": 0}
 
     def _list(self) -> dict[str, object]:
-        return {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": [], "older": 0}
+        return {"schema": "gpuprov.jobs/v1", "version": 1, "jobs": self.jobs, "older": 0}
 
     def _list_live(self) -> dict[str, object]:
         return self._list()

@@ -58,7 +58,13 @@ class MemberRequest:
 
 
 class OtherVersion(HostNotReady):
-    """The gpuprov there is not this one."""
+    """The gpuprov there is not this one.
+
+    Attributes:
+        there: Its version.
+    """
+
+    there = ""
 
 
 class WorkStopped(HostNotReady):
@@ -167,12 +173,14 @@ class _Conversation:
         if message.kind != "hello":
             raise BadLine(f"`{message.kind}` where a hello was to come")
         if (said["protocol"], said["version"]) != (PROTOCOL, __version__):
-            raise OtherVersion(
+            error = OtherVersion(
                 f"{self._name} has another version of gpuprov",
                 evidence=f"it has {excerpt(said['version'])} (protocol {said['protocol']}), "
                 f"this is {__version__} (protocol {PROTOCOL})",
                 fix=f"bring it up to date: gpuprov host add {self._name}",
             )
+            error.there = excerpt(said["version"])
+            raise error
         self._answered = True
         request = self._request
         self._exchange.send(render_line("request", verb=request.verb, host=self._name, document=request.document))

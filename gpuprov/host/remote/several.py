@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -33,12 +34,15 @@ class HostAnswer:
     Attributes:
         document: Its result; None where there is an error.
         away_since: When it was first found to be unreachable, in UTC; empty where it is not.
+        asked_s: When it was asked, by the clock of this machine, and `heard_s` when it had answered.
     """
 
     machine: RemoteMachine
     document: Mapping[str, Any] | None = None
     error: GpuprovError | None = None
     away_since: str = ""
+    asked_s: float = 0.0
+    heard_s: float = 0.0
 
 
 def ask_hosts(
@@ -127,9 +131,10 @@ def _line(error: GpuprovError) -> str:
 
 
 def _ask(connection: SshConnection, request: MemberRequest, reporter: Reporter, stop: Event | None) -> HostAnswer:
-    machine = connection.machine
+    machine, asked_s = connection.machine, time.time()
     try:
-        return HostAnswer(machine=machine, document=ask_member(connection, request, reporter=reporter, stop=stop))
+        told = ask_member(connection, request, reporter=reporter, stop=stop)
+        return HostAnswer(machine=machine, document=told, asked_s=asked_s, heard_s=time.time())
     except Unreachable as error:
         return HostAnswer(machine=machine, error=error, away_since=connection.places.mark_away(machine))
     except GpuprovError as error:

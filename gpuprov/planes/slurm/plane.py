@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.services import restart_well
+from gpuprov.cluster.whole import is_elsewhere
 from gpuprov.core.errors import UsageError
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, File
@@ -121,20 +122,23 @@ class SlurmPlane(LedPlane):
             return ()
         return jobs.end_jobs(driver, controller, departure.nodes, ending)
 
-    def release(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+    def release(
+        self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
+    ) -> tuple[str, ...]:
         """Undrain them; where no controller runs, the first run that finds one does it."""
         controller = self.running_head(state)
         if controller is None:
             return ()
-        running = {node.name for node in state.nodes if node.status == "running"}
-        stopped = {node.name for node in state.nodes} - running
-        return jobs.release_nodes(driver, controller, running=running, stopped=stopped)
+        up = {node.name for node in state.nodes if node.status == "running"}
+        down = {node.name for node in state.nodes} - up
+        return jobs.release_nodes(driver, controller, running=up | {*running}, stopped=down | {*stopped})
 
     def can_apply(self, state: ClusterState) -> bool:
-        """While its controller runs."""
+        """While its controller runs; whether one on another host does, nobody here knows, and the files are right."""
         nodes = state.nodes_of(NAME)
         running = [node.name for node in nodes if node.status == "running"]
-        return not nodes or controller_name(spec_of(state)) in running
+        controller = controller_name(spec_of(state))
+        return not nodes or controller in running or is_elsewhere(state, controller)
 
     def apply(self, driver: Driver, crew: Crew, stale: Mapping[str, Sequence[File]], files: FilesOf) -> None:
         """Write the files and restart what reads them."""

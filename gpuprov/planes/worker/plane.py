@@ -7,6 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gpuprov.cluster.services import restart_well
+from gpuprov.cluster.share_look import SHARING_HOSTS
+from gpuprov.cluster.whole import recorded_host, recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
@@ -88,10 +90,12 @@ class WorkerPlane(LedPlane):
         super().refuse_crew(crew)
         members = crew.of(NAME)
         if members and not crew.spec.share:
+            ours = name_cluster("gpuprov cluster up --share, as root; or --role plain", crew.spec.name)
+            theirs = f"{SHARING_HOSTS} and name it: `share: FOLDER` in the spec, or --share FOLDER; or --role plain"
             raise UsageError(
                 f"the workers of cluster {crew.spec.name} need a folder that all nodes share",
                 evidence="share is false; jobs and what they write are in that folder",
-                fix=name_cluster("gpuprov cluster up --share, as root; or --role plain", crew.spec.name),
+                fix=theirs if crew.spec.hosts else ours,
             )
         alone = [member.name for member in members if not member.private_address]
         if alone and not crew.spec.worker.broker:
@@ -138,7 +142,11 @@ class WorkerPlane(LedPlane):
         """What runs there; where no node stays, also what waits."""
         names = {node.name for node in self._sharing(state)} & set(departure.nodes)
         desk = self._open_desk(driver, state) if names else None
-        return jobs.jobs_of_nodes(desk, departure.nodes, queue=self._all_go(state, departure)) if desk else ()
+        if desk is None:
+            return ()
+        queue = self._all_go(state, departure)
+        beyond = [member.name for member in self._elsewhere(state)] if queue else []
+        return jobs.jobs_of_nodes(desk, (*departure.nodes, *beyond), queue=queue)
 
     def end_jobs(
         self,
@@ -176,8 +184,9 @@ class WorkerPlane(LedPlane):
         return Ready(words=services.await_workers(driver, asked, expected, reporter) if asked in expected else {})
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
-        """How many of its workers answer for each node; empty while the broker does not."""
+        """How many of its workers answer for each node, of other hosts too; empty while the broker does not."""
         expected = services.count_expected(state.nodes_of(NAME))
+        expected |= {member.name: len(member.gpus) for member in self._elsewhere(state)}
         asked = self._answering_node(state)
         if asked is not None and asked in self._sharing(state):
             with suppress(EngineError):
@@ -255,4 +264,13 @@ class WorkerPlane(LedPlane):
         return JobDesk(driver=driver, node=running[0], cluster=state.name) if running else None
 
     def _all_go(self, state: ClusterState, departure: Departure) -> bool:
-        return {node.name for node in state.nodes_of(NAME)} <= set(departure.lost)
+        """Whether no node stays; of a cluster that spans hosts, those of the broker's host go first, and alone."""
+        here = {node.name for node in state.nodes_of(NAME)}
+        head = self.head_name(spec_of(state))
+        return here <= set(departure.lost) and (not self._elsewhere(state) or head is None or head in here)
+
+    def _elsewhere(self, state: ClusterState) -> list[Member]:
+        """The nodes on other hosts, as recorded here."""
+        whole = recorded_whole(state)
+        host = recorded_host(state)
+        return [member for member in (whole.members if whole else ()) if member.role == NAME and member.host != host]

@@ -136,10 +136,10 @@ def _some(names: Sequence[Any]) -> str:
     return ", ".join(map(str, names[:_MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
 
 
-_NEEDS = ("host-answers",)
+_NEEDS = ("host-version",)
 RULES = (
     Rule(id="host-answers", layer="node", needs=(), judge=judge_answers),
-    Rule(id="host-version", layer="node", needs=_NEEDS, judge=judge_version, fact="versions"),
+    Rule(id="host-version", layer="node", needs=("host-answers",), judge=judge_version, fact="versions"),
     Rule(id="host-clock", layer="node", needs=_NEEDS, judge=judge_clock, fact="clock"),
     Rule(
         id="host-driver-equal",

@@ -424,6 +424,8 @@ REASONS = {
     "planes/cluster_order.py: on the machine": "a cluster over hosts: tests/unit/planes/test_cluster_order.py",
     "planes/node_plan.py: on the machine": "a cluster over hosts: tests/unit/workflows/test_hosts_up.py",
     "workflows/hosts_up.py": "a cluster over hosts: tests/unit/workflows/test_hosts_up.py",
+    "workflows/member_nodes.py": "another version or another controller: tests/unit/cli/test_nodes_there.py",
+    "workflows/nodes_over_hosts.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",
     "workflows/over_hosts.py": "a cluster over hosts: tests/unit/workflows/test_hosts_up.py",
     "cluster/whole.py": "of clusters over hosts: tests/unit/cluster/test_whole.py",
     "host/overlay_plan.py": "of clusters over hosts: tests/unit/host/test_overlay_plan.py",

@@ -20,9 +20,11 @@ import pytest
 from gpuprov.cli.main import main
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import File
+from gpuprov.planes.find_page import find_queue_page
 from gpuprov.planes.worker.facts import BROKER, FLOWER
 from gpuprov.planes.worker.files import page_password
 from gpuprov.spec.models import NodesSpec, WorkerSpec
+from gpuprov.workflows.queue_page import _require_answer
 from gpuprov.workflows.start_stop import stop_nodes
 from tests.fakes.driver import FakeDriver
 from tests.schemas import validate
@@ -221,8 +223,9 @@ def test_a_stopped_broker_is_to_be_started(workers: World, capsys: pytest.Captur
 
 
 def test_a_page_that_does_not_answer_is_told_with_what_to_look_at(
-    workers: World, capsys: pytest.CaptureFixture[str]
+    workers: World, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("GPUPROV_SILENCE_S", "1")  # else it is asked for 15 s
     workers.workers.broken.add("c000")
     assert refused(workers, capsys) == (
         4,
@@ -230,6 +233,13 @@ def test_a_page_that_does_not_answer_is_told_with_what_to_look_at(
         "127.0.0.1:5555: refused",
         "gpuprov exec c000 -- systemctl status gpuwork-flower",
     )
+
+
+def test_a_page_that_starts_is_waited_for(workers: World) -> None:
+    workers.workers.broken.add("c000")
+    workers.engine.faults.at("run", subject="c000", nth=3, act=lambda: workers.workers.broken.remove("c000"))
+    _require_answer(workers.driver, find_queue_page(workers.driver, "lab"), "lab")
+    assert not workers.workers.broken
 
 
 def test_an_image_without_the_program_is_to_be_made_again(

@@ -9,12 +9,15 @@ import pytest
 
 from gpuprov.cli import spanning
 from gpuprov.cli.main import main
+from gpuprov.core.errors import HostNotReady
+from gpuprov.planes.hardware_answers import MachineHardware
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
 from tests.schemas import validate
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from gpuprov.gpu.models import HostGpus
     from tests.conftest import Recording
 
 SPEC = """\
@@ -52,6 +55,13 @@ class Typing:
 def lab(
     tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Typing:
+    return at_the_controller(tmp_path, recording, monkeypatch, capsys)
+
+
+def at_the_controller(
+    tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Typing:
+    """Of hoff and hinton, with a spec for a cluster over both."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     keys = tmp_path / "data/gpuprov/lab"
     keys.mkdir(parents=True)
@@ -59,7 +69,7 @@ def lab(
     (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
     hosts = HostsInWorlds(tmp_path, recording, ("hoff", "hinton"))
     monkeypatch.setattr(spanning, "remembered_hosts", lambda: hosts.machines)
-    monkeypatch.setattr(spanning, "way_to_hosts", lambda _session: hosts)
+    monkeypatch.setattr(spanning, "way_to_hosts", lambda *_: hosts)
     (tmp_path / "lab.yaml").write_text(SPEC)
     return Typing(hosts, tmp_path / "lab.yaml", capsys)
 
@@ -104,6 +114,98 @@ def test_a_command_in_a_node_runs_on_its_host(lab: Typing) -> None:
     assert (host, command[1:]) == ("hinton", ("exec", "c003", "--", "hostname", "-f"))
 
 
+@pytest.mark.parametrize(
+    ("typed", "there"),
+    [
+        (("shell", "c003"), ("shell", "c003")),
+        (("ssh", "c003", "--", "ls", "-l", "a b"), ("ssh", "c003", "--", "ls", "-l", "a b")),
+        (("ssh", "c003"), ("ssh", "c003")),
+        (("--json", "logs", "c003"), ("--json", "logs", "c003")),
+        (("show", "c003"), ("show", "c003")),
+        (
+            ("expose", "c003", "80", "--port", "8080", "--listen", "0.0.0.0"),
+            ("expose", "--port", "8080", "--listen", "0.0.0.0", "--", "c003", "80"),
+        ),
+        (("expose", "c003", "80"), ("expose", "--", "c003", "80")),
+        (("unexpose", "c003", "8080"), ("unexpose", "--", "c003", "8080")),
+    ],
+)
+def test_verbs_on_one_node_run_on_its_host(lab: Typing, typed: tuple[str, ...], there: tuple[str, ...]) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    lab.hosts.asked.clear()
+    lab.type(*typed, expect=5)
+    ((host, command),) = lab.hosts.attached
+    assert (host, command[1:]) == ("hinton", there)
+    assert [verb for _, verb in lab.hosts.asked] == ["list", "list"]
+    lab.hosts.attached.clear()
+    lab.hosts.away = {"hinton"}
+    lab.type(*typed, expect=AWAY)
+    assert "no host that answers has a node c003" in lab.errors
+    assert lab.hosts.attached == []
+
+
+def test_gpus_are_those_of_all_hosts_with_their_holders(lab: Typing) -> None:
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    told = lab.json("gpus")
+    held = [(gpu["host"], gpu["label"], [holder["node"] for holder in gpu["holders"]]) for gpu in told["gpus"]]
+    assert held == [
+        ("hoff", "0", ["c000"]),
+        ("hoff", "1", ["c001"]),
+        ("hoff", "2", []),
+        ("hoff", "3", []),
+        ("hinton", "0", ["c002"]),
+        ("hinton", "1", ["c003"]),
+        ("hinton", "2", []),
+        ("hinton", "3", []),
+    ]
+    assert [host["status"] for host in told["hosts"]] == ["ready", "ready"]
+    shown = lab.type("gpus").splitlines()
+    assert shown[0].split()[:2] == ["HOST", "GPU"]
+    assert any(line.startswith("hinton") and "c003" in line for line in shown)
+    lab.hosts.away = {"hinton"}
+    told = lab.json("gpus", expect=AWAY)
+    assert {gpu["host"] for gpu in told["gpus"]} == {"hoff"}
+    assert told["hosts"][1]["away_since"] == SINCE
+    assert "hinton is unreachable since" in told["error"]["evidence"]
+
+
+def test_the_gpus_of_a_controller_with_an_engine_are_shown_as_well(lab: Typing) -> None:
+    here = lab.hosts.worlds["hoff"]
+    lab.hosts.controller.engines = here.host.engines
+    lab.hosts.controller.observe = lambda _mode: here.gpus
+    assert {gpu["host"] for gpu in lab.json("gpus")["gpus"]} == {"here", "hoff", "hinton"}
+    lab.hosts.asked.clear()
+    assert "hosts" not in lab.json("gpus", "--gpu-mode", "simulated")
+    assert lab.hosts.asked == []
+
+
+def test_a_host_whose_gpus_cannot_be_told_is_named(lab: Typing) -> None:
+    def broken(_mode: object) -> HostGpus:
+        raise HostNotReady("NVML does not respond", evidence="Unknown Error", fix="reload the driver")
+
+    lab.hosts.worlds["hinton"].host.observe = broken
+    told = lab.json("gpus", expect=AWAY)
+    assert {gpu["host"] for gpu in told["gpus"]} == {"hoff"}
+    assert "hinton: NVML does not respond: Unknown Error" in told["error"]["evidence"]
+
+
+def test_hardware_is_that_of_all_hosts(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = MachineHardware(machine="m", cpu="a CPU", threads=8, gpus=(), simulated=True, reason="no driver")
+    monkeypatch.setattr("gpuprov.workflows.hardware.ask_this_machine", lambda: machine)
+    monkeypatch.setattr("gpuprov.workflows.member_nodes.ask_this_machine", lambda: machine)
+    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
+    told = lab.json("hardware")
+    assert [(host["name"], host["hardware"]["threads"]) for host in told["hosts"]] == [("hoff", 8), ("hinton", 8)]
+    assert [node["node"] for node in told["nodes"]] == ["c000", "c001", "c002", "c003"]
+    lab.hosts.away = {"hoff"}
+    told = lab.json("hardware", expect=AWAY)
+    assert [(host["name"], host["hardware"] is None) for host in told["hosts"]] == [("hoff", True), ("hinton", False)]
+    assert [node["node"] for node in told["nodes"]] == ["c002", "c003"]
+    assert [line.split()[0] for line in lab.type("hardware", expect=AWAY).splitlines()] == [
+        *("MACHINE", "m", "hinton", "c002", "c003")
+    ]
+
+
 def test_a_node_is_found_at_once_on_a_host_that_answers(lab: Typing) -> None:
     lab.type("cluster", "up", "-f", lab.file, "--no-verify")
     lab.hosts.away = {"hinton"}
@@ -144,20 +246,3 @@ def test_list_has_the_nodes_of_all_hosts_that_answer(lab: Typing) -> None:
     lab.hosts.away = {"hinton"}
     told = lab.json("list", expect=AWAY)
     assert ([node["name"] for node in told["nodes"]], told["error"]["exit_code"]) == (["c000", "c001"], AWAY)
-
-
-def test_verify_asks_every_host_about_its_own_nodes(lab: Typing) -> None:
-    lab.type("cluster", "up", "-f", lab.file, "--no-verify")
-    told = lab.json("verify", expect=1)  # nothing runs in nodes of a fake engine
-    assert {node["node"]: node["host"] for node in told["nodes"]} == {
-        "c000": "hoff",
-        "c001": "hoff",
-        "c002": "hinton",
-        "c003": "hinton",
-    }
-    assert [place["host"] for place in told["hosts"]] == ["hoff", "hinton"]
-    assert [node["node"] for node in lab.json("verify", "c003", expect=1)["nodes"]] == ["c003"]
-    lab.type("verify", "c009", expect=2)
-    assert "no host of cluster lab that answers has a node c009" in lab.errors
-    lab.type("verify", "--junit", "verify.xml", expect=2)
-    assert "--junit cannot be used for a cluster that spans hosts" in lab.errors

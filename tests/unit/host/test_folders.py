@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from gpuprov.core.errors import HostNotReady
-from gpuprov.host.folders import LocalFolders, find_mounts
+from gpuprov.host.folders import LocalFolders, find_filesystem, find_mounts
 from gpuprov.host.local import LocalHost
 
 if TYPE_CHECKING:
@@ -153,3 +154,61 @@ def test_a_mount_is_seen_where_the_kernel_shows_it(folders: LocalFolders, tmp_pa
     (tmp_path / "proc/self").mkdir(parents=True)
     (tmp_path / "proc/self/mountinfo").write_text(f"9 1 8:1 / {PLACE} rw - ext4 /dev/sdb rw\n")
     assert folders.look(PLACE).mounts == (PLACE,)
+
+
+MARK = ".gpuprov-mark-00ff"
+
+
+@ROOT_ALONE
+def test_a_mark_is_left_read_and_removed_as_the_user_to_whom_the_folder_belongs(
+    folders: LocalFolders, tmp_path: Path
+) -> None:
+    folders.make(PLACE, owner=UID)
+    folder = tmp_path / PLACE[1:]
+    assert folders.read_mark(PLACE, MARK) == ""
+    folders.leave_mark(PLACE, MARK, "00ff")
+    left = (folder / MARK).stat()
+    assert (left.st_uid, left.st_gid, stat.S_IMODE(left.st_mode)) == (UID, UID, 0o600)
+    assert folders.read_mark(PLACE, MARK) == "00ff"
+    folder.chmod(0o500)  # root could write there
+    with pytest.raises(HostNotReady, match=f"cannot be written by user {UID}") as caught:
+        folders.remove_mark(PLACE, MARK)
+    assert "Permission denied" in caught.value.evidence
+    assert (os.geteuid(), os.getegid()) == (0, 0)
+    folder.chmod(0o700)
+    folders.remove_mark(PLACE, MARK)
+    folders.remove_mark(PLACE, MARK)
+    assert list(folder.iterdir()) == []
+
+
+@ROOT_ALONE
+def test_a_mark_goes_through_no_link_and_the_next_one_removes_what_a_killed_run_left(
+    folders: LocalFolders, tmp_path: Path
+) -> None:
+    folders.make(PLACE, owner=UID)
+    folder, stranger = tmp_path / PLACE[1:], tmp_path / "theirs"
+    stranger.write_text("secret")
+    (folder / MARK).symlink_to(stranger)
+    for act in (lambda: folders.leave_mark(PLACE, MARK, "00ff"), lambda: folders.read_mark(PLACE, MARK)):
+        with pytest.raises(HostNotReady):
+            act()
+    assert stranger.read_text() == "secret"
+    for name, age_s in ((".gpuprov-mark-old", 3600), (".gpuprov-mark-new", 60), ("result", 3600)):
+        (folder / name).write_text("")
+        os.utime(folder / name, (time.time() - age_s,) * 2)
+        os.chown(folder / name, UID, UID)
+    folders.leave_mark(PLACE, ".gpuprov-mark-01", "01")
+    names = {path.name for path in folder.iterdir()} - {MARK}
+    assert names == {".gpuprov-mark-01", ".gpuprov-mark-new", "result"}
+
+
+def test_the_file_system_is_the_one_that_was_mounted_last_at_the_longest_path() -> None:
+    table = """\
+21 1 8:1 / / rw - ext4 /dev/sda1 rw
+30 21 0:40 / /data/my\\040lab rw shared:1 - nfs4 nas:/old rw
+31 21 0:41 / /data/my\\040lab rw shared:1 - nfs4 nas:/lab rw
+32 21 0:42 / /database rw - xfs /dev/sdb rw
+"""
+    assert find_filesystem(table, "/data/my lab/results") == "nfs4 nas:/lab"
+    assert find_filesystem(table, "/data") == "ext4 /dev/sda1"
+    assert find_filesystem("", "/data") == ""

@@ -32,7 +32,6 @@ HEALTHY: dict[str, Any] = {
 }  # fmt: skip
 SILENT = {"small": "silent", "full": "silent"}
 FIRING: list[tuple[str, str, str, str, object]] = [
-    ("host-version", "fail", "version 1.1 there, 1.2 on", "versions.there", "1.1"),
     ("host-clock", "warn", "2.00 s ahead of", "clock.ahead_s", 2.0),
     ("host-clock", "fail", "400.00 s behind", "clock.ahead_s", -400.0),
     ("host-clock", "unknown", "malformed", "clock.ahead_s", None),
@@ -72,7 +71,7 @@ def test_hosts_that_fit_together_pass_every_check() -> None:
 def test_no_check_has_the_name_of_another() -> None:
     ids = [rule.id for rule in (*BETWEEN_CHAIN, *HOST_CHAIN, *CHAIN)]
     assert len(set(ids)) == len(ids)
-    assert {case[0] for case in FIRING} | {"host-answers"} == {rule.id for rule in BETWEEN_CHAIN}
+    assert {case[0] for case in FIRING} | {"host-answers", "host-version"} == {rule.id for rule in BETWEEN_CHAIN}
 
 
 @pytest.mark.parametrize(("name", "status", "says", "path", "value"), FIRING, ids=[f"{c[0]}: {c[2]}" for c in FIRING])
@@ -92,6 +91,14 @@ def test_a_host_that_does_not_answer_is_one_failure() -> None:
     assert [check.status for check in report.checks] == ["fail", *["skip"] * 6]
     assert report.checks[0].evidence == "unreachable since 12:01: Connection timed out"
     assert report.checks[0].fix.startswith("ssh hoff true")
+
+
+def test_a_host_with_another_version_is_one_failure() -> None:
+    report = judge_between(HOFF, Observation(facts={"versions": {"there": "1.1", "here": "1.2"}}))
+    assert [check.status for check in report.checks] == ["pass", "fail", *["skip"] * 5]
+    assert report.checks[1].evidence == "version 1.1 there, 1.2 on the machine that asks"
+    assert report.checks[1].fix == "gpuprov host add hoff"
+    assert {check.cause for check in report.checks[2:]} == {"host-version"}
 
 
 def test_a_cluster_without_an_overlay_of_ours_is_not_asked_about_it() -> None:

@@ -506,14 +506,21 @@ def test_the_spec_is_recorded(world: World) -> None:
 
 def test_what_was_found_is_shown_unless_a_killed_run_had_not_recorded_the_spec(world: World) -> None:
     world.up(2)
-    found = world.up(2).as_it_was
-    assert found
-    assert (found[0].name, found[1]) == ("lab", {"c000": "idle", "c001": "idle"})
+    found = world.up(2)
+    assert found.as_it_was
+    assert (found.as_it_was.name, found.words) == ("lab", {"c000": "idle", "c001": "idle"})
     for name, network in world.engine.networks.items():
         labels = {key: value for key, value in network.labels.items() if key != LABEL_SPEC}
         world.engine.networks[name] = replace(network, labels=labels)
     again = world.up(2)
     assert (again.unchanged, again.as_it_was) == (True, None)
+
+
+def test_the_planes_are_not_asked_again_for_the_nodes_that_are_shown(world: World) -> None:
+    result = world.up(2)
+    world.engine.faults.raise_at(AssertionError("a node is asked"), step="run")
+    rows = result.rows(world.driver, "lab")
+    assert [(row.name, row.work, row.health) for row in rows] == [("c000", "idle", "ok"), ("c001", "idle", "ok")]
 
 
 @pytest.mark.parametrize("network", ["nat", "private"])

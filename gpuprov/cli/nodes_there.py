@@ -1,0 +1,55 @@
+"""Verbs on nodes of other hosts: which of the nodes are there, and what is shown of what was done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gpuprov.cli import spanning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from gpuprov.cli.session import Session
+    from gpuprov.workflows.nodes_over_hosts import NodesChange
+
+
+def change_there(session: Session, engine: str | None, names: Sequence[str], change: NodesChange) -> int | None:
+    """Change nodes on their hosts, and show what was changed; None where all of them are this machine's.
+
+    Raises:
+        UsageError: Some are here and some on other hosts.
+    """
+    from gpuprov.core.errors import UsageError
+    from gpuprov.core.names import fold
+    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.workflows.nodes_over_hosts import change_nodes, find_nodes, refuse_absent
+    from gpuprov.workflows.over_hosts import part_error
+
+    known = spanning.remembered_hosts()
+    if engine is not None or not known:
+        return None
+    here = spanning.nodes_here(session, names)
+    others = [name for name in names if name not in here]
+    if not others:
+        return None
+    hosts = spanning.way_to_hosts(session)
+    found = find_nodes(others, known, hosts)
+    if here and found.homes:
+        raise UsageError(
+            f"{fold(sorted(here))} and {fold(list(found.homes))} are not on the same machine",
+            evidence=f"{fold(sorted(here))} is on this machine, {fold(list(found.homes))} on "
+            f"{', '.join(dict.fromkeys(found.homes.values()))}",
+            fix="run two commands, one for the nodes of this machine",
+        )
+    if here:
+        return None  # what is on no host is said by the engines here
+    if change.verb == "rm":
+        for name in others:
+            if name not in found.homes:
+                session.reporter.note(f"there is no node {name}")
+    else:
+        refuse_absent(others, found, known)
+    done = change_nodes(found, change, hosts, reporter=session.reporter)
+    error = part_error(done.failed, of=max(done.asked, len(done.failed)), what="hosts did not do their part")
+    text = "\n".join(done.outcome.changed) or ("" if error else "unchanged")
+    return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)

@@ -1,0 +1,79 @@
+"""What a host of a cluster over several says of itself, so that hosts can be compared, and whom its nodes try to reach.
+
+Nothing here changes anything.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Any, Final
+
+from gpuprov.cluster.part import ClusterPart
+from gpuprov.cluster.whole import WholeCluster, recorded_host, recorded_whole
+from gpuprov.core.errors import GpuprovError
+from gpuprov.spec.overlay import VXLAN_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from gpuprov.cluster.state import ClusterState
+    from gpuprov.drivers.base import Driver
+    from gpuprov.host.base import Host
+
+MOST_BESIDE: Final = 16  # nodes of other hosts that each node tries to reach
+
+
+def look_between(driver: Driver, state: ClusterState, host: Host, *, away: Collection[str]) -> dict[str, Any] | None:
+    """What `verify` looks at of this host beside the other ones; None for a cluster of one host alone.
+
+    Args:
+        driver: The engine.
+        state: The cluster.
+        host: The machine.
+        away: Hosts that are known not to answer, and are not tried.
+    """
+    name = recorded_host(state)
+    if not name:
+        return None
+    try:
+        overlay = _look_at_overlay(driver, state, host, away)
+    except GpuprovError as error:
+        overlay = {"error": f"{error.what}: {error.evidence}"}
+    return {"driver": _driver_version(host.root), "overlay": overlay}
+
+
+def _look_at_overlay(driver: Driver, state: ClusterState, host: Host, away: Collection[str]) -> dict[str, Any]:
+    """As verify/checks/between.py reads it; empty where gpuprov makes none."""
+    spec, name = state.spec, recorded_host(state)
+    whole = recorded_whole(state) or WholeCluster()
+    request = ClusterPart(spec=spec, host=name, nodes=(), whole=whole).overlay(driver) if spec else None
+    if spec is None or request is None:
+        return {}
+    addresses = {one.name: one.internal_ip for one in spec.hosts if one.internal_ip}
+    if request.tunnel:  # through which the VXLAN reaches them
+        addresses = {end.host: end.address for end in whole.tunnels if end.key}
+    others = {other: address for other, address in addresses.items() if other != name}
+    return host.overlays.look(request, others, overhead=VXLAN_BYTES, untried=away)
+
+
+def _driver_version(root: Path) -> str | None:
+    """NVIDIA's kernel module, if it is loaded; this file is the kernel's, and answers if the driver hangs."""
+    file = root / "sys/module/nvidia/version"
+    return file.read_text().strip() if file.is_file() else None
+
+
+def nodes_beside(whole: WholeCluster, host: str, running: Collection[str]) -> list[str]:
+    """The nodes of other hosts that those of a host try to reach: not too many, and some of each host.
+
+    Args:
+        whole: The nodes of all hosts.
+        host: Whose nodes try.
+        running: Names of the nodes that are known to run.
+    """
+    homes = list(dict.fromkeys(member.host for member in whole.members))
+    at = homes.index(host) + 1 if host in homes else 0
+    others = [home for home in (*homes[at:], *homes[:at]) if home != host]
+    found = [[member.name for member in whole.on(home) if member.name in running] for home in others]
+    turns = chain.from_iterable(zip_longest(*found))
+    return sorted([name for name in turns if name is not None][:MOST_BESIDE])

@@ -1,0 +1,153 @@
+"""What a host sees where the nodes of all hosts are to share a folder, and whether all of them see one folder."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gpuprov.core.errors import UsageError
+from gpuprov.core.names import check_cluster_name
+from gpuprov.host.folders import MARK
+from gpuprov.spec.serialize import load_spec_json
+from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID, folder_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gpuprov.host.base import Host
+    from gpuprov.host.folders import FolderKind
+
+MARK_DIGITS: Final = 32
+_ACTS: Final = ("leave", "read", "remove")
+SHARING_HOSTS: Final = "mount one folder of a network file system (NFS, CephFS, ...) at that path on every host"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareOrder:
+    """`share`: what a host is asked.
+
+    Attributes:
+        spec: Of the cluster, as `dump_spec` writes it.
+        engine: Which has the nodes there.
+        act: What to do with a mark: `leave`, `read` or `remove` it; empty for nothing.
+        mark: Hexadecimal digits, which are in it and in its name.
+    """
+
+    cluster: str
+    spec: str
+    engine: str
+    mark: str
+    act: str = ""
+
+    def refuse_nonsense(self) -> None:
+        """Refuse what is no mark, and might be any file.
+
+        Raises:
+            UsageError: It is none.
+        """
+        if self.act not in ("", *_ACTS) or not re.fullmatch(f"[0-9a-f]{{{MARK_DIGITS}}}", self.mark, re.ASCII):
+            raise UsageError(
+                "the request `share` cannot be served",
+                evidence=f"{self.act!r:.40} with the mark {self.mark!r:.40}",
+                fix=f"{', '.join(_ACTS)}; a mark has {MARK_DIGITS} hexadecimal digits",
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareLook:
+    """What one host sees.
+
+    Attributes:
+        kind: What stands at the path.
+        at: The path that is of this kind.
+        owner: The user of the host to whom the folder belongs.
+        account: The user of the host that the account of jobs is.
+        filesystem: Kind and source of what it is on.
+        mark: What is read under the name of the mark, or was left there.
+    """
+
+    kind: FolderKind
+    at: str
+    owner: int = 0
+    account: int = 0
+    filesystem: str = ""
+    mark: str = ""
+
+    def __str__(self) -> str:
+        if self.kind != "folder":
+            words = {"absent": "does not exist", "file": "is no folder", "link": "is a symbolic link"}
+            return f"{self.at} {words.get(self.kind, 'cannot be looked at')}"
+        return f"a folder of user {self.owner} on {self.filesystem or 'an unknown file system'}"
+
+
+def look_at_share(order: ShareOrder, host: Host) -> ShareLook:
+    """What this host sees, and what comes of the mark.
+
+    A mark is left only where the folder is the account's already, or an empty one of root: in any other one, nothing is
+    gpuprov's to write.
+
+    Raises:
+        UsageError: It is no mark.
+        EngineError: The engine does not tell who the account is.
+        HostNotReady: The mark cannot be written or read.
+    """
+    order.refuse_nonsense()
+    spec = load_spec_json(order.spec, cluster=check_cluster_name(order.cluster))
+    folder, name = folder_of(spec), f"{MARK}{order.mark}"
+    account = ACCOUNT_UID if spec.nodes.privileged else host.open(order.engine).owner_on_host(ACCOUNT_UID)
+    seen = host.folders.look(folder)
+    text = ""
+    if seen.kind == "folder" and (seen.owner == account or (seen.owner == 0 and (seen.empty or order.act != "leave"))):
+        if order.act == "leave":
+            host.folders.leave_mark(folder, name, order.mark)
+            text = order.mark
+        elif order.act == "read":
+            text = host.folders.read_mark(folder, name)
+        elif order.act == "remove":
+            host.folders.remove_mark(folder, name)
+    return ShareLook(
+        kind=seen.kind, at=seen.at, owner=seen.owner, account=account, filesystem=seen.filesystem, mark=text
+    )
+
+
+def refuse_different_accounts(looks: Mapping[str, ShareLook], folder: str, cluster: str) -> None:
+    """Refuse hosts of which one has no such folder, or on which the account of jobs is another user.
+
+    Raises:
+        UsageError: With what each host sees.
+    """
+    if any(look.kind != "folder" for look in looks.values()):
+        raise UsageError(
+            f"the nodes of cluster {cluster} cannot share the folder {folder}: not every host has it",
+            evidence=_told(looks),
+            fix=f"{SHARING_HOSTS}, as root; then run the same command again",
+        )
+    users = {look.account for look in looks.values()}
+    if len(users) > 1:
+        raise UsageError(
+            f"the nodes of cluster {cluster} cannot share the folder {folder}: their account {ACCOUNT} is not the same "
+            "user on all hosts",
+            evidence="\n".join(f"{host}: {ACCOUNT} is user {look.account}" for host, look in looks.items()),
+            fix="set nodes.privileged to true; or give root the same first number in /etc/subuid and /etc/subgid of "
+            "all hosts, and restart their engines",
+        )
+
+
+def refuse_other_folders(looks: Mapping[str, ShareLook], folder: str, cluster: str, mark: str) -> None:
+    """Refuse hosts that do not see the mark that one of them has left.
+
+    Raises:
+        UsageError: With what each host sees.
+    """
+    blind = [host for host, look in looks.items() if look.mark != mark]
+    if blind:
+        raise UsageError(
+            f"{folder} is not the same folder on all hosts of cluster {cluster}",
+            evidence=f"{_told(looks)}\nwhat the first one writes there is not seen on {', '.join(blind)}",
+            fix=f"{SHARING_HOSTS}; to look: findmnt -T {folder}",
+        )
+
+
+def _told(looks: Mapping[str, ShareLook]) -> str:
+    return "\n".join(f"{host}: {look}" for host, look in looks.items())
