@@ -9,7 +9,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.part import recorded_overlay
-from gpuprov.cluster.whole import recorded_host
+from gpuprov.cluster.whole import WholeCluster, recorded_host, recorded_whole
 from gpuprov.core.errors import GpuprovError
 from gpuprov.spec.overlay import VXLAN_BYTES
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from gpuprov.cluster.state import ClusterState
-    from gpuprov.cluster.whole import WholeCluster
     from gpuprov.drivers.base import Driver
     from gpuprov.host.base import Host
 
@@ -47,10 +46,13 @@ def look_between(driver: Driver, state: ClusterState, host: Host, *, away: Colle
 def _look_at_overlay(driver: Driver, state: ClusterState, host: Host, away: Collection[str]) -> dict[str, Any]:
     """As verify/checks/between.py reads it; empty where gpuprov makes none."""
     request = recorded_overlay(driver, state)
-    if request is None:
+    if request is None or state.spec is None:
         return {}
-    name, hosts = recorded_host(state), state.spec.hosts if state.spec else ()
-    others = {one.name: one.internal_ip for one in hosts if one.internal_ip and one.name != name}
+    addresses = {one.name: one.internal_ip for one in state.spec.hosts if one.internal_ip}
+    if request.tunnel:  # through which the VXLAN reaches them
+        whole = recorded_whole(state) or WholeCluster()
+        addresses = {end.host: end.address for end in whole.tunnels if end.key}
+    others = {name: address for name, address in addresses.items() if name != recorded_host(state)}
     return host.overlays.look(request, others, overhead=VXLAN_BYTES, untried=away)
 
 
