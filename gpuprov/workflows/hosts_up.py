@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import base64
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.placement import place_nodes
 from gpuprov.cluster.slices import slice_cluster
-from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
+from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import GpuprovError, UsageError
-from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host_part import read_host_part
-from gpuprov.documents.member_answers import read_lines, read_rows, strictly
+from gpuprov.documents.member_answers import read_lines, read_rows
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.base import Crew
@@ -27,8 +26,11 @@ from gpuprov.spec.addressing import node_name
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.absent_hosts import tell_absence
+from gpuprov.workflows.hold_there import HoldThere
+from gpuprov.workflows.hosts_leaving import find_leaving, remove_leaving
 from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
 from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
+from gpuprov.workflows.planned_part import PlannedPart, read_planned_part
 from gpuprov.workflows.settle import settle
 from gpuprov.workflows.share_over_hosts import prove_new_share, prove_share
 from gpuprov.workflows.tunnel_keys import exchange_keys, with_tunnels
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, HostSpec
     from gpuprov.verify.models import Report
+    from gpuprov.workflows.hosts_leaving import LeavingHosts
     from gpuprov.workflows.over_hosts import SpanningCluster
 
 _NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
@@ -126,6 +129,8 @@ class _Agreed:
 
     Attributes:
         whole: The nodes of all hosts as they are to be.
+        before: As they are now.
+        leaving: Hosts that the spec does not name any more.
         nodes: By host, those of the spec's nodes that it is to have.
         lines: By host, what it would change.
         secret: What the nodes share now; empty where there is none.
@@ -134,6 +139,8 @@ class _Agreed:
     seen: SpanningCluster
     spec: ClusterSpec
     whole: WholeCluster
+    before: WholeCluster
+    leaving: LeavingHosts
     nodes: Mapping[str, tuple[str, ...]]
     lines: Mapping[str, tuple[str, ...]]
     secret: bytes = field(repr=False)
@@ -160,10 +167,10 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     if warning:
         reporter.warn(warning)
     keyed = exchange_keys(agreed.whole, seen, hosts)
-    agreed = replace(agreed, whole=keyed.changed_from(seen.whole))
+    agreed = replace(agreed, whole=keyed.changed_from(agreed.before))
     secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
     with reporter.phase("hosts"):
-        done = _work(order, agreed, hosts, secret)
+        done = _work_without_jobs(order, agreed, hosts, secret, reporter)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
         done.changed += tell_absence(seen, hosts)
@@ -189,7 +196,8 @@ def plan_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) ->
     agreed = _agree(order, hosts, reporter)
     lines = agreed.lines
     if agreed.changes:  # now that the nodes of all hosts are known, each host can tell what its files lack
-        lines = {host: planned.lines for host, planned in _plan(order, agreed.spec, agreed, hosts).items()}
+        again = {host: planned.lines for host, planned in _plan(order, agreed.spec, agreed, hosts).items()}
+        lines = {**agreed.leaving.lines, **again}
     told = tuple(f"{host}: {line}" for host, found in lines.items() for line in found)
     return HostsPlan(lines=told, failed=agreed.seen.failed, spec=agreed.spec)
 
@@ -203,22 +211,32 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
     with reporter.phase("plan"):
         spec = settle(order.draft, seen)
         check_spec(spec)
-        _refuse_left_behind(spec, seen)
+        before, leaving = seen.whole, find_leaving(spec, seen, order.known, hosts, reporter=reporter)
+        seen = replace(seen, whole=leaving.without(before))
         proven = prove_new_share(spec, seen, hosts, reporter)
         names = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
         offers = [part.offer for host in spec.hosts if (part := seen.parts.get(host.name)) and part.offer]
         placed = place_nodes(spec, names, offers, away=seen.whole.homes)
         nodes = {part.host: part.nodes for part in slice_cluster(spec, placed)}
-        whole = with_tunnels(spec, seen)
-        begun = _Agreed(seen=seen, spec=spec, whole=whole, nodes=nodes, lines={}, secret=b"")
+        begun = _Agreed(
+            seen=seen,
+            spec=spec,
+            whole=with_tunnels(spec, seen),
+            before=before,
+            leaving=leaving,
+            nodes=nodes,
+            lines={},
+            secret=b"",
+        )
         planned = _plan(order, spec, begun, hosts)
+        whole = begun.whole
         for host, one in planned.items():
             mine = one.mine
             known = mine[0] if mine else None
             whole = whole.with_host(
                 host, mine, cpus=known.cpus if known else 0, memory_bytes=known.memory_bytes if known else 0
             )
-        whole = whole.changed_from(seen.whole)
+        whole = whole.changed_from(before)
         crew = Crew(spec=spec, members=whole.reachable_members())
         for plane in PLANES.values():
             plane.refuse_crew(crew)
@@ -226,7 +244,7 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
         first = whole.homes.get(head or "", "")
         secrets = sorted(planned, key=lambda host: host != first)
         secret = next((planned[host].secret for host in secrets if planned[host].secret), b"")
-        lines = {host: one.lines for host, one in planned.items()}
+        lines = {**leaving.lines, **{host: one.lines for host, one in planned.items()}}
         agreed = replace(begun, whole=whole, lines=lines, secret=secret)
         if spec.share and agreed.changes and not proven:
             prove_share(spec, seen, hosts)
@@ -262,63 +280,31 @@ def _look(order: HostsUpOrder, hosts: Hosts) -> SpanningCluster:
     return seen
 
 
-def _refuse_left_behind(spec: ClusterSpec, seen: SpanningCluster) -> None:
-    """Refuse to leave out a host that has nodes: nobody would look at them any more."""
-    named = {host.name for host in spec.hosts}
-    left = [member.name for member in seen.whole.members if member.host not in named]
-    if left:
-        homes = sorted({seen.whole.homes[name] for name in left})
-        raise UsageError(
-            f"{', '.join(homes)} still has nodes of cluster {spec.name}, and is not in hosts",
-            evidence=fold(left),
-            fix=f"keep {homes[0]} in hosts; this version cannot take a host with nodes out of a cluster",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Planned:
-    """A host's answer to `plan`."""
-
-    lines: tuple[str, ...]
-    mine: tuple[Any, ...]
-    secret: bytes = field(repr=False)
-
-
-def _plan(order: HostsUpOrder, spec: ClusterSpec, agreed: _Agreed, hosts: Hosts) -> dict[str, _Planned]:
+def _plan(order: HostsUpOrder, spec: ClusterSpec, agreed: _Agreed, hosts: Hosts) -> dict[str, PlannedPart]:
     """What each host that answers would change for its part.
 
     Raises:
         GpuprovError: A host refuses, or does not answer any more; nothing was changed.
     """
     seen = agreed.seen
+    if order.policy.drain_s is not None:  # they are waited for when the hosts do their part
+        order = replace(order, policy=replace(order.policy, force=True))
     requests = {
         seen.machines[host]: MemberRequest(verb="plan", document=asdict(_order_of(order, spec, agreed, host)))
         for host in seen.parts
     }
-    planned: dict[str, _Planned] = {}
+    planned: dict[str, PlannedPart] = {}
     refused: dict[str, GpuprovError] = {}
     for answer in hosts.ask(requests):
         host = answer.machine.name
         if answer.document is None:
             refused[host] = failure_of(answer)
         else:
-            planned[host] = _read_planned(answer.document, host)
+            planned[host] = read_planned_part(answer.document, host)
     error = part_error(refused, of=len(requests), what="nothing was changed: hosts refuse their part", undone=True)
     if error:
         raise error
     return planned
-
-
-def _read_planned(told: Mapping[str, Any], host: str) -> _Planned:
-    def read() -> tuple[str, bytes]:
-        whole, secret = told["whole"], told["secret"]
-        if not (isinstance(whole, str) and isinstance(secret, str)):
-            raise ValueError("a plan has no nodes")  # noqa: TRY004 - all that is wrong in an answer is a ValueError
-        return whole, base64.b64decode(secret, validate=True)
-
-    whole, secret = strictly(read, host)
-    mine = parse_whole(whole, source=f"the answer of {host}").on(host)
-    return _Planned(lines=read_lines(told, "plan", host), mine=mine, secret=secret)
 
 
 def _order_of(order: HostsUpOrder, spec: ClusterSpec, agreed: _Agreed, host: str, secret: bytes = b"") -> MemberUpOrder:
@@ -364,6 +350,26 @@ def _work(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes) -> 
         done.changed += [f"{host}: {line}" for line in read_lines(answer.document, "changed", host)]
         done.rows[host] = read_rows(answer.document, host)
     return done
+
+
+def _work_without_jobs(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes, reporter: Reporter) -> _Done:
+    """The same, with no job on nodes that leave a host without the node that gives work; hosts that leave are first."""
+    there, policy, leaving = HoldThere(agreed.seen, hosts, reporter), order.policy, agreed.leaving
+    gone = [one for one in agreed.before.members if one.name not in agreed.whole.homes or one.host in leaving.nodes]
+    reached = {*agreed.seen.parts, *leaving.machines} - {there.home}
+    names = [one.name for one in gone if one.host in reached and plane_of(one.role).has_services]
+    held = bool(names) and there.take(names, policy, lost=True)
+    done = None
+    try:
+        policy = replace(policy, force=True, drain_s=None) if held else policy
+        removed = remove_leaving(leaving, agreed.spec.name, policy, hosts)
+        done = _work(order, agreed, hosts, secret)
+        done.changed[:0] = removed
+        return done
+    finally:
+        failed = {*agreed.seen.parts, *leaving.machines} if done is None else set(done.failed)
+        if held and failed:
+            there.release(running=[one.name for one in gone if one.name in names and one.host in failed])
 
 
 def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -> Mapping[str, str]:

@@ -18,9 +18,10 @@ from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
+from gpuprov.workflows.hold_there import HoldThere
 from gpuprov.workflows.member import ReadyOrder
-from gpuprov.workflows.member_nodes import FindOrder, HoldOrder, NodesOrder, ReleaseOrder, TellOrder
-from gpuprov.workflows.over_hosts import QUESTION_S, host_of_head, lines_of, machine_of, part_error, put_together
+from gpuprov.workflows.member_nodes import FindOrder, NodesOrder, TellOrder
+from gpuprov.workflows.over_hosts import QUESTION_S, lines_of, machine_of, part_error, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -208,7 +209,8 @@ class _Work:
         self.homes = list(dict.fromkeys(found.homes.values()))
         self._seen, self._found, self._change, self._hosts, self._reporter = seen, found, change, hosts, reporter
         self._spans = bool(seen.spec and seen.spec.hosts)
-        self._head = host_of_head(seen) if self._spans else ""
+        self._there = HoldThere(seen, hosts, reporter)
+        self._head = self._there.home if self._spans else ""
 
     @property
     def _gone(self) -> set[str]:
@@ -238,27 +240,8 @@ class _Work:
         nodes = [row for row in self._seen.rows if row.name in self._found.homes]
         if not any(plane_of(row.role).has_services for row in nodes):
             return False
-        policy = self._change.policy
-        if self._head not in self._seen.parts:
-            self._reporter.warn(
-                f"{fold([row.name for row in nodes])} cannot be drained: {self._head} with the node that starts jobs "
-                "does not answer; jobs are looked for on the nodes themselves"
-            )
-            return False
-        names = [row.name for row in nodes]
-        order = HoldOrder(
-            cluster=self._seen.name,
-            nodes=names,
-            lost=names if self._change.verb in _LOST else [],
-            elsewhere=[row.name for row in nodes if row.host != self._head and row.status != "stopped"],
-            force=policy.force,
-            drain_s=policy.drain_s if policy.drain_s is not None else -1.0,
-        )
-        request = MemberRequest(verb="hold", document=asdict(order))
-        (answer,) = self._hosts.work({self._seen.machines[self._head]: request})
-        if answer.document is None:
-            raise failure_of(answer)
-        return True
+        lost = self._change.verb in _LOST
+        return self._there.take([row.name for row in nodes], self._change.policy, lost=lost)
 
     def act(self, *, held: bool) -> None:
         """Have each host do it with its own nodes; where they are held, the other hosts learn of it meanwhile."""
@@ -319,14 +302,7 @@ class _Work:
             return
         stopped = sorted(done) if verb == "stop" else []
         running = [name for name in names if name not in stopped and not (verb == "rm" and name in done)]
-        order = ReleaseOrder(cluster=self._seen.name, running=running, stopped=stopped)
-        request = MemberRequest(verb="release", document=asdict(order))
-        (answer,) = self._hosts.work({self._seen.machines[self._head]: request})
-        if answer.document is None:
-            error = failure_of(answer)
-            self._reporter.warn(
-                f"could not resume {fold(names)}: {error.what}: {error.evidence}; to resume them: gpuprov cluster up"
-            )
+        self._there.release(running=running, stopped=stopped)
 
     def _whole_without(self, names: Collection[str]) -> WholeCluster:
         return self._seen.whole.without(names)

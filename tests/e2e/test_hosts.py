@@ -206,6 +206,20 @@ def test_a_node_goes_where_its_gpus_are(controller: Controller) -> None:
     assert sorted(controller.nodes("cluster", "status")) == ALL
 
 
+def test_a_machine_can_leave_and_come_back(controller: Controller) -> None:
+    alone = controller.folder / "alone.yaml"
+    alone.write_text(SPEC.replace("[{name: hoff}, {name: hinton}]", "[{name: hoff}]"))
+    controller("exec", "c000", "--", "sbatch", "-w", "c003", "--wrap", "sleep 600")
+    controller("cluster", "up", "-f", str(alone), expect=2)
+    nodes = controller.nodes("cluster", "up", "-f", str(alone), "--force")
+    assert {name: (node["host"], node["slurm"]) for name, node in nodes.items()} == dict.fromkeys(ALL, ("hoff", "idle"))
+    assert "RUNNING" not in controller.lab.machines["hinton"].run("lxc", "list", "-f", "csv")
+    assert controller.srun("c000", "-N4", "hostname") == ALL
+    controller("rm", "c002", "c003")
+    nodes = controller.nodes("cluster", "up", "-f", controller.spec)
+    assert {name: nodes[name]["host"] for name in ("c002", "c003")} == {"c002": "hinton", "c003": "hinton"}
+
+
 def test_a_machine_without_power_is_unreachable_and_the_other_one_works(controller: Controller) -> None:
     controller.lab.machines["hinton"].lose_power()
     told = controller("--json", "cluster", "status", expect=AWAY).document

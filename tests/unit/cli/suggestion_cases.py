@@ -424,6 +424,8 @@ REASONS = {
     "planes/cluster_order.py: on the machine": "a cluster over hosts: tests/unit/planes/test_cluster_order.py",
     "planes/node_plan.py: on the machine": "a cluster over hosts: tests/unit/workflows/test_hosts_up.py",
     "workflows/hosts_up.py": "a cluster over hosts: tests/unit/workflows/test_hosts_up.py",
+    "workflows/hold_there.py": "a warning: tests/unit/cli/test_nodes_there.py",
+    "workflows/hosts_leaving.py": "a host that leaves: tests/unit/workflows/test_hosts_leaving.py",
     "workflows/create_over_hosts.py": "a node of another host: tests/unit/cli/test_create_there.py",
     "workflows/member_create.py": "another version has asked: tests/unit/cli/test_create_there.py",
     "workflows/member_nodes.py": "another version or another controller: tests/unit/cli/test_nodes_there.py",

@@ -195,14 +195,6 @@ def test_what_is_shared_by_nodes_of_one_host_alone_is_refused(lab: Controller) -
         lab.up(share=True, left=CHOOSABLE - {"share"})
 
 
-def test_a_host_with_nodes_cannot_be_left_out(lab: Controller) -> None:
-    lab.up()
-    order = lab.order()
-    alone = replace(order, draft=replace(order.draft, spec=replace(order.draft.spec, hosts=order.draft.spec.hosts[:1])))
-    with pytest.raises(UsageError, match="hinton still has nodes of cluster lab"):
-        up_over_hosts(alone, lab.hosts, reporter=lab.reporter)
-
-
 def test_a_part_that_another_controller_has_overtaken_is_refused(lab: Controller) -> None:
     """Both have asked, and one has acted before the other."""
     order = lab.order(2)
