@@ -52,8 +52,8 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 is_flag=False,
                 flag_value="true",
                 metavar="[FOLDER]",
-                help="Let the nodes share a folder of the host as /shared; over hosts, one that all of them have mounted.  "
-                "[default folder: /srv/gpuprov/NAME, on one host]",
+                help="Let the nodes share a folder of the host as /shared; over hosts, one that all have mounted.  "
+                "[default folder, on one host: /srv/gpuprov/NAME]",
             ),
             click.option(
                 "--prune", is_flag=True, help="Also remove nodes from create-node or clone that the spec does not have."
