@@ -52,7 +52,8 @@ def spec_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 is_flag=False,
                 flag_value="true",
                 metavar="[FOLDER]",
-                help="Let the nodes share a folder of the host as /shared.  [default folder: /srv/gpuprov/NAME]",
+                help="Let the nodes share a folder of the host as /shared; over hosts, one that all have mounted.  "
+                "[default folder, on one host: /srv/gpuprov/NAME]",
             ),
             click.option(
                 "--prune", is_flag=True, help="Also remove nodes from create-node or clone that the spec does not have."

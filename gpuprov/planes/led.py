@@ -6,7 +6,7 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
-from gpuprov.cluster.whole import is_elsewhere, recorded_whole
+from gpuprov.cluster.whole import is_elsewhere, members_elsewhere, recorded_whole
 from gpuprov.core.errors import EngineError, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.base import Plane, spec_of
@@ -92,6 +92,13 @@ class LedPlane(Plane):
         """The head; any node where they need none."""
         head, nodes = self.head_name(spec_of(state)), state.nodes_of(self.name)
         found = next((node for node in nodes if node.name == (head or node.name)), None)
+        home = next((member.host for member in members_elsewhere(state) if member.name == head), "")
+        if found is None and home:
+            raise EngineError(
+                f"the {self.head_title} of cluster {state.name} is not on this host",
+                evidence=f"{head} is on {home}",
+                fix=f"type the same command on {home}, or on the machine that knows all hosts",
+            )
         if found is None:
             raise EngineError(
                 f"cluster {state.name} has no {self.head_title}",

@@ -241,3 +241,12 @@ def test_ctrl_c_ends_the_wait_and_the_job_only_where_that_was_asked(
     monkeypatch.setattr(HostsInWorlds, "work", interrupt)
     lab("submit", "--no-project", "--wait", "--on-interrupt", choice, "--", "true", code=INTERRUPTED)
     assert [job["state"] for job in lab.document("jobs")["jobs"]] == [state]
+
+
+@pytest.mark.parametrize("role", ["slurm", "worker"])
+def test_on_a_host_without_the_node_that_takes_jobs_its_host_is_named(bare: Lab, role: str) -> None:
+    bare.up(role)
+    bare.hosts.controller.engines = bare.hosts.worlds["hinton"].host.engines
+    error = bare.document("jobs", "--engine", "lxd", code=4)["error"]
+    assert (error["evidence"], "is not on this host" in error["what"]) == ("c000 is on hoff", True)
+    assert "type the same command on hoff" in error["fix"]
