@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from gpuprov.cluster.between_hosts import look_between
 from gpuprov.cluster.state import observe_cluster
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDone, UsageError
 from gpuprov.planes.leaving import SPARE_JOBS
@@ -303,3 +304,14 @@ def test_a_host_without_wireguard_refuses_before_anything_is_changed(
         lab.up(network=ENCRYPTED)
     assert not any(world.host.overlays.keys for world in lab.hosts.worlds.values())
     assert not any(world.engine.networks for world in lab.hosts.worlds.values())
+
+
+def test_the_way_between_hosts_is_tried_through_the_tunnel(lab: Controller) -> None:
+    lab.up(network=ENCRYPTED)
+    world = lab.hosts.worlds["hoff"]
+    state = observe_cluster(world.driver, "lab")
+    seen = look_between(world.driver, state, world.host.called("hoff"), away=())
+    assert seen is not None
+    overlay = seen["overlay"]
+    assert overlay["wanted"]["peers"] == {"hinton": lab.hosts.worlds["hinton"].host.overlays.there["lab"].local}
+    assert overlay["peers"] == list(overlay["wanted"]["peers"].values())

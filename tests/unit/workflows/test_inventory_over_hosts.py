@@ -89,6 +89,7 @@ def test_this_machine_as_one_of_its_hosts_is_not_another(hosts: HostsInWorlds) -
 )
 def test_what_a_host_says_cannot_steer_ansible(hosts: HostsInWorlds, path: tuple[Any, ...], value: object) -> None:
     told = deepcopy(told_by(hosts))
+    assert validate(told)
     assert read_host_inventory(told, "hoff").hosts
     *way, last = path
     place = told["nodes"]["c000"]
