@@ -12,6 +12,7 @@ from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
+from gpuprov.verify.models import LAYERS
 from gpuprov.workflows.over_hosts import QUESTION_S
 
 if TYPE_CHECKING:
@@ -73,10 +74,10 @@ def tell_absence(seen: SpanningCluster, hosts: Hosts, *, sound: Collection[str] 
 
 
 def sound_nodes(report: Report) -> tuple[str, ...]:
-    """The nodes in which `verify` found nothing wrong but, at most, that they are given no work."""
+    """The nodes in which `verify` found nothing wrong, whatever planes say: they are given no work yet."""
     return tuple(
         node.node
         for node in report.nodes
-        if not any(check.status in ("fail", "unknown") and check.layer != "slurm" for check in node.checks)
+        if not any(check.status in ("fail", "unknown") and check.layer in LAYERS for check in node.checks)
         and any(check.status == "pass" for check in node.checks)
     )
