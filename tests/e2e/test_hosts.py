@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ unreachable: {after_s: 5}
 """
 ALL = ["c000", "c001", "c002", "c003"]
 IDLE_S = 180
+SEEN_S = 30  # for a machine without power to be known as such
 AWAY = 7
 
 
@@ -123,7 +125,9 @@ def test_it_grows_and_shrinks(controller: Controller) -> None:
 
 def test_a_machine_without_power_is_unreachable_and_the_other_one_works(controller: Controller) -> None:
     controller.lab.machines["hinton"].lose_power()
+    began_s = time.monotonic()
     told = controller("--json", "cluster", "status", expect=AWAY).document
+    assert time.monotonic() - began_s < SEEN_S
     assert [host["status"] for host in told["hosts"]] == ["ready", "away"]
     assert "unreachable since" in told["error"]["evidence"]
     status = {node["name"]: node["status"] for node in told["nodes"]}
