@@ -10,13 +10,14 @@ import click
 from gpuprov.cli import spanning
 from gpuprov.cli.engine import cluster_option, engine_option, open_engine_of_cluster
 from gpuprov.cli.parameters import complete_nodes, seconds_up_to
-from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
+from gpuprov.core.errors import HostNotReady, UsageError
 from gpuprov.core.names import expand_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.report_file import ReportFile
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
@@ -90,11 +91,8 @@ def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluste
 
     def look(found: SpanningCluster, there: Sequence[str]) -> Report:
         report = written(verify_over_hosts(found, hosts, nodes=there, work=work).report)
-        try:
-            for line in tell_absence(found, hosts, sound=sound_nodes(report)):
-                session.reporter.note(line)
-        except GpuprovError as error:
-            session.reporter.warn(f"{error.what}: {error.evidence}")
+        for line in tell_absence(found, hosts, reporter=session.reporter, sound=sound_nodes(report)):
+            session.reporter.note(line)
         return report
 
     watch_over_hosts(

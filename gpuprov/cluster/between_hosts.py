@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov.cluster.part import recorded_overlay
 from gpuprov.cluster.whole import WholeCluster, recorded_host, recorded_whole
 from gpuprov.core.errors import GpuprovError
+from gpuprov.gpu.driver_files import loaded_version
 from gpuprov.spec.overlay import VXLAN_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from gpuprov.cluster.state import ClusterState
     from gpuprov.drivers.base import Driver
@@ -40,7 +40,7 @@ def look_between(driver: Driver, state: ClusterState, host: Host, *, away: Colle
         overlay = _look_at_overlay(driver, state, host, away)
     except GpuprovError as error:
         overlay = {"error": f"{error.what}: {error.evidence}"}
-    return {"driver": _driver_version(host.root), "overlay": overlay}
+    return {"driver": loaded_version(host.root), "overlay": overlay}
 
 
 def _look_at_overlay(driver: Driver, state: ClusterState, host: Host, away: Collection[str]) -> dict[str, Any]:
@@ -54,12 +54,6 @@ def _look_at_overlay(driver: Driver, state: ClusterState, host: Host, away: Coll
         addresses = {end.host: end.address for end in whole.tunnels if end.key}
     others = {name: address for name, address in addresses.items() if name != recorded_host(state)}
     return host.overlays.look(request, others, overhead=VXLAN_BYTES, untried=away)
-
-
-def _driver_version(root: Path) -> str | None:
-    """NVIDIA's kernel module, if it is loaded; this file is the kernel's, and answers if the driver hangs."""
-    file = root / "sys/module/nvidia/version"
-    return file.read_text().strip() if file.is_file() else None
 
 
 def nodes_beside(whole: WholeCluster, host: str, running: Collection[str]) -> list[str]:

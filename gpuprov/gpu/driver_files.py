@@ -25,6 +25,12 @@ _BRIDGE_CLASSES = ("0x0680",)
 _SWITCH_DRIVER = "nvidia-nvswitch"
 
 
+def loaded_version(root: Path) -> str | None:
+    """The version of the loaded module, as the kernel has it: a driver that hangs is not asked."""
+    file = root / "sys/module/nvidia/version"
+    return file.read_text().strip() if file.is_file() else None
+
+
 def read_driver_files(root: Path) -> DriverFiles | None:
     """Gather the facts of the loaded driver, or None where none is loaded; of one that hangs, without its GPUs.
 

@@ -6,17 +6,20 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.core.errors import GpuprovError
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import read_lines
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
+from gpuprov.verify.models import LAYERS
 from gpuprov.workflows.over_hosts import QUESTION_S
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.verify.models import Report
     from gpuprov.workflows.over_hosts import SpanningCluster
@@ -24,7 +27,9 @@ if TYPE_CHECKING:
 _FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 
-def tell_absence(seen: SpanningCluster, hosts: Hosts, *, sound: Collection[str] | None = None) -> tuple[str, ...]:
+def tell_absence(
+    seen: SpanningCluster, hosts: Hosts, *, reporter: Reporter, sound: Collection[str] | None = None
+) -> tuple[str, ...]:
     """Have no work begin on nodes of hosts that are away longer than the spec allows, and again once they are back.
 
     The host of the node that gives work is asked, and only where its words for nodes leave something to do.
@@ -32,13 +37,11 @@ def tell_absence(seen: SpanningCluster, hosts: Hosts, *, sound: Collection[str] 
     Args:
         seen: The cluster.
         hosts: The way to its hosts.
+        reporter: Is warned if that host could not be asked; the next run tries again.
         sound: The nodes that may take work again; None for all on hosts that answer.
 
     Returns:
         A line for each change.
-
-    Raises:
-        GpuprovError: That host could not be asked.
     """
     if seen.spec is None:
         return ()
@@ -67,16 +70,20 @@ def tell_absence(seen: SpanningCluster, hosts: Hosts, *, sound: Collection[str] 
     order = AbsenceOrder(cluster=seen.name, away=away, since=[long_away[host] for host in away], back=back)
     request = MemberRequest(verb="absence", document=asdict(order), total_s=scaled_limit_s(QUESTION_S))
     (answer,) = hosts.work({seen.machines[home]: request})
-    if answer.document is None:
-        raise failure_of(answer)
-    return tuple(f"{home}: {line}" for line in read_lines(answer.document, "changed", home))
+    try:
+        if answer.document is None:
+            raise failure_of(answer)
+        return tuple(f"{home}: {line}" for line in read_lines(answer.document, "changed", home))
+    except GpuprovError as error:
+        reporter.warn(f"{plane.title} was not told which hosts are away or back: {error.what}: {error.evidence}")
+        return ()
 
 
 def sound_nodes(report: Report) -> tuple[str, ...]:
-    """The nodes in which `verify` found nothing wrong but, at most, that they are given no work."""
+    """The nodes in which `verify` found nothing wrong, whatever planes say: they are given no work yet."""
     return tuple(
         node.node
         for node in report.nodes
-        if not any(check.status in ("fail", "unknown") and check.layer != "slurm" for check in node.checks)
+        if not any(check.status in ("fail", "unknown") and check.layer in LAYERS for check in node.checks)
         and any(check.status == "pass" for check in node.checks)
     )

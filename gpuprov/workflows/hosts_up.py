@@ -161,7 +161,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     agreed = _agree(order, hosts, reporter)
     seen, spec = agreed.seen, agreed.spec
     if not agreed.changes:
-        told = Outcome(changed=tell_absence(seen, hosts))
+        told = Outcome(changed=tell_absence(seen, hosts, reporter=reporter))
         return HostsUp(outcome=told, spec=spec, rows=seen.rows, failed=seen.failed, away=seen.away)
     warning = unencrypted_warning(spec)
     if warning:
@@ -173,7 +173,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         done = _work_without_jobs(order, agreed, hosts, secret, reporter)
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
-        done.changed += tell_absence(seen, hosts)
+        done.changed += tell_absence(seen, hosts, reporter=reporter)
     report = None
     if order.verify and done.changed:
         with reporter.phase("verify"):

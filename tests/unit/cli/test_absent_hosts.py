@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from gpuprov.core.errors import TimedOut
 from gpuprov.verify.models import Check, NodeReport, Report
 from gpuprov.workflows.absent_hosts import sound_nodes
 from tests.fakes.slurm import Drain
@@ -91,6 +92,18 @@ def test_a_watch_marks_and_resumes_only_nodes_that_are_sound(lab: Typing, monkey
     monkeypatch.setattr("gpuprov.workflows.absent_hosts.sound_nodes", lambda _report: ("c002",))
     lab.type("verify", "--watch", "1")
     assert seen == [LOST, {"c003"}], "nothing runs in nodes of a fake engine, so that no node passes by itself"
+
+
+def test_a_slurm_that_does_not_answer_is_a_warning_and_no_loss(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
+    slurm = lose(lab, seconds=300)
+
+    def hang(*_: object, **__: object) -> str:
+        raise TimedOut("sinfo has not answered", evidence="15 s", fix="")
+
+    monkeypatch.setattr("gpuprov.planes.slurm.absence.ask_words", hang)
+    assert len(lab.json("cluster", "up", "--no-verify", expect=AWAY)["nodes"]) == 4
+    assert "Slurm was not told which hosts are away or back: sinfo has not answered: 15 s" in lab.errors
+    assert slurm.down == set()
 
 
 def test_the_host_of_the_controller_is_not_asked_while_it_is_away(lab: Typing) -> None:

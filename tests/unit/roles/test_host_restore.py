@@ -40,6 +40,7 @@ def test_the_unit_is_written_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     unit = tmp_path / "system/gpuprov-restore-incus.service"
     text = unit.read_text()
     assert "ExecStart=/opt/gpuprov/current/bin/gpuprov member-restore --engine incus\n" in text
+    assert "ConditionPathExists=/opt/gpuprov/current/bin/gpuprov\n" in text, "after `host remove` nothing fails at boot"
     assert "After=incus.service docker.service\n" in text
     for place in ("multi-user.target.wants", "incus.service.wants"):
         assert (tmp_path / "system" / place / unit.name).readlink() == unit
