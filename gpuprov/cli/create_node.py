@@ -88,8 +88,8 @@ def _create_there(
 ) -> int | None:
     """Make it on another host; None where it is to be made on this machine."""
     from gpuprov.documents.outcome import outcome_document
-    from gpuprov.workflows.create_over_hosts import HostedOrder, create_over_hosts
-    from gpuprov.workflows.over_hosts import part_error
+    from gpuprov.workflows.spanning.create_over_hosts import HostedOrder, create_over_hosts
+    from gpuprov.workflows.spanning.over_hosts import part_error
 
     known = spanning.remembered_hosts()
     if host is None and (engine is not None or not known or spanning.is_here_alone(session, order.cluster)):

@@ -36,7 +36,9 @@ def command(session: Session) -> int:
         asked = end.greet(session.host.name)
         sys.argv += [asked.verb, str(asked.document.get("cluster", ""))]  # for those who wait for the lock to read
         host = session.host.called(asked.host)
-        from gpuprov.workflows.member import serve_request  # it loads much, and the controller waits for a greeting
+        from gpuprov.workflows.serving.member import (
+            serve_request,  # it loads much, and the controller waits for a greeting
+        )
 
         # who follows a job asks every second: logs of these would push out all others
         reporter = TimingReporter(end if asked.verb in ASKED_OFTEN else Both(end, session.log))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
-    from gpuprov.workflows.nodes_over_hosts import NodesChange
+    from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange
 
 
 def change_there(session: Session, engine: str | None, names: Sequence[str], change: NodesChange) -> int | None:
@@ -22,8 +22,8 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     from gpuprov.core.errors import UsageError
     from gpuprov.core.names import fold
     from gpuprov.documents.outcome import outcome_document
-    from gpuprov.workflows.nodes_over_hosts import change_nodes_there, find_nodes, refuse_absent
-    from gpuprov.workflows.over_hosts import part_error
+    from gpuprov.workflows.spanning.nodes_over_hosts import change_nodes_there, find_nodes, refuse_absent
+    from gpuprov.workflows.spanning.over_hosts import part_error
 
     known = spanning.remembered_hosts()
     if engine is not None or not known:

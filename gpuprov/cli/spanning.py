@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.workflows.hosts_up import HostsUpOrder
-    from gpuprov.workflows.over_hosts import ListedNodes, SpanningCluster
+    from gpuprov.workflows.spanning.hosts_up import HostsUpOrder
+    from gpuprov.workflows.spanning.over_hosts import ListedNodes, SpanningCluster
 
 
 def remembered_hosts() -> Mapping[str, RemoteMachine]:
@@ -47,7 +47,7 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
     known = remembered_hosts() if engine is None else {}
     if not known or is_here_alone(session, name):
         return None
-    from gpuprov.workflows.over_hosts import find_spanning
+    from gpuprov.workflows.spanning.over_hosts import find_spanning
 
     return find_spanning(name, known, way_to_hosts(session))
 
@@ -72,7 +72,7 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
     """What `cluster up` or `cluster plan` is asked for; None where that does not span hosts."""
     from gpuprov.cli.cluster_spec import cluster_order
     from gpuprov.planes.cluster_order import resolve_name, resolve_spanning
-    from gpuprov.workflows.hosts_up import HostsUpOrder
+    from gpuprov.workflows.spanning.hosts_up import HostsUpOrder
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
     recorded = None
@@ -98,7 +98,7 @@ def up(session: Session, order: HostsUpOrder) -> int:
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.cli.verify_table import render_report
     from gpuprov.documents.spanning import hosts_documents, spanning_up_document
-    from gpuprov.workflows.hosts_up import up_over_hosts
+    from gpuprov.workflows.spanning.hosts_up import up_over_hosts
 
     result = up_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = ["\n".join(result.outcome.changed) or ("" if result.error else "unchanged")]
@@ -115,7 +115,7 @@ def up(session: Session, order: HostsUpOrder) -> int:
 def plan(session: Session, order: HostsUpOrder) -> int:
     """`cluster plan` over hosts."""
     from gpuprov.documents.outcome import plan_document
-    from gpuprov.workflows.hosts_up import plan_over_hosts
+    from gpuprov.workflows.spanning.hosts_up import plan_over_hosts
 
     planned = plan_over_hosts(order, way_to_hosts(session), reporter=session.reporter)
     text = "\n".join(planned.lines) or "nothing to do: the cluster matches its spec"
@@ -127,7 +127,7 @@ def status(session: Session, seen: SpanningCluster) -> int:
     from gpuprov.cli.node_table import render_nodes
     from gpuprov.documents.spanning import hosts_documents, spanning_status_document
     from gpuprov.spec.shared_folder import SHARED, folder_of
-    from gpuprov.workflows.over_hosts import part_error
+    from gpuprov.workflows.spanning.over_hosts import part_error
 
     text = (
         render_nodes(seen.rows, colour=session.colour, spans=True) if seen.rows else f"cluster {seen.name} has no nodes"
@@ -144,7 +144,7 @@ def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
     known = remembered_hosts()
     if not known:
         return None
-    from gpuprov.workflows.over_hosts import list_over_hosts
+    from gpuprov.workflows.spanning.over_hosts import list_over_hosts
 
     return list_over_hosts(known, way_to_hosts(session), everything=everything)
 
@@ -152,7 +152,7 @@ def list_nodes(session: Session, *, everything: bool) -> ListedNodes | None:
 def down(session: Session, seen: SpanningCluster, policy: JobsPolicy) -> int:
     """`cluster down` over hosts."""
     from gpuprov.documents.outcome import outcome_document
-    from gpuprov.workflows.over_hosts import down_over_hosts, part_error
+    from gpuprov.workflows.spanning.over_hosts import down_over_hosts, part_error
 
     done = down_over_hosts(seen, way_to_hosts(session), policy)
     text = "\n".join(done.outcome.changed) or "unchanged"
@@ -165,7 +165,7 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
     known = remembered_hosts() if engine is None else {}
     if not known:
         return None
-    from gpuprov.workflows.over_hosts import find_host_of_node
+    from gpuprov.workflows.spanning.over_hosts import find_host_of_node
 
     return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))
 

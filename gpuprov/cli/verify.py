@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.host.base import Host
     from gpuprov.verify.models import Report
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 LONGEST_WATCH_S = 7 * 86400.0
 LONGEST_WORK_S = 3600.0
@@ -78,9 +78,9 @@ def _verify_hosts(session: Session, wanted: dict[str, Any], seen: SpanningCluste
     """The same of a cluster that spans hosts."""
     from gpuprov.core.reporter import Silent
     from gpuprov.verify.request import Work
-    from gpuprov.workflows.absent_hosts import sound_nodes, tell_absence
-    from gpuprov.workflows.over_hosts import require_spanning
-    from gpuprov.workflows.verify_hosts import verify_over_hosts, watch_over_hosts
+    from gpuprov.workflows.spanning.absent_hosts import sound_nodes, tell_absence
+    from gpuprov.workflows.spanning.over_hosts import require_spanning
+    from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts, watch_over_hosts
 
     work, nodes = Work(level=wanted["level"], seconds=wanted["seconds"]), _expand(wanted["nodes"]) or ()
     if wanted["interval_s"] is None:

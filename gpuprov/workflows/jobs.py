@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.planes.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
     from gpuprov.spec.job_order import SubmitOrder
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
 WAIT_S: Final = 20  # that the program in the node waits by itself, before it is asked again

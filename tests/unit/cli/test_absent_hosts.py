@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import TimedOut
 from gpuprov.verify.models import Check, NodeReport, Report
-from gpuprov.workflows.absent_hosts import sound_nodes
+from gpuprov.workflows.spanning.absent_hosts import sound_nodes
 from tests.fakes.slurm import Drain
 from tests.unit.cli.test_spanning import AWAY, lab
 
@@ -89,7 +89,7 @@ def test_a_watch_marks_and_resumes_only_nodes_that_are_sound(lab: Typing, monkey
         seen.append(set(slurm.down))
 
     monkeypatch.setattr("gpuprov.core.rounds.every", rounds)
-    monkeypatch.setattr("gpuprov.workflows.absent_hosts.sound_nodes", lambda _report: ("c002",))
+    monkeypatch.setattr("gpuprov.workflows.spanning.absent_hosts.sound_nodes", lambda _report: ("c002",))
     lab.type("verify", "--watch", "1")
     assert seen == [LOST, {"c003"}], "nothing runs in nodes of a fake engine, so that no node passes by itself"
 

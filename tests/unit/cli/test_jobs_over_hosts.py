@@ -20,7 +20,7 @@ from gpuprov.planes.elsewhere import NODE_RUN
 from gpuprov.planes.find_desk import count_gpus
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.jobs import reach_desk
-from gpuprov.workflows.over_hosts import find_spanning
+from gpuprov.workflows.spanning.over_hosts import find_spanning
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate

@@ -9,12 +9,12 @@ import pytest
 
 from gpuprov.core.errors import UsageError
 from gpuprov.planes.leaving import JobsPolicy
-from gpuprov.workflows.hosts_up import plan_over_hosts, up_over_hosts
+from gpuprov.workflows.spanning.hosts_up import plan_over_hosts, up_over_hosts
 from tests.fakes.slurm import FakeJob
 from tests.unit.workflows.test_hosts_up import files, lab
 
 if TYPE_CHECKING:
-    from gpuprov.workflows.hosts_up import HostsUpOrder
+    from gpuprov.workflows.spanning.hosts_up import HostsUpOrder
     from tests.unit.workflows.test_hosts_up import Controller
 
 __all__ = ["lab"]

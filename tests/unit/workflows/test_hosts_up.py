@@ -14,16 +14,16 @@ from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, PartDon
 from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
-from gpuprov.workflows.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
-from gpuprov.workflows.over_hosts import down_over_hosts, find_host_of_node, find_spanning
 from gpuprov.workflows.remove_nodes import remove_nodes
+from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
+from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_host_of_node, find_spanning
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.workflows.hosts_up import HostsUp
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.hosts_up import HostsUp
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
     from tests.conftest import Recording
 
 NAMES = ("hoff", "hinton")

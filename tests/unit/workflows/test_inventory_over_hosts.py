@@ -12,9 +12,9 @@ from gpuprov.cluster.transport import DriverTransport
 from gpuprov.core.errors import EngineError, HostNotReady
 from gpuprov.documents.host_inventory import host_inventory_document, join_inventories, read_host_inventory
 from gpuprov.documents.inventory import Inventory, read_inventory
-from gpuprov.workflows import remote_transport
-from gpuprov.workflows.inventory_over_hosts import read_whole_inventory
-from gpuprov.workflows.remote_transport import RemoteTransport
+from gpuprov.workflows.spanning import remote_transport
+from gpuprov.workflows.spanning.inventory_over_hosts import read_whole_inventory
+from gpuprov.workflows.spanning.remote_transport import RemoteTransport
 from tests.fakes.hosts_in_worlds import HostsInWorlds
 from tests.schemas import validate
 

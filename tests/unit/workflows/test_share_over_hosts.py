@@ -15,16 +15,16 @@ from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec, WorkerSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
-from gpuprov.workflows.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
-from gpuprov.workflows.member import serve_request
-from gpuprov.workflows.over_hosts import down_over_hosts, find_spanning
+from gpuprov.workflows.serving.member import serve_request
+from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
+from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_spanning
 from tests.fakes.hosts_in_worlds import HostsInWorlds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.workflows.hosts_up import HostsUp
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.hosts_up import HostsUp
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
     from tests.conftest import Recording
 
 NAMES = ("hoff", "hinton")

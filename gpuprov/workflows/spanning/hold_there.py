@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from gpuprov.core.names import fold
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
-from gpuprov.workflows.member_nodes import HoldOrder, ReleaseOrder
-from gpuprov.workflows.over_hosts import host_of_head
+from gpuprov.workflows.serving.member_nodes import HoldOrder, ReleaseOrder
+from gpuprov.workflows.spanning.over_hosts import host_of_head
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
 class HoldThere:

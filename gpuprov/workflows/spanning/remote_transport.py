@@ -16,7 +16,7 @@ from gpuprov.host.remote.inventory import find_machine
 from gpuprov.host.remote.places import find_places
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.answer_kinds import is_string, number_in, pick
-from gpuprov.workflows.member_ansible import RunOrder
+from gpuprov.workflows.serving.member_ansible import RunOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

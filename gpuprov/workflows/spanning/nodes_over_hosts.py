@@ -18,10 +18,10 @@ from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
-from gpuprov.workflows.hold_there import HoldThere
-from gpuprov.workflows.member import ReadyOrder
-from gpuprov.workflows.member_nodes import FindOrder, NodesOrder, TellOrder
-from gpuprov.workflows.over_hosts import QUESTION_S, lines_of, machine_of, part_error, put_together
+from gpuprov.workflows.serving.member import ReadyOrder
+from gpuprov.workflows.serving.member_nodes import FindOrder, NodesOrder, TellOrder
+from gpuprov.workflows.spanning.hold_there import HoldThere
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S, lines_of, machine_of, part_error, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 _LEAVING: Final = ("stop", "rm", "restore")  # a snapshot at most pauses a node: its own host looks for jobs
 _LOST: Final = ("rm", "restore")

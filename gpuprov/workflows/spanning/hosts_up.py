@@ -25,16 +25,16 @@ from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.absent_hosts import tell_absence
-from gpuprov.workflows.hold_there import HoldThere
-from gpuprov.workflows.hosts_leaving import find_leaving, remove_leaving
-from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
-from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
-from gpuprov.workflows.planned_part import PlannedPart, read_planned_part
-from gpuprov.workflows.settle import settle
-from gpuprov.workflows.share_over_hosts import prove_new_share, prove_share
-from gpuprov.workflows.tunnel_keys import exchange_keys, with_tunnels
-from gpuprov.workflows.verify_hosts import verify_over_hosts
+from gpuprov.workflows.serving.member import MemberUpOrder, PartOrder, ReadyOrder
+from gpuprov.workflows.spanning.absent_hosts import tell_absence
+from gpuprov.workflows.spanning.hold_there import HoldThere
+from gpuprov.workflows.spanning.hosts_leaving import find_leaving, remove_leaving
+from gpuprov.workflows.spanning.over_hosts import look_at_spanning, machine_of, part_error, with_word
+from gpuprov.workflows.spanning.planned_part import PlannedPart, read_planned_part
+from gpuprov.workflows.spanning.settle import settle_spanning
+from gpuprov.workflows.spanning.share_over_hosts import prove_new_share, prove_share
+from gpuprov.workflows.spanning.tunnel_keys import exchange_keys, with_tunnels
+from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, HostSpec
     from gpuprov.verify.models import Report
-    from gpuprov.workflows.hosts_leaving import LeavingHosts
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.hosts_leaving import LeavingHosts
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 _NOTHING: Final = "nothing was changed: a new cluster needs all its hosts"
 
@@ -209,7 +209,7 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
         for error in seen.failed.values():
             reporter.warn(f"{error.what}: {error.evidence}")
     with reporter.phase("plan"):
-        spec = settle(order.draft, seen)
+        spec = settle_spanning(order.draft, seen)
         check_spec(spec)
         before, leaving = seen.whole, find_leaving(spec, seen, order.known, hosts, reporter=reporter)
         seen = replace(seen, whole=leaving.without(before))

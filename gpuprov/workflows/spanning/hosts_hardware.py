@@ -12,8 +12,8 @@ from gpuprov.documents.read_hardware import read_hardware_document
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.workflows.hardware import ANSWER_S
-from gpuprov.workflows.member_nodes import HardwareOrder
-from gpuprov.workflows.over_hosts import QUESTION_S
+from gpuprov.workflows.serving.member_nodes import HardwareOrder
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,8 @@ from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
-from gpuprov.workflows.member import DownOrder, PartOrder
-from gpuprov.workflows.over_hosts import QUESTION_S, lines_of, machine_of
+from gpuprov.workflows.serving.member import DownOrder, PartOrder
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S, lines_of, machine_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
 @dataclass(frozen=True, kw_only=True)

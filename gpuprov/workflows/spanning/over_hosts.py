@@ -16,7 +16,7 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
-from gpuprov.workflows.member import DownOrder, ListOrder, PartOrder
+from gpuprov.workflows.serving.member import DownOrder, ListOrder, PartOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -42,11 +42,11 @@ from gpuprov.planes.rows import list_rows, state_rows
 from gpuprov.spec.models import ENGINES
 from gpuprov.spec.serialize import load_spec_json
 from gpuprov.verify.request import Work
-from gpuprov.workflows import member_create, member_nodes
 from gpuprov.workflows.cluster_down import cluster_down
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
-from gpuprov.workflows.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
 from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
+from gpuprov.workflows.serving import member_create, member_nodes
+from gpuprov.workflows.serving.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:

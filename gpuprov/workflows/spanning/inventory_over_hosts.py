@@ -10,7 +10,7 @@ from gpuprov.documents.host_inventory import join_inventories, read_host_invento
 from gpuprov.documents.inventory import Inventory, read_inventory
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
-from gpuprov.workflows.over_hosts import QUESTION_S
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

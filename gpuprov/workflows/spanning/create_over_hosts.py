@@ -16,10 +16,10 @@ from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
 from gpuprov.spec.models import PlacementSpec
-from gpuprov.workflows.member import ReadyOrder
-from gpuprov.workflows.member_create import CreateOrder, SeekOrder
-from gpuprov.workflows.member_nodes import TellOrder
-from gpuprov.workflows.over_hosts import QUESTION_S, host_of_head, lines_of, machine_of, put_together
+from gpuprov.workflows.serving.member import ReadyOrder
+from gpuprov.workflows.serving.member_create import CreateOrder, SeekOrder
+from gpuprov.workflows.serving.member_nodes import TellOrder
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S, host_of_head, lines_of, machine_of, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
 @dataclass(frozen=True, kw_only=True)

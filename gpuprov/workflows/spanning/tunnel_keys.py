@@ -14,8 +14,8 @@ from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import failure_of
 from gpuprov.host.tunnel_plan import KEY
 from gpuprov.spec.overlay import vni_of
-from gpuprov.workflows.member import KeyOrder
-from gpuprov.workflows.over_hosts import part_error
+from gpuprov.workflows.serving.member import KeyOrder
+from gpuprov.workflows.spanning.over_hosts import part_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from gpuprov.core.errors import GpuprovError
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
 def with_tunnels(spec: ClusterSpec, seen: SpanningCluster) -> WholeCluster:

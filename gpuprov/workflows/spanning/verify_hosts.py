@@ -18,8 +18,8 @@ from gpuprov.verify.chain import judge_between
 from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
 from gpuprov.verify.models import Check, Expectation, NodeReport, Observation, Report
 from gpuprov.verify.request import Work
-from gpuprov.workflows.member import VerifyOrder
-from gpuprov.workflows.over_hosts import part_error
+from gpuprov.workflows.serving.member import VerifyOrder
+from gpuprov.workflows.spanning.over_hosts import part_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.several import HostAnswer
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 _QUICK = Work()
 

@@ -14,7 +14,7 @@ from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.absence import AbsenceOrder
 from gpuprov.planes.registry import plane_of
 from gpuprov.verify.models import LAYERS
-from gpuprov.workflows.over_hosts import QUESTION_S
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.verify.models import Report
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 _FORM: Final = "%Y-%m-%dT%H:%M:%SZ"
 

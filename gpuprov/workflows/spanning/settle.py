@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, HostSpec
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
-def settle(draft: Draft, seen: SpanningCluster) -> ClusterSpec:
+def settle_spanning(draft: Draft, seen: SpanningCluster) -> ClusterSpec:
     """The spec with all that was left open: as the cluster has it, else what is free on all hosts.
 
     Raises:

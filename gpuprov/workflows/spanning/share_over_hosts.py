@@ -24,7 +24,7 @@ from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import folder_of
-from gpuprov.workflows.over_hosts import QUESTION_S, part_error
+from gpuprov.workflows.spanning.over_hosts import QUESTION_S, part_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.workflows.over_hosts import SpanningCluster
+    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
 def prove_new_share(spec: ClusterSpec, seen: SpanningCluster, hosts: Hosts, reporter: Reporter) -> bool:
