@@ -20,14 +20,14 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows, strictly
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import failure_of, told_by
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.member import MemberUpOrder, PartOrder, ReadyOrder
-from gpuprov.workflows.over_hosts import look_at_spanning, machine_of, part_error, with_word
+from gpuprov.workflows.over_hosts import lines_of, look_at_spanning, machine_of, part_error, with_word
 from gpuprov.workflows.settle import settle
 from gpuprov.workflows.share_over_hosts import prove_new_share, prove_share
 from gpuprov.workflows.verify_hosts import verify_over_hosts
@@ -162,7 +162,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     with reporter.phase("ready"):
         ready = _wait_ready(agreed, done, hosts, reporter)
     report = None
-    if order.verify and done.changed:
+    if order.verify and done.changed and any(done.rows.values()):
         with reporter.phase("verify"):
             report = _verify(agreed, done, hosts)
     rows = [with_word(row, ready) for found in done.rows.values() for row in found]
@@ -352,11 +352,13 @@ def _work(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes) -> 
     done = _Done(failed=dict(seen.failed))
     for answer in hosts.work(requests):
         host = answer.machine.name
-        if answer.document is None:
-            done.failed[host] = failure_of(answer)
-            continue
-        done.changed += [f"{host}: {line}" for line in read_lines(answer.document, "changed", host)]
-        done.rows[host] = read_rows(answer.document, host)
+        try:
+            told = told_by(answer)
+            rows = read_rows(told, host)
+            done.changed += lines_of(told, host)
+            done.rows[host] = rows
+        except GpuprovError as error:
+            done.failed[host] = error
     return done
 
 

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.whole import dump_whole
-from gpuprov.core.errors import Unreachable, UsageError
+from gpuprov.core.errors import GpuprovError, Unreachable, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import failure_of, told_by
 from gpuprov.planes.registry import plane_of
 from gpuprov.workflows.member import ReadyOrder
 from gpuprov.workflows.member_nodes import FindOrder, HoldOrder, NodesOrder, ReleaseOrder, TellOrder
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from gpuprov.cluster.whole import WholeCluster
-    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
@@ -339,10 +338,10 @@ class _Work:
     def _do(self, requests: Mapping[RemoteMachine, MemberRequest]) -> None:
         for answer in self._hosts.work(requests):
             host = answer.machine.name
-            if answer.document is None:
-                self.failed.setdefault(host, failure_of(answer))
-            else:
-                self.changed += lines_of(answer.document, host)
+            try:
+                self.changed += lines_of(told_by(answer), host)
+            except GpuprovError as error:
+                self.failed.setdefault(host, error)
 
 
 def refuse_absent(names: Sequence[str], found: FoundNodes, known: Mapping[str, RemoteMachine]) -> None:

@@ -253,3 +253,29 @@ def test_a_verb_on_one_host_keeps_the_nodes_of_others_in_its_files(lab: Controll
     back = lab.up()
     assert {row.work for row in back.rows} == {"idle"}
     assert "hoff: create node c001 10.0.3.3 role slurm, 1 GPU shared (simulated)" in back.outcome.changed
+
+
+def fail_part(lab: Controller, host: str, spoil: Any) -> None:
+    """Have the work of one host answered otherwise."""
+    honest = lab.hosts.work
+    lab.hosts.work = lambda requests: [  # type: ignore[method-assign]
+        spoil(answer) if answer.machine.name == host else answer for answer in honest(requests)
+    ]
+
+
+def test_the_host_that_failed_is_named_where_no_other_one_has_nodes(lab: Controller) -> None:
+    fail_part(lab, "hoff", lambda answer: replace(answer, document=None, error=EngineError("hoff: no disk")))
+    result = up_over_hosts(replace(lab.order(1), verify=True), lab.hosts, reporter=lab.reporter)
+    assert isinstance(result.error, PartDone)
+    assert list(result.failed) == ["hoff"]
+
+
+def test_an_answer_that_cannot_be_read_does_not_hide_what_others_did(lab: Controller) -> None:
+    fail_part(lab, "hinton", lambda answer: replace(answer, document={"changed": 5}))
+    result = lab.up()
+    assert isinstance(result.error, PartDone)
+    assert list(result.failed) == ["hinton"]
+    assert any(line.startswith("hoff: create node c000") for line in result.outcome.changed)
+    done = down_over_hosts(lab.find(), lab.hosts, SPARE_JOBS)
+    assert list(done.failed) == ["hinton"]
+    assert any(line.startswith("hoff: ") for line in done.outcome.changed)
