@@ -32,7 +32,10 @@ def underlay_address(host: HostSpec, ssh_connection: str) -> str:
         return host.internal_ip
     parts = ssh_connection.split()
     try:
-        return str(IPv4Address(parts[2] if len(parts) == _SSH_PARTS else ""))
+        address = IPv4Address(parts[2] if len(parts) == _SSH_PARTS else "")
+        if address.is_loopback:  # the controller is this host: no other one reaches it there
+            raise AddressValueError(str(address))
+        return str(address)
     except AddressValueError as error:
         raise UsageError(
             f"the address of the host {host.name} on the network between the hosts is not known",
