@@ -213,6 +213,8 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
                 host, mine, cpus=known.cpus if known else 0, memory_bytes=known.memory_bytes if known else 0
             )
         whole = whole.changed_from(seen.whole)
+        if spec != seen.spec and whole.serial == seen.whole.serial:  # else nobody could tell which spec is the newest
+            whole = replace(whole, serial=whole.serial + 1)
         crew = Crew(spec=spec, members=whole.reachable_members())
         for plane in PLANES.values():
             plane.refuse_crew(crew)

@@ -114,7 +114,9 @@ def find_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts: 
 def _parts(document: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any]]:
     def read() -> dict[str, Mapping[str, Any]]:
         parts = document["parts"]
-        if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
+        if not isinstance(parts, dict) or not all(
+            isinstance(part, dict) and isinstance(part.get("nodes"), list) for part in parts.values()
+        ):
             raise ValueError("there are no parts of clusters in it")
         return dict(parts)
 
@@ -206,6 +208,7 @@ class _Work:
         self.failed: dict[str, GpuprovError] = {}
         self.homes = list(dict.fromkeys(found.homes.values()))
         self._seen, self._found, self._change, self._hosts, self._reporter = seen, found, change, hosts, reporter
+        self._heard = False  # whether the hosts have said what became of the nodes
         self._spans = bool(seen.spec and seen.spec.hosts)
         self._head = host_of_head(seen) if self._spans else ""
 
@@ -313,7 +316,7 @@ class _Work:
     def release(self) -> None:
         """Let the nodes that are still there take jobs again."""
         verb, names = self._change.verb, list(self._found.homes)
-        done = self._gone
+        done = self._gone if self._heard else set()  # after Ctrl-C nobody knows
         if verb == "rm" and done >= set(names):
             return
         stopped = sorted(done) if verb == "stop" else []
@@ -342,6 +345,7 @@ class _Work:
                 self.changed += lines_of(told_by(answer), host)
             except GpuprovError as error:
                 self.failed.setdefault(host, error)
+        self._heard = True
 
 
 def refuse_absent(names: Sequence[str], found: FoundNodes, known: Mapping[str, RemoteMachine]) -> None:

@@ -14,6 +14,7 @@ from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, PlacementSpec
 from gpuprov.workflows.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
+from gpuprov.workflows.nodes_over_hosts import NodesChange, change_nodes, find_nodes
 from gpuprov.workflows.over_hosts import down_over_hosts, find_host_of_node, find_spanning
 from gpuprov.workflows.remove_nodes import remove_nodes
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
@@ -279,3 +280,45 @@ def test_an_answer_that_cannot_be_read_does_not_hide_what_others_did(lab: Contro
     done = down_over_hosts(lab.find(), lab.hosts, SPARE_JOBS)
     assert list(done.failed) == ["hinton"]
     assert any(line.startswith("hoff: ") for line in done.outcome.changed)
+
+
+def test_a_host_that_was_away_does_not_bring_back_an_older_spec(lab: Controller) -> None:
+    lab.up(2)
+    lab.hosts.away = {"hoff"}
+    lab.up(2, nodes=NodesSpec(count=2, memory_gib=1))
+    lab.hosts.away = set()
+    spec = lab.find().spec
+    assert spec is not None
+    assert spec.nodes.memory_gib == 1
+    assert lab.up(2, nodes=NodesSpec(count=2, memory_gib=1)).error is None
+    assert lab.up(2, nodes=NodesSpec(count=2, memory_gib=1)).outcome.unchanged
+
+
+def test_nodes_of_which_ctrl_c_ended_the_removal_take_jobs_again(lab: Controller) -> None:
+    lab.up()
+    known, asked = lab.hosts.machines, lab.hosts.asked
+    found = find_nodes(["c003"], known, lab.hosts)
+    honest = lab.hosts.work
+
+    def interrupted(requests: Any) -> Any:
+        if any(request.verb == "nodes" for request in requests.values()):
+            raise KeyboardInterrupt
+        return honest(requests)
+
+    lab.hosts.work = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        change_nodes(found, NodesChange(verb="rm", policy=SPARE_JOBS), lab.hosts, reporter=lab.reporter)
+    assert asked[-2:] == [("hoff", "hold"), ("hoff", "release")]
+    lab.hosts.work = honest  # type: ignore[method-assign]
+    assert {row.work for row in lab.find().rows} == {"idle"}
+
+
+@pytest.mark.parametrize("nodes", [5, None, "c003"])
+def test_nodes_that_are_no_list_are_refused_in_words(lab: Controller, nodes: object) -> None:
+    lab.up()
+    honest = lab.hosts.ask
+    lab.hosts.ask = lambda requests: [  # type: ignore[method-assign]
+        replace(answer, document={"parts": {"lab": {"nodes": nodes}}}) for answer in honest(requests)
+    ]
+    with pytest.raises(GpuprovError, match="does not answer as gpuprov does"):
+        find_nodes(["c003"], lab.hosts.machines, lab.hosts)
