@@ -213,8 +213,8 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
                 host, mine, cpus=known.cpus if known else 0, memory_bytes=known.memory_bytes if known else 0
             )
         whole = whole.changed_from(seen.whole)
-        if spec != seen.spec and whole.serial == seen.whole.serial:  # else nobody could tell which spec is the newest
-            whole = replace(whole, serial=whole.serial + 1)
+        # A changed spec counts as well, else nobody could tell which host has the newest one
+        whole = replace(whole, serial=max(whole.serial, seen.whole.serial + (spec != seen.spec)))
         crew = Crew(spec=spec, members=whole.reachable_members())
         for plane in PLANES.values():
             plane.refuse_crew(crew)
@@ -356,9 +356,8 @@ def _work(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes) -> 
         host = answer.machine.name
         try:
             told = told_by(answer)
-            rows = read_rows(told, host)
             done.changed += lines_of(told, host)
-            done.rows[host] = rows
+            done.rows[host] = read_rows(told, host)
         except GpuprovError as error:
             done.failed[host] = error
     return done
@@ -386,10 +385,8 @@ def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) 
         return {}
     request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))
     (answer,) = hosts.work({agreed.seen.machines[home]: request})
-    if answer.document is None:
-        raise failure_of(answer)
-    told = dict(answer.document)
-    done.changed += [f"{home}: {line}" for line in read_lines(told, "changed", home)]
+    told = dict(told_by(answer))
+    done.changed += lines_of(told, home)
     told.pop("changed")
     return read_host_part(told, host=home, cluster=spec.name).words
 

@@ -292,10 +292,11 @@ def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everyth
     rows: list[NodeRow] = []
     failed: dict[str, GpuprovError] = {}
     for answer in hosts.ask(dict.fromkeys(known.values(), request)):
+        host = answer.machine.name
         try:
-            rows += read_rows(told_by(answer), answer.machine.name)
+            rows += read_rows(told_by(answer), host)
         except GpuprovError as error:
-            failed[answer.machine.name] = error
+            failed[host] = error
     return ListedNodes(rows=tuple(rows), failed=failed, asked=len(known))
 
 

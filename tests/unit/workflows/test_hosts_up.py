@@ -17,6 +17,7 @@ from gpuprov.workflows.hosts_up import HostsUpOrder, plan_over_hosts, up_over_ho
 from gpuprov.workflows.nodes_over_hosts import NodesChange, change_nodes, find_nodes
 from gpuprov.workflows.over_hosts import down_over_hosts, find_host_of_node, find_spanning
 from gpuprov.workflows.remove_nodes import remove_nodes
+from gpuprov.workflows.verify_hosts import verify_over_hosts
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
 
 if TYPE_CHECKING:
@@ -322,3 +323,18 @@ def test_nodes_that_are_no_list_are_refused_in_words(lab: Controller, nodes: obj
     ]
     with pytest.raises(GpuprovError, match="does not answer as gpuprov does"):
         find_nodes(["c003"], lab.hosts.machines, lab.hosts)
+
+
+@pytest.mark.parametrize("names", [(), ("c000",)], ids=["too few", "those of another host"])
+def test_a_host_speaks_for_its_own_nodes_alone(lab: Controller, names: tuple[str, ...]) -> None:
+    lab.up(2)
+
+    def spoil(answer: Any) -> Any:
+        nodes = [{**node, "node": name} for name in names for node in answer.document["nodes"][:1]]
+        return replace(answer, document={**answer.document, "nodes": nodes})
+
+    fail_part(lab, "hinton", spoil)
+    found = verify_over_hosts(lab.find(), lab.hosts)
+    assert list(found.failed) == ["hinton"]
+    assert [node.node for node in found.report.nodes] == ["c000", "c001"]
+    assert not found.report.passed
