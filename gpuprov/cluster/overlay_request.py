@@ -34,7 +34,9 @@ def underlay_address(host: HostSpec, ssh_connection: str) -> str:
         return host.internal_ip
     parts = ssh_connection.split()
     try:
-        return str(IPv4Address(parts[2] if len(parts) == _SSH_PARTS else ""))
+        spoken = parts[2] if len(parts) == _SSH_PARTS else ""
+        local = spoken.startswith("127.")  # the controller is this host: no other one reaches it there
+        return str(IPv4Address("" if local else spoken))
     except AddressValueError as error:
         raise UsageError(
             f"the address of the host {host.name} on the network between the hosts is not known",

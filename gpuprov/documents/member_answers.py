@@ -119,7 +119,7 @@ def strictly(read: Callable[[], Answer], host: str) -> Answer:
     """
     try:
         return read()
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise HostNotReady(
             f"{host} does not answer as gpuprov does",
             evidence=excerpt(str(error)),

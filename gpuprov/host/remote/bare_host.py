@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tarfile
 import time
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ p=$(command -v python3) || { echo '{"facts":{"python":""}}'; exit 0; }
     "$p" -c 'import sys; print("{\\"facts\\":{\\"python\\":\\"%d.%d\\"}}" % sys.version_info[:2])'; exit 0; }
 exec "$p" -I -c "$0" "$@"
 """
+_PYTHON: Final = re.compile(r"[0-9]{1,2}\.[0-9]{1,3}", re.ASCII)  # it becomes part of paths here
 _KINDS: Final[dict[str, type]] = {
     "uid": int,
     "system": str,
@@ -83,7 +85,11 @@ def look_at_bare_host(connection: SshConnection, reporter: Reporter) -> BareFact
     ended_s = time.time()
     if isinstance(told, dict) and told.keys() == {"python"} and isinstance(told["python"], str):
         return BareFacts(python=told["python"])  # too old for the program
-    if not isinstance(told, dict) or {key: type(value) for key, value in told.items()} != _KINDS:
+    if (
+        not isinstance(told, dict)
+        or {key: type(value) for key, value in told.items()} != _KINDS
+        or not _PYTHON.fullmatch(told["python"])
+    ):
         raise _odd(connection, json.dumps(told))
     behind_s, ahead_s = began_s - told["clock_s"], told["clock_s"] - ended_s
     skew_s = ahead_s if ahead_s > 0 else -behind_s if behind_s > 0 else 0.0

@@ -126,6 +126,17 @@ def failure_of(answer: HostAnswer) -> GpuprovError:
     return type(error)(words, evidence=evidence, fix=error.fix)
 
 
+def told_by(answer: HostAnswer) -> Mapping[str, Any]:
+    """The result of a request to one host.
+
+    Raises:
+        GpuprovError: There is none, as `failure_of` says.
+    """
+    if answer.document is None:
+        raise failure_of(answer)
+    return answer.document
+
+
 def _line(error: GpuprovError) -> str:
     return f"{error.what}: {error.evidence}" if error.evidence else error.what
 

@@ -17,9 +17,9 @@ from gpuprov.cluster.whole import WholeCluster, dump_whole
 from gpuprov.core.errors import GpuprovError, UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host_part import read_host_part
-from gpuprov.documents.member_answers import read_lines, read_rows
+from gpuprov.documents.member_answers import read_rows
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import failure_of, told_by
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.spec.addressing import node_name
@@ -29,7 +29,7 @@ from gpuprov.workflows.serving.member import MemberUpOrder, PartOrder, ReadyOrde
 from gpuprov.workflows.spanning.absent_hosts import tell_absence
 from gpuprov.workflows.spanning.hold_there import HoldThere
 from gpuprov.workflows.spanning.hosts_leaving import find_leaving, remove_leaving
-from gpuprov.workflows.spanning.over_hosts import look_at_spanning, machine_of, part_error, with_word
+from gpuprov.workflows.spanning.over_hosts import lines_of, look_at_spanning, machine_of, part_error, with_word
 from gpuprov.workflows.spanning.planned_part import PlannedPart, read_planned_part
 from gpuprov.workflows.spanning.settle import settle_spanning
 from gpuprov.workflows.spanning.share_over_hosts import prove_new_share, prove_share
@@ -167,7 +167,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
     if warning:
         reporter.warn(warning)
     keyed = exchange_keys(agreed.whole, seen, hosts)
-    agreed = replace(agreed, whole=keyed.changed_from(agreed.before))
+    agreed = replace(agreed, whole=keyed.changed_from(agreed.whole))
     secret = agreed.secret or plane_of(spec.nodes.role).new_secret()
     with reporter.phase("hosts"):
         done = _work_without_jobs(order, agreed, hosts, secret, reporter)
@@ -175,7 +175,7 @@ def up_over_hosts(order: HostsUpOrder, hosts: Hosts, *, reporter: Reporter) -> H
         ready = _wait_ready(agreed, done, hosts, reporter)
         done.changed += tell_absence(seen, hosts, reporter=reporter)
     report = None
-    if order.verify and done.changed:
+    if order.verify and done.changed and any(done.rows.values()):
         with reporter.phase("verify"):
             report = _verify(agreed, done, hosts)
     rows = [with_word(row, ready) for found in done.rows.values() for row in found]
@@ -237,6 +237,8 @@ def _agree(order: HostsUpOrder, hosts: Hosts, reporter: Reporter) -> _Agreed:
                 host, mine, cpus=known.cpus if known else 0, memory_bytes=known.memory_bytes if known else 0
             )
         whole = whole.changed_from(before)
+        # A changed spec counts as well, else nobody could tell which host has the newest one
+        whole = replace(whole, serial=max(whole.serial, before.serial + (spec != seen.spec)))
         crew = Crew(spec=spec, members=whole.reachable_members())
         for plane in PLANES.values():
             plane.refuse_crew(crew)
@@ -344,11 +346,12 @@ def _work(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes) -> 
     done = _Done(failed=dict(seen.failed))
     for answer in hosts.work(requests):
         host = answer.machine.name
-        if answer.document is None:
-            done.failed[host] = failure_of(answer)
-            continue
-        done.changed += [f"{host}: {line}" for line in read_lines(answer.document, "changed", host)]
-        done.rows[host] = read_rows(answer.document, host)
+        try:
+            told = told_by(answer)
+            done.changed += lines_of(told, host)
+            done.rows[host] = read_rows(told, host)
+        except GpuprovError as error:
+            done.failed[host] = error
     return done
 
 
@@ -394,10 +397,8 @@ def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) 
         return {}
     request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))
     (answer,) = hosts.work({agreed.seen.machines[home]: request})
-    if answer.document is None:
-        raise failure_of(answer)
-    told = dict(answer.document)
-    done.changed += [f"{home}: {line}" for line in read_lines(told, "changed", home)]
+    told = dict(told_by(answer))
+    done.changed += lines_of(told, home)
     told.pop("changed")
     return read_host_part(told, host=home, cluster=spec.name).words
 

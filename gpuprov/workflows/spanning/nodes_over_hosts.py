@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.whole import dump_whole
-from gpuprov.core.errors import Unreachable, UsageError
+from gpuprov.core.errors import GpuprovError, Unreachable, UsageError
 from gpuprov.core.names import fold
 from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import failure_of, told_by
 from gpuprov.planes.registry import plane_of
 from gpuprov.workflows.serving.member import ReadyOrder
 from gpuprov.workflows.serving.member_nodes import FindOrder, NodesOrder, TellOrder
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from gpuprov.cluster.whole import WholeCluster
-    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.host.remote.machine import RemoteMachine
@@ -116,7 +115,9 @@ def find_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts: 
 def _parts(document: Mapping[str, Any], host: str) -> dict[str, Mapping[str, Any]]:
     def read() -> dict[str, Mapping[str, Any]]:
         parts = document["parts"]
-        if not isinstance(parts, dict) or not all(isinstance(part, dict) for part in parts.values()):
+        if not isinstance(parts, dict) or not all(
+            isinstance(part, dict) and isinstance(part.get("nodes"), list) for part in parts.values()
+        ):
             raise ValueError("there are no parts of clusters in it")
         return dict(parts)
 
@@ -208,6 +209,7 @@ class _Work:
         self.failed: dict[str, GpuprovError] = {}
         self.homes = list(dict.fromkeys(found.homes.values()))
         self._seen, self._found, self._change, self._hosts, self._reporter = seen, found, change, hosts, reporter
+        self._heard = False  # whether the hosts have said what became of the nodes
         self._spans = bool(seen.spec and seen.spec.hosts)
         self._there = HoldThere(seen, hosts, reporter)
         self._head = self._there.home if self._spans else ""
@@ -297,7 +299,7 @@ class _Work:
     def release(self) -> None:
         """Let the nodes that are still there take jobs again."""
         verb, names = self._change.verb, list(self._found.homes)
-        done = self._gone
+        done = self._gone if self._heard else set()  # after Ctrl-C nobody knows
         if verb == "rm" and done >= set(names):
             return
         stopped = sorted(done) if verb == "stop" else []
@@ -315,10 +317,11 @@ class _Work:
     def _do(self, requests: Mapping[RemoteMachine, MemberRequest]) -> None:
         for answer in self._hosts.work(requests):
             host = answer.machine.name
-            if answer.document is None:
-                self.failed.setdefault(host, failure_of(answer))
-            else:
-                self.changed += lines_of(answer.document, host)
+            try:
+                self.changed += lines_of(told_by(answer), host)
+            except GpuprovError as error:
+                self.failed.setdefault(host, error)
+        self._heard = True
 
 
 def refuse_absent(names: Sequence[str], found: FoundNodes, known: Mapping[str, RemoteMachine]) -> None:

@@ -13,7 +13,7 @@ from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import failure_of, told_by
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
 from gpuprov.workflows.serving.member import DownOrder, ListOrder, PartOrder
@@ -258,10 +258,10 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
     request = MemberRequest(verb="down", document=asdict(order))
     for answer in hosts.work({seen.machines[host]: request for host in others}):
         host = answer.machine.name
-        if answer.document is None:
-            failed[host] = failure_of(answer)
-        else:
-            changed += lines_of(answer.document, host)
+        try:
+            changed += lines_of(told_by(answer), host)
+        except GpuprovError as error:
+            failed[host] = error
     return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))
 
 
@@ -297,10 +297,11 @@ def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everyth
     rows: list[NodeRow] = []
     failed: dict[str, GpuprovError] = {}
     for answer in hosts.ask(dict.fromkeys(known.values(), request)):
-        if answer.document is None:
-            failed[answer.machine.name] = failure_of(answer)
-        else:
-            rows += read_rows(answer.document, answer.machine.name)
+        host = answer.machine.name
+        try:
+            rows += read_rows(told_by(answer), host)
+        except GpuprovError as error:
+            failed[host] = error
     return ListedNodes(rows=tuple(rows), failed=failed, asked=len(known))
 
 

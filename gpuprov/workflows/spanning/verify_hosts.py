@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from gpuprov import __version__
 from gpuprov.cluster.between_hosts import nodes_beside
-from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.errors import GpuprovError, HostNotReady, UsageError
+from gpuprov.core.excerpt import excerpt
 from gpuprov.core.names import fold
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.documents.verify_answer import read_verified
 from gpuprov.host.remote.ask import MemberRequest, OtherVersion
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import told_by
 from gpuprov.verify.chain import judge_between
 from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
 from gpuprov.verify.models import Check, Expectation, NodeReport, Observation, Report
@@ -74,9 +75,9 @@ def verify_over_hosts(
     for answer in hosts.work(_requests(seen, chosen, work)):
         host = answer.machine.name
         try:
-            if answer.document is None:
-                raise failure_of(answer)
-            verified[host], answers[host] = read_verified(answer.document, host), answer
+            one = read_verified(told_by(answer), host)
+            _refuse_other_nodes(one, chosen[host], host)
+            verified[host], answers[host] = one, answer
         except GpuprovError as error:
             failed[host] = error
     drivers = {host: one.driver for host, one in verified.items()}
@@ -169,6 +170,21 @@ def _requests(seen: SpanningCluster, chosen: Mapping[str, list[str]], work: Work
 
     there = [host for host in chosen if host in seen.parts]
     return {seen.machines[host]: MemberRequest(verb="verify", document=asdict(order(host))) for host in there}
+
+
+def _refuse_other_nodes(one: HostVerified, wanted: Sequence[str], host: str) -> None:
+    """Refuse a report that leaves out a node, or speaks for those of another host.
+
+    Raises:
+        HostNotReady: It does.
+    """
+    told = {node.node for node in one.nodes}
+    if told != set(wanted):
+        raise HostNotReady(
+            f"{host} has not verified the nodes that it was asked about",
+            evidence=f"asked: {fold(list(wanted)) or 'none'}; told: {excerpt(', '.join(sorted(told))) or 'none'}",
+            fix=f"bring gpuprov there up to date: gpuprov host add {host}",
+        )
 
 
 def _observe(one: HostVerified, answer: HostAnswer, drivers: Mapping[str, str | None]) -> Observation:

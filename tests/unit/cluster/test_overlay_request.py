@@ -70,3 +70,9 @@ def test_a_host_s_address_is_the_spec_s_or_that_at_which_ssh_reached_it() -> Non
         with pytest.raises(UsageError, match="hoff on the network between the hosts is not known") as caught:
             underlay_address(HOFF, said)
         assert "internal_ip" in caught.value.fix
+
+
+def test_an_address_at_which_only_the_host_reaches_itself_is_refused() -> None:
+    with pytest.raises(UsageError, match="address of the host hoff") as caught:
+        underlay_address(HOFF, "127.0.0.1 40000 127.0.0.1 22")
+    assert "127.0.0.1" in caught.value.evidence

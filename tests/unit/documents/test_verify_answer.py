@@ -81,3 +81,10 @@ def test_what_is_no_report_is_refused(spoil: Callable[[dict[str, Any]], object])
     spoil(told)
     with pytest.raises(HostNotReady, match="hoff does not answer as gpuprov does"):
         read_verified(told, "hoff")
+
+
+def test_a_number_that_is_too_large_is_refused_in_words() -> None:
+    told = answer()
+    told["between"]["began_s"] = 10**400
+    with pytest.raises(HostNotReady):
+        read_verified(told, "hoff")

@@ -16,7 +16,9 @@ from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.workflows.remove_nodes import remove_nodes
 from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
+from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_host_of_node, find_spanning
+from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
 
 if TYPE_CHECKING:
@@ -315,3 +317,86 @@ def test_the_way_between_hosts_is_tried_through_the_tunnel(lab: Controller) -> N
     overlay = seen["overlay"]
     assert overlay["wanted"]["peers"] == {"hinton": lab.hosts.worlds["hinton"].host.overlays.there["lab"].local}
     assert overlay["peers"] == list(overlay["wanted"]["peers"].values())
+
+
+def fail_part(lab: Controller, host: str, spoil: Any) -> None:
+    """Have the work of one host answered otherwise."""
+    honest = lab.hosts.work
+    lab.hosts.work = lambda requests: [  # type: ignore[method-assign]
+        spoil(answer) if answer.machine.name == host else answer for answer in honest(requests)
+    ]
+
+
+def test_the_host_that_failed_is_named_where_no_other_one_has_nodes(lab: Controller) -> None:
+    fail_part(lab, "hoff", lambda answer: replace(answer, document=None, error=EngineError("hoff: no disk")))
+    result = up_over_hosts(replace(lab.order(1), verify=True), lab.hosts, reporter=lab.reporter)
+    assert isinstance(result.error, PartDone)
+    assert list(result.failed) == ["hoff"]
+
+
+def test_an_answer_that_cannot_be_read_does_not_hide_what_others_did(lab: Controller) -> None:
+    fail_part(lab, "hinton", lambda answer: replace(answer, document={"changed": 5}))
+    result = lab.up()
+    assert isinstance(result.error, PartDone)
+    assert list(result.failed) == ["hinton"]
+    assert any(line.startswith("hoff: create node c000") for line in result.outcome.changed)
+    done = down_over_hosts(lab.find(), lab.hosts, SPARE_JOBS)
+    assert list(done.failed) == ["hinton"]
+    assert any(line.startswith("hoff: ") for line in done.outcome.changed)
+
+
+def test_a_host_that_was_away_does_not_bring_back_an_older_spec(lab: Controller) -> None:
+    lab.up(2)
+    lab.hosts.away = {"hoff"}
+    lab.up(2, nodes=NodesSpec(count=2, memory_gib=1))
+    lab.hosts.away = set()
+    spec = lab.find().spec
+    assert spec is not None
+    assert spec.nodes.memory_gib == 1
+    assert lab.up(2, nodes=NodesSpec(count=2, memory_gib=1)).error is None
+    assert lab.up(2, nodes=NodesSpec(count=2, memory_gib=1)).outcome.unchanged
+
+
+def test_nodes_of_which_ctrl_c_ended_the_removal_take_jobs_again(lab: Controller) -> None:
+    lab.up()
+    known, asked = lab.hosts.machines, lab.hosts.asked
+    found = find_nodes(["c003"], known, lab.hosts)
+    honest = lab.hosts.work
+
+    def interrupted(requests: Any) -> Any:
+        if any(request.verb == "nodes" for request in requests.values()):
+            raise KeyboardInterrupt
+        return honest(requests)
+
+    lab.hosts.work = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        change_nodes_there(found, NodesChange(verb="rm", policy=SPARE_JOBS), lab.hosts, reporter=lab.reporter)
+    assert asked[-2:] == [("hoff", "hold"), ("hoff", "release")]
+    lab.hosts.work = honest  # type: ignore[method-assign]
+    assert {row.work for row in lab.find().rows} == {"idle"}
+
+
+@pytest.mark.parametrize("nodes", [5, None, "c003"])
+def test_nodes_that_are_no_list_are_refused_in_words(lab: Controller, nodes: object) -> None:
+    lab.up()
+    honest = lab.hosts.ask
+    lab.hosts.ask = lambda requests: [  # type: ignore[method-assign]
+        replace(answer, document={"parts": {"lab": {"nodes": nodes}}}) for answer in honest(requests)
+    ]
+    with pytest.raises(GpuprovError, match="does not answer as gpuprov does"):
+        find_nodes(["c003"], lab.hosts.machines, lab.hosts)
+
+
+@pytest.mark.parametrize("names", [(), ("c000",)], ids=["too few", "those of another host"])
+def test_a_host_speaks_for_its_own_nodes_alone(lab: Controller, names: tuple[str, ...]) -> None:
+    lab.up(2)
+
+    def spoil(answer: Any) -> Any:
+        nodes = [{**node, "node": name} for name in names for node in answer.document["nodes"][:1]]
+        return replace(answer, document={**answer.document, "nodes": nodes})
+
+    fail_part(lab, "hinton", spoil)
+    found = verify_over_hosts(lab.find(), lab.hosts)
+    assert list(found.failed) == ["hinton"]
+    assert [node.node for node in found.report.nodes] == ["c000", "c001"]
+    assert not found.report.passed
