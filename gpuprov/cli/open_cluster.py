@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 def open_cluster(session: Session, engine: str | None, cluster: str) -> Driver:
     """Connect to the engine that was asked for, else to the one that has the cluster, here or on its hosts."""
-    from gpuprov.workflows.jobs import reach_desk
-
     seen = spanning.find_spanning_cluster(session, cluster, engine)
     if seen is None:
         return open_engine_of_cluster(session, engine, cluster)
+    from gpuprov.workflows.spanning.desk_there import reach_desk
+
     return reach_desk(seen, spanning.way_to_hosts(session))

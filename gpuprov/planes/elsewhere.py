@@ -64,7 +64,7 @@ _RUN: Final[Mapping[str, Accepts]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class NodesOrder:
+class ClusterNodesOrder:
     """`cluster-nodes`: what an engine has of a cluster.
 
     Attributes:
@@ -76,7 +76,7 @@ class NodesOrder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOrder:
+class NodeRunOrder:
     """`node-run`: a command in a node, as `Driver.run` takes it.
 
     Attributes:
@@ -93,7 +93,7 @@ class RunOrder:
     stdin: str = field(default="", repr=False)
 
 
-def tell_nodes(order: NodesOrder, host: Host) -> dict[str, Any]:
+def tell_nodes(order: ClusterNodesOrder, host: Host) -> dict[str, Any]:
     """What `NodesElsewhere` reads of the answer to `cluster-nodes`."""
     driver = host.open(order.engine)
     state = observe_cluster(driver, check_cluster_name(order.cluster))
@@ -114,7 +114,7 @@ def tell_nodes(order: NodesOrder, host: Host) -> dict[str, Any]:
     }
 
 
-def run_in_node_here(order: RunOrder, host: Host) -> dict[str, Any]:
+def run_in_node_here(order: NodeRunOrder, host: Host) -> dict[str, Any]:
     """What `NodesElsewhere` reads of the answer to `node-run`."""
     result = host.open(order.engine).run(
         order.node,
@@ -167,7 +167,7 @@ class NodesElsewhere:
     def __init__(self, hosts: Hosts, machine: RemoteMachine, cluster: str, engine: str) -> None:
         self._hosts, self._machine = hosts, machine
         self.host, self.name = machine.name, engine
-        told = self._ask(CLUSTER_NODES, asdict(NodesOrder(cluster=cluster, engine=engine)))
+        told = self._ask(CLUSTER_NODES, asdict(ClusterNodesOrder(cluster=cluster, engine=engine)))
         try:
             _, _, command, capabilities, nodes, networks = fields_of(told, f"gpuprov.{CLUSTER_NODES}/v1", _NODES)
             self._nodes = [_node(node, machine.name) for node in nodes]
@@ -234,7 +234,7 @@ class NodesElsewhere:
     def _run(
         self, name: str, argv: Sequence[str], *, cwd: str | None, timeout_s: float | None, stdin: bytes = b""
     ) -> Output:
-        order = RunOrder(
+        order = NodeRunOrder(
             engine=self.name,
             node=name,
             argv=list(argv),

@@ -6,15 +6,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, Unreachable, UsageError
+from gpuprov.core.errors import EngineError, TimedOut, Unreachable, UsageError
 from gpuprov.core.names import name_cluster
 from gpuprov.core.rounds import watch_rounds
 from gpuprov.host.order_check import NOTHING, judge_order
 from gpuprov.host.outgoing_files import OutgoingProject
-from gpuprov.planes.elsewhere import NodesElsewhere
 from gpuprov.planes.find_desk import find_desk
 from gpuprov.planes.job_changes import JobChange, compare_jobs
-from gpuprov.planes.registry import plane_of
 from gpuprov.spec.job_order import NUMBER
 
 if TYPE_CHECKING:
@@ -24,10 +22,8 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.core.waiting import Clock
     from gpuprov.drivers.base import Driver
-    from gpuprov.host.remote.hosts import Hosts
     from gpuprov.planes.job_answers import JobList, JobRecord, LogPiece, ShownJobs, Submitted
     from gpuprov.spec.job_order import SubmitOrder
-    from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
 WAIT_S: Final = 20  # that the program in the node waits by itself, before it is asked again
@@ -91,27 +87,6 @@ def submit_jobs(
         except KeyboardInterrupt:
             reporter.warn(name_cluster("see whether it was submitted: gpuprov jobs", cluster))
             raise
-
-
-def reach_desk(seen: SpanningCluster, hosts: Hosts) -> Driver:
-    """The nodes on the host whose node takes the jobs of a cluster that spans hosts.
-
-    Raises:
-        GpuprovError: That host does not answer.
-    """
-    role = seen.spec.nodes.role if seen.spec else ""
-    head = plane_of(role).head_name(seen.spec) if seen.spec else None
-    running = [row.host for row in seen.rows if row.role == role and row.status == "running"]
-    home = next(iter(running), "") if head is None else seen.whole.homes.get(head, "")
-    if home not in seen.parts:
-        error = seen.failed.get(home) or next(iter(seen.failed.values()), None)
-        raise HostNotReady(
-            f"cluster {seen.name} takes no jobs now",
-            evidence=f"{head or 'a node that runs'} would be asked, on {home or 'no host that answers'}"
-            + (f"\n{error.what}: {error.evidence}" if error else ""),
-            fix=error.fix if error else name_cluster("gpuprov cluster up", seen.name),
-        )
-    return NodesElsewhere.as_driver(hosts, seen.machines[home], seen.name, seen.parts[home].engine)
 
 
 def _refuse_home(folder: Path | None, home: Path) -> None:

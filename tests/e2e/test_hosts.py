@@ -60,6 +60,11 @@ class Controller:
     def nodes(self, *argv: str, expect: int = 0) -> dict[str, dict[str, Any]]:
         return {node["name"]: node for node in self("--json", *argv, expect=expect).document["nodes"]}
 
+    def begin_job(self, node: str) -> None:
+        """One that takes ten minutes; it runs when this returns."""
+        script = f"sbatch -w {node} --wrap 'sleep 600'; until squeue -h -w {node} -t R | grep -q .; do sleep 0.2; done"
+        self("exec", "c000", "--", "timeout", "60", "sh", "-c", script)
+
     def srun(self, node: str, *argv: str) -> list[str]:
         return sorted(self("exec", node, "--", "srun", *argv).stdout.split())
 
@@ -180,7 +185,7 @@ def test_verbs_on_a_node_of_another_machine(controller: Controller) -> None:
 
 
 def test_a_job_keeps_its_node_on_whichever_machine_it_is(controller: Controller) -> None:
-    controller("exec", "c000", "--", "sbatch", "-w", "c003", "--wrap", "sleep 600")
+    controller.begin_job("c003")
     controller("rm", "c003", expect=2)
     assert "jobs would end" in controller("stop", "c003", expect=2).stderr
     removed = controller("--json", "rm", "c001", "c003", "--force").document["changed"]
@@ -209,7 +214,7 @@ def test_a_node_goes_where_its_gpus_are(controller: Controller) -> None:
 def test_a_machine_can_leave_and_come_back(controller: Controller) -> None:
     alone = controller.folder / "alone.yaml"
     alone.write_text(SPEC.replace(", {name: hinton}", ""))
-    controller("exec", "c000", "--", "sbatch", "-w", "c003", "--wrap", "sleep 600")
+    controller.begin_job("c003")
     controller("cluster", "up", "-f", str(alone), expect=2)
     nodes = controller.nodes("cluster", "up", "-f", str(alone), "--force")
     assert {name: (node["host"], node["slurm"]) for name, node in nodes.items()} == dict.fromkeys(ALL, ("hoff", "idle"))

@@ -30,10 +30,16 @@ from gpuprov.documents.outcome import cluster_up_document, outcome_document, pla
 from gpuprov.documents.share_look import share_look_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
-from gpuprov.planes import elsewhere
 from gpuprov.planes.absence import AbsenceOrder, tell_planes
 from gpuprov.planes.base import Crew
-from gpuprov.planes.elsewhere import CLUSTER_NODES, NODE_RUN, NodesOrder, run_in_node_here, tell_nodes
+from gpuprov.planes.elsewhere import (
+    CLUSTER_NODES,
+    NODE_RUN,
+    ClusterNodesOrder,
+    NodeRunOrder,
+    run_in_node_here,
+    tell_nodes,
+)
 from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.host_part import Way, look_at_part, look_for_more
 from gpuprov.planes.leaving import JobsPolicy
@@ -362,11 +368,11 @@ def _share(order: ShareOrder, host: Host, _reporter: Reporter) -> dict[str, Any]
     return share_look_document(look_at_share(order, host), host=host.name)
 
 
-def _nodes(order: NodesOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+def _nodes(order: ClusterNodesOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
     return document(CLUSTER_NODES, host=host.name, **tell_nodes(order, host))
 
 
-def _run(order: elsewhere.RunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
+def _run(order: NodeRunOrder, host: Host, _reporter: Reporter) -> dict[str, Any]:
     return document(NODE_RUN, host=host.name, **run_in_node_here(order, host))
 
 
@@ -416,6 +422,6 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "share": (ShareOrder, _share),
     "inventory": (InventoryOrder, serve_inventory),
     "run": (RunOrder, serve_run),
-    CLUSTER_NODES: (NodesOrder, _nodes),
-    NODE_RUN: (elsewhere.RunOrder, _run),
+    CLUSTER_NODES: (ClusterNodesOrder, _nodes),
+    NODE_RUN: (NodeRunOrder, _run),
 }

@@ -16,10 +16,10 @@ from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
 from gpuprov.drivers.base import ExecResult
 from gpuprov.host.folders import FolderLook
-from gpuprov.planes.elsewhere import NODE_RUN
+from gpuprov.planes.elsewhere import CLUSTER_NODES, NODE_RUN
 from gpuprov.planes.find_desk import count_gpus
 from gpuprov.spec.shared_folder import ACCOUNT_UID
-from gpuprov.workflows.jobs import reach_desk
+from gpuprov.workflows.spanning.desk_there import reach_desk
 from gpuprov.workflows.spanning.over_hosts import find_spanning
 from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
 from tests.fakes.jobs_in_nodes import give_jobs
@@ -111,13 +111,13 @@ def test_a_command_goes_with_its_project_to_the_host_of_the_controller(lab: Lab)
     assert lab("submit", "--gpus", "0", "--", "python3", "train.py", "--lr", "0.1") == "1\n"
     assert lab.hosts.asked == [
         *(("hoff", "part"), ("hinton", "part")),
-        *(("hoff", "nodes"), ("hoff", "write_tree"), ("hoff", "run"), ("hoff", "run")),
+        *(("hoff", CLUSTER_NODES), ("hoff", "write_tree"), ("hoff", NODE_RUN), ("hoff", NODE_RUN)),
     ], "the copy, the program, and its copy is removed"
     assert lab.jobs.held() == []
     lab.hosts.asked.clear()
     waited = lab.document("jobs", "wait", "1")
     assert [(job["id"], job["state"], job["exit_status"]) for job in waited["jobs"]] == [("1", "done", 0)]
-    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", "nodes", "run"]
+    assert [verb for _, verb in lab.hosts.asked] == ["part", "part", CLUSTER_NODES, NODE_RUN]
     assert lab("jobs", "logs", "1", "--follow") == "trained ['--lr', '0.1']\n"
     assert lab.document("jobs", "show", "1")["submissions"][0]["order"]["command"][0] == "python3"
     assert [job["state"] for job in lab.document("jobs", "cancel", "1")["jobs"]] == ["done"]
@@ -180,7 +180,7 @@ def test_a_grid_is_run_asked_for_and_pulled(lab: Lab) -> None:
 def test_workers_take_jobs_too_and_show_their_queue(bare: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     bare.up("worker")
     assert bare.document("jobs")["jobs"] == []
-    assert ("hoff", "run") in bare.hosts.asked
+    assert ("hoff", NODE_RUN) in bare.hosts.asked
     relays: list[list[str]] = []
     answer = bare.hosts.worlds["hoff"].engine.answer
 
