@@ -52,7 +52,7 @@ class Saying:
         self.requests.append(request)
         if self.error is not None:
             return [HostAnswer(machine=machine, error=self.error)]
-        return [HostAnswer(machine=machine, document=self.nodes if request.verb == "nodes" else self.result)]
+        return [HostAnswer(machine=machine, document=self.nodes if request.verb == "cluster-nodes" else self.result)]
 
 
 def elsewhere(saying: Saying) -> NodesElsewhere:
