@@ -6,7 +6,7 @@
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
 .DELETE_ON_ERROR:
-.PHONY: up test test-long reliability gpu-proof lint lint-python lint-rest unit qemu clean
+.PHONY: up test test-long reliability gpu-proof lint lint-python lint-rest unit qemu wireguard clean
 .DEFAULT_GOAL := up
 
 VENV := .venv
@@ -34,7 +34,7 @@ IN_PARALLEL := --numprocesses $$((2 * $$(nproc))) --maxprocesses 16 --dist works
 AN_ENGINE_EACH := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
-test test-long:
+test test-long: | wireguard
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync lint $(VENV)/cu12/.test
 	@mkdir -p $(dir $(LEDGER)) && rm -f $(LEDGER)
 	@if [ "$$(id -u)" = 0 ]; then for engine in lxd incus docker; do \
@@ -106,6 +106,10 @@ $(VENV)/.test: setup.cfg $(BIN)/gpuprov
 # For the virtual machine of the long tests.
 qemu:
 	@[ "$$(id -u)" != 0 ] || command -v qemu-system-x86_64 >/dev/null || { $(INSTALL) qemu-system-x86; }
+
+# For encrypted overlays, also where the kernel has no WireGuard.
+wireguard:
+	@[ "$$(id -u)" != 0 ] || command -v wg >/dev/null && command -v wireguard-go >/dev/null || { $(INSTALL) wireguard-tools wireguard-go; }
 
 # CUDA 12's packages, as nodes get them, beside CUDA 13's in $(VENV): the compile gate needs the compilers of both.
 $(VENV)/cu12/.test: gpuprov/provision/recipe.py | $(VENV)/.test

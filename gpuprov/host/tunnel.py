@@ -109,14 +109,14 @@ def find_means(key_file: Path) -> TunnelMeans:
             raise HostNotReady(
                 "this host cannot encrypt the overlay",
                 evidence=f"there is no command {program}",
-                fix=f"sudo apt-get install {package}  # on this host",
+                fix=f"sudo apt-get install --no-install-recommends {package}  # on this host",
             )
     in_kernel = _kernel_has_wireguard()
     if not in_kernel and shutil.which("wireguard-go") is None:
         raise HostNotReady(
             "this host cannot encrypt the overlay",
             evidence="its kernel has no module wireguard, and there is no command wireguard-go",
-            fix="sudo apt-get install wireguard-go  # on this host",
+            fix="sudo apt-get install --no-install-recommends wireguard-go  # on this host",
         )
     return TunnelMeans(in_kernel=in_kernel, key_file=key_file)
 

@@ -90,7 +90,7 @@ class RemoteTransport:
         raise EngineError(
             f"the file {path} of {node} is too large",
             evidence=f"it has more than {MOST_FETCHED_BYTES} bytes",
-            fix=f"on {self.machine.name}: gpuprov cp {node}:{path} .",
+            fix=f"on {self.machine.name}: gpuprov cp {node}:{path} FOLDER",
         )
 
     def _must(self, node: str, argv: list[str], path: str, *, stdin: bytes = b"") -> bytes:

@@ -114,7 +114,7 @@ def test_without_a_kernel_s_wireguard_a_program_serves_the_device(bench: Bench) 
     bench.machine.in_kernel = False
     with pytest.raises(HostNotReady, match="cannot encrypt") as caught:
         bench.keys.ensure("lab")
-    assert caught.value.fix.startswith("sudo apt-get install wireguard-go")
+    assert caught.value.fix.startswith("sudo apt-get install --no-install-recommends wireguard-go")
     bench.commands.add("wireguard-go")
     bench.up()
     assert bench.machine.said[0] == "wireguard-go gpwg00004d"
@@ -127,7 +127,7 @@ def test_a_missing_command_is_refused_before_anything_is_made(bench: Bench, miss
     bench.commands.remove(missing)
     with pytest.raises(HostNotReady) as caught:
         preview_overlay(request, bench.keys)
-    assert (missing in caught.value.evidence, f"install {package}" in caught.value.fix) == (True, True)
+    assert (missing in caught.value.evidence, f" {package}" in caught.value.fix) == (True, True)
     assert bench.machine.said == []
 
 
