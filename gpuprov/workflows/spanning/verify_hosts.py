@@ -149,7 +149,7 @@ def _choose(seen: SpanningCluster, nodes: Sequence[str]) -> dict[str, list[str]]
         )
     if not any(there.values()):
         raise UsageError(
-            f"cluster {seen.name} has no nodes", evidence=f"on {', '.join(there)}", fix="gpuprov cluster up -n COUNT"
+            f"cluster {seen.name} has no nodes", evidence=f"on {', '.join(there)}", fix="gpuprov cluster up -n 4"
         )
     mine = {host: [name for name in names if not nodes or name in nodes] for host, names in there.items()}
     return {host: names for host, names in mine.items() if names or (host in seen.failed and not nodes)}

@@ -432,7 +432,7 @@ REASONS = {
     "workflows/spanning/nodes_over_hosts.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",
     "cluster/tunnels.py": "a host that nobody knows yet: tests/unit/cluster/test_tunnels.py",
     "planes/elsewhere.py": "another host says what gpuprov does not: tests/unit/planes/test_elsewhere.py",
-    "workflows/serving/member_ansible.py": "another version has asked: tests/unit/workflows/test_inventory_over_hosts.py",
+    "workflows/serving/member_ansible.py": "another version: tests/unit/workflows/test_inventory_over_hosts.py",
     "workflows/spanning/desk_there.py": "the host of the broker is away: tests/unit/cli/test_jobs_over_hosts.py",
     "workflows/spanning/remote_transport.py": "Ansible: tests/unit/workflows/test_inventory_over_hosts.py",
     "workflows/spanning/share_over_hosts.py": "a cluster over hosts: tests/unit/workflows/test_share_over_hosts.py",
