@@ -83,6 +83,6 @@ def read_offer(text: str, *, host: str) -> Offer:
         raise EngineError(
             f"the host {host} has given an answer that cannot be read",
             evidence=ascii("; ".join(problems))[1:-1][:_SHOWN],
-            fix=f"install the same version of gpuprov there and here: ssh {host} python3 -m pip show gpuprov",
+            fix=f"bring gpuprov there up to date: gpuprov host add {host}",
         )
     return offer

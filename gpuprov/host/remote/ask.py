@@ -201,10 +201,13 @@ class _Conversation:
     def _error(self, message: Message) -> GpuprovError:
         said = message.content
         if self._ending:
-            return WorkStopped(f"{self._name}: {said['what']}", evidence=said["evidence"], fix=said["fix"])
-        kind = _KINDS.get(said["exit_code"], EngineError)
-        fix = f"on {self._name}: {excerpt(said['fix'], LINE)}" if said["fix"] else ""
-        return kind(f"{self._name}: {said['what']}", evidence=last_words(said["evidence"], most=40), fix=fix)
+            kind: type[GpuprovError] = WorkStopped
+            fix = excerpt(said["fix"], LINE)
+        else:
+            kind = _KINDS.get(said["exit_code"], EngineError)
+            fix = f"on {self._name}: {excerpt(said['fix'], LINE)}" if said["fix"] else ""
+        what = f"{self._name}: {excerpt(said['what'], LINE)}"
+        return kind(what, evidence=last_words(said["evidence"], most=40), fix=fix)
 
     def _refuse_lateness(self) -> None:
         now_s = time.monotonic()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import tarfile
 import time
@@ -89,6 +90,7 @@ def look_at_bare_host(connection: SshConnection, reporter: Reporter) -> BareFact
         not isinstance(told, dict)
         or {key: type(value) for key, value in told.items()} != _KINDS
         or not _PYTHON.fullmatch(told["python"])
+        or not math.isfinite(told["clock_s"])
     ):
         raise _odd(connection, json.dumps(told))
     behind_s, ahead_s = began_s - told["clock_s"], told["clock_s"] - ended_s

@@ -119,7 +119,7 @@ class SshConnection:
             f"UserKnownHostsFile={known}",
             "ControlMaster=auto",
             f"ControlPersist={KEEP_S}",
-            f"ControlPath={str(places.socket(machine)).replace('%', '%%')}",
+            f'ControlPath="{str(places.socket(machine)).replace("%", "%%")}"',
             "ClearAllForwardings=yes",
             "ForwardAgent=no",
             "ForwardX11=no",
@@ -127,7 +127,7 @@ class SshConnection:
             "EscapeChar=none",
         ]
         if machine.identity_file:
-            options += [f"IdentityFile={machine.identity_file}", "IdentitiesOnly=yes"]
+            options += [f'IdentityFile="{machine.identity_file}"', "IdentitiesOnly=yes"]
         if machine.proxy_jump:
             options.append(f"ProxyJump={machine.proxy_jump}")
         port = ["-p", str(machine.port)] if machine.port else []

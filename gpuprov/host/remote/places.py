@@ -55,7 +55,7 @@ class Places:
     def mark_away(self, machine: RemoteMachine) -> str:
         """Note that a host does not answer; returns since when that is known, in UTC."""
         mark = self.runtime / f"{machine.name}.away"
-        with suppress(FileExistsError):
+        with suppress(OSError):  # it is there, or there is no room for it
             os.close(os.open(mark, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600))
         try:
             seconds = mark.lstat().st_mtime

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import HostNotReady, Unreachable
@@ -17,6 +18,7 @@ _CHANGED: Final = "REMOTE HOST IDENTIFICATION HAS CHANGED"
 _SENT: Final = re.compile(r"fingerprint for the (\S+) key sent by the remote host is\s+(\S+?)\.?\s*$", re.MULTILINE)
 _OFFENDING: Final = re.compile(r"Offending (?:\S+ )?key in (\S+?):(\d+)")
 _UNKNOWN_KEY: Final = re.compile(r"No \S+ host key is known for|Host key verification failed", re.IGNORECASE)
+_PLAIN: Final = re.compile(r"[\w@%+=:,./~-]+")
 _DENIED: Final = re.compile(r"Permission denied|Too many authentication failures", re.IGNORECASE)
 _NO_NAME: Final = re.compile(r"Could not resolve hostname", re.IGNORECASE)
 _NOISE: Final = re.compile(r"@{3,}|Warning: Permanently added|Pseudo-terminal will not be allocated")
@@ -47,7 +49,7 @@ def explain_ssh(machine: RemoteMachine, stderr: str, *, known: str = "") -> Unre
             f"the host key of {machine.name} is not known", evidence=evidence, fix=f"gpuprov host add {machine.name}"
         )
     if _DENIED.search(stderr):
-        identity = f"-i {machine.identity_file} " if machine.identity_file else ""
+        identity = f"-i {_typed(machine.identity_file)} " if machine.identity_file else ""
         port = f"-p {machine.port} " if machine.port else ""
         return Unreachable(
             f"{machine.name} does not accept the ssh key of this user",
@@ -77,10 +79,15 @@ def try_by_hand(machine: RemoteMachine) -> str:
     """The command that shows the same to a person."""
     options = [
         f"-p {machine.port}" if machine.port else "",
-        f"-i {machine.identity_file}" if machine.identity_file else "",
+        f"-i {_typed(machine.identity_file)}" if machine.identity_file else "",
         f"-J {machine.proxy_jump}" if machine.proxy_jump else "",
     ]
     return " ".join(["ssh", *filter(None, options), machine.destination])
+
+
+def _typed(path: str) -> str:
+    """A path as a shell reads it; `~` stays what it is."""
+    return path if _PLAIN.fullmatch(path) else shlex.quote(path)
 
 
 def _changed(machine: RemoteMachine, stderr: str, known: str) -> ChangedKey:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 import subprocess
 import sys
@@ -219,12 +220,13 @@ def test_a_host_without_python_is_told_so(
         add()
     assert "its python3 is 3.9" in caught.value.evidence
     facts = BareFacts(python="../../3.11", system="Linux", machine="x", free_bytes=1, clock_s=1.0)
-    told = {key: value for key, value in asdict(facts).items() if key != "skew_s"}
-    (bare / "python3").write_text(
-        f"#!/bin/sh\ncase $2 in *exit*) exit 0;; esac\necho '{json.dumps({'facts': told})}'\n"
-    )
-    with pytest.raises(HostNotReady, match="does not run what is sent to it"):
-        add()
+    for odd in (facts, replace(facts, python="3.11", clock_s=math.nan)):
+        told = {key: value for key, value in asdict(odd).items() if key != "skew_s"}
+        (bare / "python3").write_text(
+            f"#!/bin/sh\ncase $2 in *exit*) exit 0;; esac\necho '{json.dumps({'facts': told})}'\n"
+        )
+        with pytest.raises(HostNotReady, match="does not run what is sent to it"):
+            add()
     assert not list((host / "opt").iterdir())
     assert not places.inventory.exists()
 

@@ -13,13 +13,15 @@ import pytest
 from gpuprov.core.errors import EngineError, HostNotReady, TimedOut, Unreachable
 from gpuprov.host.remote import ask as ask_module
 from gpuprov.host.remote.ask import MemberRequest, OtherVersion, WorkStopped, ask_member
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.ssh_failure import NotInstalled
 from tests.fakes.ssh import scripted_member
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gpuprov.host.remote.connection import SshConnection
+    from gpuprov.host.remote.places import Places
     from tests.conftest import Recording
     from tests.fakes.ssh import FakeSsh
 
@@ -63,6 +65,22 @@ def test_an_error_there_is_one_here_with_the_name_of_the_host(
         ask_member(hoff, LOOK, reporter=recording)
     assert (caught.value.what, caught.value.evidence) == ("hoff: lxd went away", "e")
     assert caught.value.fix == "on hoff: gpuprov doctor"
+
+
+def test_an_error_without_end_is_shortened(ssh: FakeSsh, hoff: SshConnection, recording: Recording) -> None:
+    script = "say('error', what='w' * 100000, evidence='e' * 100000, fix='f' * 100000, exit_code=4)"
+    ssh.reach(ADDRESS, member=scripted_member("hear()", script))
+    with pytest.raises(EngineError) as caught:
+        ask_member(hoff, LOOK, reporter=recording)
+    assert max(map(len, (caught.value.what, caught.value.fix))) < 2000
+    assert len(caught.value.evidence) < 50_000
+
+
+def test_a_path_with_a_space_is_one_word_for_ssh(places: Places) -> None:
+    machine = RemoteMachine(name="hoff", address=ADDRESS, identity_file="/home/u/my keys/lab")
+    argv = SshConnection(machine=machine, places=places).argv(["true"])
+    assert 'IdentityFile="/home/u/my keys/lab"' in argv
+    assert f'ControlPath="{places.socket(machine)}"' in argv
 
 
 def test_another_version_is_told_with_the_command_that_cures_it(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuprov.core.errors import Unreachable
@@ -28,6 +30,12 @@ Offending ED25519 key in /home/u/.config/gpuprov/known_hosts:3
 Host key for [192.0.2.11]:2222 has changed and you have requested strict checking.
 Host key verification failed.
 """
+
+
+def test_a_key_file_is_shown_as_a_shell_reads_it() -> None:
+    spaced = replace(HOFF, identity_file="/home/u/my keys/lab")
+    assert "-i '/home/u/my keys/lab'" in silent(spaced, 9.0).fix
+    assert "-i ~/.ssh/lab" in silent(HOFF, 9.0).fix
 
 
 def test_a_changed_key_is_told_with_both_fingerprints_and_the_way_out() -> None:
