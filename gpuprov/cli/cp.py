@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
-from gpuprov.cli.engine import engine_option, open_engine_of_nodes, show_outcome
+from gpuprov.cli.engine import engine_option, show_outcome
+from gpuprov.cli.open_cluster import open_node
 from gpuprov.cli.parameters import complete_nodes
 
 if TYPE_CHECKING:
@@ -44,5 +45,5 @@ def command(session: Session, source: str, target: str, engine: str | None) -> N
     ends = parse_end(source), parse_end(target)
     refuse_same_side(*ends)
     node = ends[0].node or ends[1].node or ""
-    driver = open_engine_of_nodes(session, engine, node)
+    driver = open_node(session, engine, node)
     show_outcome(session, copy_files(driver, *ends, reporter=session.reporter))

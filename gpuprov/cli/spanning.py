@@ -167,7 +167,7 @@ def host_of_node(session: Session, node: str, engine: str | None) -> RemoteMachi
         return None
     from gpuprov.workflows.spanning.over_hosts import find_host_of_node
 
-    return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))
+    return None if nodes_here(session, [node]) else find_host_of_node(node, known, way_to_hosts(session))[0]
 
 
 def run_on_host(session: Session, machine: RemoteMachine, words: Sequence[str]) -> int:

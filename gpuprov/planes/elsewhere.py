@@ -1,4 +1,4 @@
-"""Nodes of another host, reached through the gpuprov there: what verbs on jobs need of a driver, and how it is served.
+"""Nodes of another host, reached through the gpuprov there: what jobs and `cp` need of a driver, and how it is served.
 
 It asks and runs, and puts files into nodes or takes some out. It makes nothing: that is each host's own matter.
 """
@@ -18,6 +18,7 @@ from gpuprov.drivers.base import MOST_FILE_BYTES, READ_S, ExecResult, NodeState
 from gpuprov.drivers.calls import MOST_OUTPUT_BYTES, Output
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.drivers.node_files import read_in_node
+from gpuprov.drivers.node_trees import look_in_node
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.install_paths import PROGRAM
 from gpuprov.host.remote.several import failure_of
@@ -28,8 +29,8 @@ from gpuprov.spec.models import ENGINES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from gpuprov.drivers.base import Driver
-    from gpuprov.drivers.calls import Call
+    from gpuprov.drivers.base import Driver, PathKind
+    from gpuprov.drivers.node_files import Execute
     from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.host.remote.machine import RemoteMachine
@@ -150,7 +151,7 @@ def unpack_bytes(text: str) -> bytes:
 
 
 class NodesElsewhere:
-    """A cluster's nodes on one other host, as far as verbs on jobs need them.
+    """A cluster's nodes on one other host, as far as verbs on jobs and `cp` need them.
 
     Args:
         hosts: The way to it.
@@ -186,6 +187,10 @@ class NodesElsewhere:
         """Those of the cluster, as they were at the beginning."""
         return self._nodes
 
+    def find_node(self, name: str) -> NodeState | None:
+        """One of these."""
+        return next((node for node in self._nodes if node.name == name), None)
+
     def list_networks(self) -> list[NetworkState]:
         """The same of its networks."""
         return self._networks
@@ -204,11 +209,11 @@ class NodesElsewhere:
 
     def pull(self, name: str, path: str, *, most_bytes: int = MOST_FILE_BYTES, timeout_s: float = READ_S) -> bytes:
         """Read a regular file of a running node."""
+        return read_in_node(self._within(name), name, path, most_bytes=most_bytes, timeout_s=timeout_s)
 
-        def execute(call: Call) -> Output:
-            return self._run(name, call.argv, cwd=call.cwd, timeout_s=call.timeout_s)
-
-        return read_in_node(execute, name, path, most_bytes=most_bytes, timeout_s=timeout_s)
+    def look(self, name: str, path: str) -> PathKind:
+        """What stands at a path."""
+        return look_in_node(self._within(name), name, path)
 
     def read_tree(self, name: str, path: str, take: Callable[[bytes], object]) -> str:
         """Hand on a file or folder as a tar."""
@@ -230,6 +235,9 @@ class NodesElsewhere:
         variables = [f"{key}={value}" for key, value in environment.items()]
         wanted = ["env", *variables, *argv] if variables else list(argv)
         return self._hosts.argv(self._machine, [PROGRAM, "exec", "--engine", self.name, name, "--", *wanted])
+
+    def _within(self, name: str) -> Execute:
+        return lambda call: self._run(name, call.argv, cwd=call.cwd, timeout_s=call.timeout_s)
 
     def _run(
         self, name: str, argv: Sequence[str], *, cwd: str | None, timeout_s: float | None, stdin: bytes = b""

@@ -179,6 +179,10 @@ def test_gpus_of_all_machines_with_their_holders(controller: Controller) -> None
 def test_verbs_on_a_node_of_another_machine(controller: Controller) -> None:
     assert controller("--json", "show", "c003").document["node"]["name"] == "c003"
     assert controller("ssh", "c003", "--", "hostname").stdout.split() == ["c003"]
+    (controller.folder / "note").write_text("42")
+    controller("cp", str(controller.folder / "note"), "c003:/tmp/")
+    controller("cp", "c003:/tmp/note", str(controller.folder / "back"))
+    assert (controller.folder / "back").read_text() == "42"
     assert controller("--json", "stop", "c003").document["changed"] == ["hinton: stopped c003"]
     assert controller("--json", "start", "c003").document["changed"][0] == "hinton: started c003"
     assert controller.srun("c000", "-N4", "hostname") == ALL

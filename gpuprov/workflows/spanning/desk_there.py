@@ -1,4 +1,4 @@
-"""The way to the node that takes the jobs of a cluster over hosts."""
+"""The way to one node of a cluster over hosts: the one that takes its jobs, or any other."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from gpuprov.core.errors import HostNotReady
 from gpuprov.core.names import name_cluster
 from gpuprov.planes.elsewhere import NodesElsewhere
 from gpuprov.planes.registry import plane_of
+from gpuprov.workflows.spanning.over_hosts import find_host_of_node
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from gpuprov.drivers.base import Driver
     from gpuprov.host.remote.hosts import Hosts
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.workflows.spanning.over_hosts import SpanningCluster
 
 
@@ -34,3 +38,14 @@ def reach_desk(seen: SpanningCluster, hosts: Hosts) -> Driver:
             fix=error.fix if error else name_cluster("gpuprov cluster up", seen.name),
         )
     return NodesElsewhere.as_driver(hosts, seen.machines[home], seen.name, seen.parts[home].engine)
+
+
+def reach_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> Driver:
+    """The nodes beside a node, on the host that has it.
+
+    Raises:
+        UsageError: No host that answers has it, or more than one.
+        GpuprovError: That host does not answer.
+    """
+    machine, row = find_host_of_node(node, known, hosts)
+    return NodesElsewhere.as_driver(hosts, machine, row.cluster, row.engine)

@@ -305,8 +305,10 @@ def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everyth
     return ListedNodes(rows=tuple(rows), failed=failed, asked=len(known))
 
 
-def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> RemoteMachine:
-    """The host that has a node; hosts that did not answer when last asked are asked only if no other one has it.
+def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
+    """The host that has a node, and what it says of it.
+
+    Hosts that did not answer when last asked are asked only if no other one has it.
 
     Raises:
         UsageError: None that answers has it, or more than one.
@@ -325,8 +327,8 @@ def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Host
     if homes:
         raise UsageError(
             f"more than one host has a node {node}",
-            evidence=", ".join(machine.name for machine in homes),
-            fix=f"ssh {homes[0].destination} gpuprov exec {node} -- COMMAND",
+            evidence=", ".join(machine.name for machine, _ in homes),
+            fix=f"ssh {homes[0][0].destination} gpuprov exec {node} -- COMMAND",
         )
     failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.error is not None}
     error = part_error(failed, of=len(answers), what=f"no host that answers has a node {node}")
@@ -337,11 +339,12 @@ def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Host
     )
 
 
-def _homes_of(node: str, answers: HostAnswers) -> list[RemoteMachine]:
+def _homes_of(node: str, answers: HostAnswers) -> list[tuple[RemoteMachine, NodeRow]]:
     """The hosts that have a node of that name."""
     return [
-        answer.machine
+        (answer.machine, row)
         for answer in answers
         if answer.document is not None
-        and any(row.name == node for row in read_rows(answer.document, answer.machine.name))
+        for row in read_rows(answer.document, answer.machine.name)
+        if row.name == node
     ]

@@ -14,7 +14,8 @@ from gpuprov.cli import spanning
 from gpuprov.cli.main import main
 from gpuprov.core.errors import EngineError, Unreachable
 from gpuprov.core.relay import Relay
-from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers import node_trees
+from gpuprov.drivers.base import ExecResult, File
 from gpuprov.host.folders import FolderLook
 from gpuprov.planes.elsewhere import CLUSTER_NODES, NODE_RUN
 from gpuprov.planes.find_desk import count_gpus
@@ -250,3 +251,24 @@ def test_on_a_host_without_the_node_that_takes_jobs_its_host_is_named(bare: Lab,
     error = bare.document("jobs", "--engine", "lxd", code=4)["error"]
     assert (error["evidence"], "is not on this host" in error["what"]) == ("c000 is on hoff", True)
     assert "type the same command on hoff" in error["fix"]
+
+
+def test_files_are_copied_from_and_to_a_node_of_another_host(bare: Lab) -> None:
+    bare.up()
+    world = bare.hosts.worlds["hinton"]
+    answer, codes = world.engine.answer, {kind: code for code, kind in node_trees._KINDS.items()}
+
+    def look(command: Command) -> ExecResult:
+        if command.argv[2:3] != (node_trees._LOOK,):
+            return answer(command)
+        kind = world.driver.look(command.node.name, command.argv[-1])
+        return ExecResult(exit_code=codes[kind], stdout="", stderr="")
+
+    world.engine.answer = look
+    world.driver.push("c001", [File(path="/root/out", content=b"12")])
+    assert bare("cp", "c001:out", ".") == "copied c001:/root/out to ./out: 1 file, 2 bytes\n"
+    assert (bare.project / "out").read_bytes() == b"12"
+    assert "copied out to c001:/tmp/out" in bare("cp", "out", "c001:/tmp")
+    assert world.engine.nodes["c001"].files["/tmp/out"].content == b"12"
+    bare("cp", "c009:out", ".", code=2)
+    assert "there is no node c009" in bare.said.err

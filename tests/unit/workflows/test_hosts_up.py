@@ -220,7 +220,7 @@ def test_a_part_that_another_controller_has_overtaken_is_refused(lab: Controller
 def test_a_node_is_found_on_its_host(lab: Controller) -> None:
     lab.up()
     machines = lab.hosts.machines
-    assert find_host_of_node("c003", machines, lab.hosts).name == "hinton"
+    assert find_host_of_node("c003", machines, lab.hosts)[0].name == "hinton"
     with pytest.raises(UsageError, match="there is no node c009"):
         find_host_of_node("c009", machines, lab.hosts)
     lab.hosts.away = {"hinton"}
