@@ -109,7 +109,8 @@ qemu:
 
 # For encrypted overlays, also where the kernel has no WireGuard.
 wireguard:
-	@[ "$$(id -u)" != 0 ] || command -v wg >/dev/null && command -v wireguard-go >/dev/null || { $(INSTALL) wireguard-tools wireguard-go; }
+	@[ "$$(id -u)" != 0 ] || { command -v wg && command -v wireguard-go; } >/dev/null || \
+		{ $(INSTALL) wireguard-tools wireguard-go; }
 
 # CUDA 12's packages, as nodes get them, beside CUDA 13's in $(VENV): the compile gate needs the compilers of both.
 $(VENV)/cu12/.test: gpuprov/provision/recipe.py | $(VENV)/.test

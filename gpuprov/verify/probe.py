@@ -308,7 +308,7 @@ def reach_all(networks: dict[str, list[str]]) -> Facts:
     return found
 
 
-def reach(interface: str, addresses: list[str], *, rounds: int = 8, wait_s: float = 0.4) -> Facts:
+def reach(interface: str, addresses: list[str], *, rounds: int = 4, wait_s: float = 0.4) -> Facts:
     """Which addresses answer an ICMP echo that leaves by this interface; echo replies are never rate limited."""
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as channel:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode())
