@@ -22,6 +22,24 @@ if TYPE_CHECKING:
 SPARE = NetworkRequest(name=bridge(2), labels={LABEL_CLUSTER: CLUSTER}, address=f"{ipv4(2, 1)}/24")
 # A port nobody listens on: a neighbour that is there refuses at once, one that is not lets the connection hang.
 KNOCK = "import socket\ntry:\n socket.create_connection(('{0}', 9), timeout=5)\nexcept OSError as e:\n print(e.errno)"
+# Who answers a broadcast of ARP for an address, from one interface of one node
+WHO_HAS = """
+import json, socket, time
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x0806))
+wire.bind(("{0}", 0))
+own, asked = bytes.fromhex("{1}".replace(":", "")), socket.inet_aton("{2}")
+wire.send(b"\\xff" * 6 + own + bytes.fromhex("0806 0001 0800 06 04 0001") + own + bytes(10) + asked)
+told, end = set(), time.monotonic() + 1
+while (left := end - time.monotonic()) > 0:
+    wire.settimeout(left)
+    try:
+        frame = wire.recv(2048)
+    except TimeoutError:
+        break
+    if frame[20:22] == bytes([0, 2]) and frame[28:32] == asked:
+        told.add(frame[22:28].hex(":"))
+print(json.dumps(sorted(told)))
+"""
 ECONNREFUSED, EHOSTUNREACH = "111", "113"
 SERVE = "nohup python3 -m http.server --directory /opt/www {0} >/dev/null 2>&1 </dev/null &"
 BUDGET_S = 15.0
@@ -251,6 +269,15 @@ def test_nodes_reach_each_other_on_both_networks_and_the_host_on_one(bench: Benc
         assert bench.python(one, KNOCK.format(address.partition("/")[0])) == ECONNREFUSED
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((state.addresses["eth0"].partition("/")[0], 9), timeout=5)
+
+
+@pytest.mark.usefixtures("real")
+def test_one_interface_of_a_node_answers_for_an_address(bench: Bench) -> None:
+    one, other = bench.create(start=True), bench.create(start=True)
+    here, there = interfaces(bench, one), interfaces(bench, other)
+    for name in ("eth0", "eth1"):
+        (address, mac_there), mac_here = there[name], here[name][1]
+        assert json.loads(bench.python(one, WHO_HAS.format(name, mac_here, address.partition("/")[0]))) == [mac_there]
 
 
 def fetch(port: int) -> bytes | None:

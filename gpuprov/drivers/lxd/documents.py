@@ -36,6 +36,7 @@ KIND = "user.gpuprov.kind"  # `image` on the stopped instance that nodes are cop
 IMAGE_LABELS = "user.gpuprov.image-labels"  # JSON: one key to blank out in a copy, not one a label
 IMAGE_INSTANCE = "gpuprov-image-"
 SELF = _PREFIX + LABEL_SELF
+ONE_ANSWER = "linux.sysctl.net.ipv4.conf.all.arp_ignore"  # 1: an interface answers for itself alone
 _VOLATILE = "volatile."
 UUID = "volatile.uuid"  # LXD gives each instance its own, and a copy another one
 _NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
@@ -102,6 +103,8 @@ def render_instance(request: NodeRequest, *, kin: Kin, pool: str, shift: bool) -
         **render_self(request.name, {}),
     }
     config |= {_ENVIRONMENT + key: value for key, value in request.environment.items()}
+    if any(attachment.kind == "macvlan" for attachment in request.attachments):
+        config[ONE_ANSWER] = "1"
     if request.cpus:
         config["limits.cpu"] = str(request.cpus)
     if request.memory_bytes:
@@ -136,6 +139,7 @@ def render_nics(attachment: Attachment) -> dict[str, dict[str, str]]:
 
     A macvlan device has no carrier while its bridge has no port, and LXD's bridges start without one: so each node
     also plugs a silent veth into the private bridge (`eth1-port`), and any running node keeps that network up.
+    Linux answers ARP for an address on every interface: ONE_ANSWER keeps the veth silent there too.
     """
     name = attachment.interface
     nictype = "macvlan" if attachment.kind == "macvlan" else "bridged"

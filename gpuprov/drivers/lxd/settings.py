@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _OWN_KEYS = ("user.", "volatile.", "image.")  # labels, and what LXD itself keeps
 _LIVE_KEYS = ("limits.", "boot.", "snapshots.")  # every other key is read when the instance starts
+_SINCE = (documents.ONE_ANSWER, "1")  # a node that an earlier gpuprov made lacks it, and need not be restarted for it
 LINK, NAT = "link", "NAT rule"
 SHAKEN_KEY, SHAKEN_VALUE = "dns.search", "gpuprov.invalid"  # harmless for a moment, and no request sets it
 
@@ -77,7 +78,7 @@ def _config(config: Mapping[str, str]) -> dict[str, Setting]:
     return {
         key: Setting(value=" | ".join(value.splitlines()), live=key.startswith(_LIVE_KEYS))
         for key, value in config.items()
-        if not key.startswith(_OWN_KEYS) and value
+        if not key.startswith(_OWN_KEYS) and value and (key, value) != _SINCE
     }
 
 

@@ -45,6 +45,7 @@ def test_nothing_differs_on_an_instance_that_nobody_changed() -> None:
         ("config", "boot.autostart", "false", True),
         ("config", "raw.lxc", "lxc.net.0.ipv4.address = 10.0.3.9/24", False),
         ("config", "security.privileged", "true", False),
+        ("config", documents.ONE_ANSWER, "0", False),
         ("config", "security.nesting", "true", False),
         ("config", "environment.NVIDIA_VISIBLE_DEVICES", "none", False),
         ("devices", "eth0", {"type": "nic", "nictype": "bridged", "parent": "other", "name": "eth0"}, False),
@@ -60,6 +61,13 @@ def test_a_change_shows_and_is_taken_back(part: str, key: str, value: Any, live:
     different = {name for name in {*seen, *wanted} if seen.get(name) != wanted.get(name)}
     assert different
     assert all((wanted.get(name) or seen[name]).live == live for name in different)
+    assert settings.restore_settings(document, REQUEST, KIN["lxd"]) == listed()
+
+
+def test_a_node_of_an_earlier_gpuprov_is_not_different() -> None:
+    document = listed()
+    del document["config"][documents.ONE_ANSWER]
+    assert settings.instance_settings(document) == settings.request_settings(REQUEST, KIN["lxd"])
     assert settings.restore_settings(document, REQUEST, KIN["lxd"]) == listed()
 
 
