@@ -31,13 +31,13 @@ def mark_away(driver: Driver, controller: str, names: Collection[str], *, host: 
 
 
 def mark_back(driver: Driver, controller: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Have those nodes take jobs again that `mark_away` has marked; returns a line for each.
+    """Have those nodes take jobs again that `mark_away`, or Slurm's own silence, has marked; returns a line for each.
 
     Raises:
         GpuprovError: Slurm does not answer, or refused.
     """
     words = ask_words(driver, controller)
-    back = [name for name in names if name in words and words[name].away]
+    back = [name for name in names if name in words and (words[name].away or words[name].unheard)]
     if back:
         resume(driver, controller, back)
     return tuple(f"resume {name}: its host is back" for name in back)

@@ -13,6 +13,7 @@ from gpuprov.planes.base import Job
 FORMAT = "%N %T %u %E"
 HELD = "drained by gpuprov; process "  # and which one: how a drain of ours is told from an administrator's
 AWAY = "gpuprov: host "  # and which one is unreachable since when: a node that is DOWN because of us
+_UNHEARD = "Not responding"  # Slurm's own word
 STOPPED = "stopped by gpuprov"  # for a node that is away; Slurm takes it back when it registers
 STARTED = "running,completing,configuring,suspended,stopped,resizing,signaling,stage_out"
 WAITING = "pending"
@@ -75,6 +76,11 @@ class NodeWord:
     def away(self) -> bool:
         """Whether gpuprov marked it DOWN because its host did not answer."""
         return self.state.startswith("down") and self.reason.startswith(AWAY)
+
+    @property
+    def unheard(self) -> bool:
+        """Whether Slurm has marked it DOWN because it did not hear it. Slurm asks such a node again only rarely."""
+        return self.state == "down*" and self.user == "slurm" and self.reason.startswith(_UNHEARD)
 
     @property
     def lost(self) -> bool:

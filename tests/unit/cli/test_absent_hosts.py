@@ -76,6 +76,15 @@ def test_up_resumes_what_it_marked_and_nothing_else(lab: Typing) -> None:
     assert lab.json("cluster", "up", "--no-verify")["unchanged"]
 
 
+def test_up_resumes_nodes_that_slurm_has_given_up(lab: Typing) -> None:
+    slurm = lose(lab, seconds=300)
+    slurm.down |= LOST  # Slurm, after a cut that was longer than SlurmdTimeout, asks them again only rarely
+    slurm.reasons["c002"] = Drain(reason="Not responding", user="slurm")
+    slurm.reasons["c003"] = Drain(reason="Not responding to carol", user="carol")
+    lab.hosts.away.clear()
+    assert lab.json("cluster", "up", "--no-verify")["changed"] == ["hoff: resume c002: its host is back"]
+
+
 def test_a_watch_marks_and_resumes_only_nodes_that_are_sound(lab: Typing, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm = lose(lab, seconds=300)
     seen: list[set[str]] = []

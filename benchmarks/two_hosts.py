@@ -1,0 +1,155 @@
+"""Times clusters over two hosts against one host, and the private network against the network between the hosts.
+
+Usage, on a machine that has added two hosts (`gpuprov host add`): python -m benchmarks.two_hosts HOST HOST [--rounds 3]
+
+In turn: four nodes on the first host, and four on each. Then a stream of TCP from one host to the other, and from a
+node of one to a node of the other. Prints a table in Markdown; docs/benchmarks.md holds one. Makes and removes a
+cluster `gptbench` (nodes b000, b001, ..., bridges gpbrn0 and gpbrn1, 10.79.3.0/24 and 10.79.5.0/24).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.machine import describe
+from gpuprov.host.remote.connection import SshConnection
+from gpuprov.host.remote.inventory import find_machine
+from gpuprov.host.remote.places import find_places
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NAME, PORT, STREAM_S = "gptbench", 7013, 4
+SPEC = """\
+version: gpuprov/v1
+name: {name}
+hosts: [{hosts}]
+nodes: {{count: {count}, prefix: b}}
+gpus: {{mode: simulated}}
+network: {{bridge: gpbrn0, subnet: 10.79.3.0/24, private_bridge: gpbrn1, private_subnet: 10.79.5.0/24}}
+"""
+GPUPROV = str(Path(sys.executable).parent / "gpuprov")
+RECEIVE = """\
+import socket, sys, time
+listener = socket.create_server(("", int(sys.argv[1])))
+print("ready", flush=True)
+channel, _ = listener.accept()
+piece, taken, begun = bytearray(1 << 20), 0, time.monotonic()
+while count := channel.recv_into(piece):
+    taken += count
+print(taken / (time.monotonic() - begun))
+"""
+SEND = """\
+import socket, sys, time
+channel = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+piece, end = bytes(1 << 20), time.monotonic() + float(sys.argv[3])
+while time.monotonic() < end:
+    channel.sendall(piece)
+"""
+GBIT = 1e9 / 8
+Seconds = defaultdict[str, list[float]]
+Line = Callable[[list[str]], list[str]]
+
+
+def run(*argv: str) -> str:
+    """Run a command; its output is the evidence when it fails."""
+    finished = subprocess.run(argv, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if finished.returncode:
+        raise SystemExit(f"{' '.join(argv)}\n{finished.stdout}{finished.stderr}")
+    return finished.stdout
+
+
+def timed(seconds: Seconds, what: str, *argv: str) -> None:
+    """Run and time a command."""
+    started = time.monotonic()
+    run(*argv)
+    seconds[what].append(time.monotonic() - started)
+    sys.stderr.write(f"{what}: {seconds[what][-1]:.2f} s  (load {os.getloadavg()[0]:.1f})\n")
+
+
+def stream(at_receiver: Line, at_sender: Line, address: str) -> float:
+    """Bytes in a second of one TCP stream; the two make the command line that runs a command where it is to run."""
+    receive = at_receiver(["python3", "-c", RECEIVE, str(PORT)])
+    with subprocess.Popen(receive, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as listening:
+        if listening.stdout is None or listening.stdout.readline() != "ready\n":
+            raise SystemExit(f"nobody listens: {' '.join(receive)}")
+        run(*at_sender(["python3", "-c", SEND, address, str(PORT), str(STREAM_S)]))
+        return float(listening.stdout.read())
+
+
+def node(name: str) -> Line:
+    """How a command runs in a node."""
+    return lambda command: [GPUPROV, "exec", name, "--", *command]
+
+
+def compare_ups(hosts: Sequence[str], folder: Path, rounds: int) -> Seconds:
+    """Bring up four nodes on one host, and four on each, in turn; the cluster over both stays."""
+    seconds: Seconds = defaultdict(list)
+    for number in range(rounds):
+        for used in (hosts[:1], hosts):
+            named = ", ".join(f"{{name: {host}}}" for host in used)
+            spec = folder / "spec.yaml"
+            spec.write_text(SPEC.format(name=NAME, hosts=named, count=4 * len(used)))
+            up = ("cluster", "up", "-f", str(spec), "--no-verify")
+            if number == 0:  # images are built, which is not what is compared
+                timed(defaultdict(list), f"first up on {len(used)}", GPUPROV, *up)
+                run(GPUPROV, "cluster", "down", NAME, "--yes")
+            timed(seconds, f"up, 4 nodes on {'each of two hosts' if len(used) > 1 else 'one host'}", GPUPROV, *up)
+            if number < rounds - 1 or len(used) == 1:
+                timed(seconds, f"down, {len(used)} host(s)", GPUPROV, "cluster", "down", NAME, "--yes")
+    timed(seconds, "second up, two hosts, nothing to do", GPUPROV, "cluster", "up", "--name", NAME, "--no-verify")
+    for _ in range(rounds):
+        timed(seconds, "cluster status, two hosts", GPUPROV, "cluster", "status", NAME)
+        timed(seconds, "exec -- true, on the other host", GPUPROV, "exec", "b007", "--", "true")
+    return seconds
+
+
+def compare_streams(hosts: Sequence[str], rounds: int) -> tuple[list[float], list[float]]:
+    """Streams between the hosts, and between a node of each, in turn."""
+    places = find_places()
+    one, other = (SshConnection(machine=find_machine(places.inventory, host), places=places) for host in hosts)
+    address = socket.gethostbyname(other.machine.address)
+    under, over = [], []
+    for _ in range(rounds):
+        under.append(stream(other.argv, one.argv, address))
+        over.append(stream(node("b007"), node("b000"), "b007-private"))
+    return under, over
+
+
+def main() -> None:
+    """Measure, and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("hosts", nargs=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            seconds = compare_ups(wanted.hosts, Path(folder), wanted.rounds)
+            under, over = compare_streams(wanted.hosts, wanted.rounds)
+        finally:
+            run(GPUPROV, "cluster", "down", NAME, "--yes", "--purge")
+    base = statistics.median(next(iter(seconds.values())))
+    sys.stdout.write(f"{describe('two hosts')}\n\n| What | Median | Range | Relative |\n|---|---|---|---|\n")
+    for what, taken in seconds.items():
+        row = f"{statistics.median(taken):.1f} s | {min(taken):.1f} to {max(taken):.1f} s"
+        sys.stdout.write(f"| {what} | {row} | {statistics.median(taken) / base:.2f} |\n")
+    for what, rates in (("stream between the hosts", under), ("stream between nodes of both", over)):
+        row = (
+            f"{statistics.median(rates) / GBIT:.2f} Gbit/s | {min(rates) / GBIT:.2f} to {max(rates) / GBIT:.2f} Gbit/s"
+        )
+        sys.stdout.write(f"| {what} | {row} | {statistics.median(rates) / statistics.median(under):.2f} |\n")
+
+
+if __name__ == "__main__":
+    main()
