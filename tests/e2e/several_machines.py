@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,9 +26,21 @@ class Lab:
     """Machines by name, the key that opens them for root, and the folder that all have at SHARED."""
 
     machines: dict[str, Machine]
+    instances: dict[str, str]
     addresses: dict[str, str]
     key: Path
     shared: Path
+
+    @contextmanager
+    def cut_off(self, name: str) -> Iterator[None]:
+        """Nothing comes to that machine or from it during the block."""
+        told = json.loads(output("lxc", "query", f"/1.0/instances/{self.instances[name]}"))["config"]
+        link = next(value for key, value in told.items() if key.endswith("eth0.host_name"))
+        output("ip", "link", "set", "dev", link, "down")
+        try:
+            yield
+        finally:
+            output("ip", "link", "set", "dev", link, "up")
 
 
 @contextmanager
@@ -56,6 +69,6 @@ def several_machines(place: Place, folder: Path, names: tuple[str, ...], suite: 
             # each has a name and a key of its own
             own = f"hostname {name} && echo {name} >/etc/hostname && rm /etc/ssh/ssh_host_* && ssh-keygen -A"
             machines[name].run("sh", "-c", f"{own} && systemctl restart ssh")
-        yield Lab(machines=machines, addresses=addresses, key=key, shared=shared)
+        yield Lab(machines=machines, instances=instances, addresses=addresses, key=key, shared=shared)
     finally:
         remove_machines(place, instances.values())

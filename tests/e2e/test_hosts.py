@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -227,6 +228,17 @@ def test_a_machine_can_leave_and_come_back(controller: Controller) -> None:
     controller("rm", "c002", "c003")
     nodes = controller.nodes("cluster", "up", "-f", controller.spec)
     assert {name: nodes[name]["host"] for name in ("c002", "c003")} == {"c002": "hinton", "c003": "hinton"}
+
+
+def test_a_job_outlasts_a_cut_of_the_network(controller: Controller) -> None:
+    controller("exec", "c000", "--", "sbatch", "-N4", "--wrap", "srun sh -c 'sleep 75; hostname'", "-o", "/root/cut")
+    waiting = "until squeue -h -t R | grep -q .; do sleep 0.2; done; sleep 2"
+    controller("exec", "c000", "--", "timeout", "60", "sh", "-c", waiting)
+    with controller.lab.cut_off("hinton"):
+        time.sleep(60)
+    waiting = "while squeue -h | grep -q .; do sleep 1; done; sort /root/cut; sinfo -h -o %T | sort -u"
+    said = controller("exec", "c000", "--", "timeout", "120", "sh", "-c", waiting)
+    assert said.stdout.split() == [*ALL, "idle"]
 
 
 def test_a_machine_without_power_is_unreachable_and_the_other_one_works(controller: Controller) -> None:
