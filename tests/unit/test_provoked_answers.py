@@ -203,6 +203,13 @@ def test_the_cause_is_in_the_message(failure: str, tmp_path: Path, monkeypatch: 
     assert isinstance(caught.value, TimedOut) == failure.endswith(("says nothing", "lxd: an operation that never ends"))
 
 
+def test_a_network_that_docker_has_not_loaded_needs_a_restart_of_docker(tmp_path: Path) -> None:
+    refusal = http(500, '{"message": "failed to create endpoint c002 on network gpbr1: network id 6f03 not found"}')
+    with answering(tmp_path / "socket", refusal) as place, pytest.raises(EngineError) as caught:
+        ask_docker(place)
+    assert caught.value.fix.endswith("systemctl restart docker")
+
+
 @pytest.mark.parametrize("ask", [ask_lxd, ask_docker])
 def test_silence_is_told_with_its_limit_and_how_to_allow_more(
     ask: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -143,6 +143,11 @@ _FIXES = (
     ("already exists", "choose another name or address, or find the holder: gpuprov list --all"),
     ("could not find bridge", "Docker's own bridge was removed; recreate it: systemctl restart docker"),
     (
+        "network id ",  # of one whose parent did not exist when dockerd started, though it lists it
+        "Docker did not load that network when it started; to have it do so, which restarts containers: "
+        "systemctl restart docker",
+    ),
+    (
         "source path does not exist",
         "the host lacks a mounted file or folder; after a driver upgrade: gpuprov cluster up --name CLUSTER",
     ),
