@@ -105,9 +105,10 @@ def compare_ups(hosts: Sequence[str], folder: Path, rounds: int) -> Seconds:
             if number == 0:  # images are built, which is not what is compared
                 timed(defaultdict(list), f"first up on {len(used)}", GPUPROV, *up)
                 run(GPUPROV, "cluster", "down", NAME, "--yes")
-            timed(seconds, f"up, 4 nodes on {'each of two hosts' if len(used) > 1 else 'one host'}", GPUPROV, *up)
+            words = "two hosts" if len(used) > 1 else "one host"
+            timed(seconds, f"up, 4 nodes on {words.replace('two', 'each of two')}", GPUPROV, *up)
             if number < rounds - 1 or len(used) == 1:
-                timed(seconds, f"down, {len(used)} host(s)", GPUPROV, "cluster", "down", NAME, "--yes")
+                timed(seconds, f"down, {words}", GPUPROV, "cluster", "down", NAME, "--yes")
     timed(seconds, "second up, two hosts, nothing to do", GPUPROV, "cluster", "up", "--name", NAME, "--no-verify")
     for _ in range(rounds):
         timed(seconds, "cluster status, two hosts", GPUPROV, "cluster", "status", NAME)
