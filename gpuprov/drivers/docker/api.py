@@ -144,8 +144,7 @@ _FIXES = (
     ("could not find bridge", "Docker's own bridge was removed; recreate it: systemctl restart docker"),
     (
         "network id ",  # of one whose parent did not exist when dockerd started, though it lists it
-        "Docker did not load that network when it started; to have it do so, which restarts containers: "
-        "systemctl restart docker",
+        "Docker did not load that network when it started; load it, which stops containers: systemctl restart docker",
     ),
     (
         "source path does not exist",
