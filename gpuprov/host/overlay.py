@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.errors import HostNotReady
 from gpuprov.core.execution import CommandFailed, run
+from gpuprov.host.kept_bridges import KeptBridges
 from gpuprov.host.overlay_link import alias_of, parse_overlay_links, step
 from gpuprov.host.overlay_plan import (
     find_underlay_mtu,
@@ -168,6 +169,7 @@ class LocalOverlays:
 
     def __init__(self) -> None:
         self._keys = TunnelKeys()
+        self._kept = KeptBridges()
 
     def preview(self, request: OverlayRequest) -> tuple[str, ...]:
         """What `ensure` would do."""
@@ -175,10 +177,13 @@ class LocalOverlays:
 
     def ensure(self, request: OverlayRequest) -> tuple[str, ...]:
         """Bring an end to the request."""
-        return ensure_overlay(request, self._keys)
+        lines = ensure_overlay(request, self._keys)
+        self._kept.keep(request)
+        return lines
 
     def remove(self, cluster: str) -> tuple[str, ...]:
         """Remove a cluster's end."""
+        self._kept.forget(cluster)
         return remove_overlay(cluster, self._keys)
 
     def find_key(self, cluster: str) -> str:

@@ -78,7 +78,7 @@ def plan_overlay(request: OverlayRequest, links: Mapping[str, OverlayLink], peer
         HostNotReady: The bridge of the private network is missing.
     """
     _refuse_taken(request, links)
-    steps = list(_plan_bridge(request, links.get(request.parent)))
+    steps = list(plan_bridge(request, links.get(request.parent)))
     found = links.get(request.device)
     if found is not None and not _fits(request, found):
         steps.append(step(f"remove overlay {found.name}, which is not as requested", "ip link del dev", found.name))
@@ -163,7 +163,12 @@ def _fits(request: OverlayRequest, link: OverlayLink) -> bool:
     return (link.alias, link.vni, link.port, link.local) == wanted
 
 
-def _plan_bridge(request: OverlayRequest, found: OverlayLink | None) -> list[Step]:
+def plan_bridge(request: OverlayRequest, found: OverlayLink | None) -> list[Step]:
+    """What the bridge of the private network lacks.
+
+    Raises:
+        HostNotReady: It is the engine's, and missing.
+    """
     name, steps = request.parent, []
     if found is None and request.bridge:
         raise HostNotReady(
