@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, Unreachable
 from gpuprov.core.interrupts import postponed_interrupts
@@ -16,12 +16,14 @@ from gpuprov.host.remote.ask import ask_member
 from gpuprov.host.remote.connection import SshConnection
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.host.remote.places import Places
+
+Read = TypeVar("Read")
 
 _AT_ONCE: Final = 64
 _MOMENT_S: Final = 0.1
@@ -135,6 +137,31 @@ def told_by(answer: HostAnswer) -> Mapping[str, Any]:
     if answer.document is None:
         raise failure_of(answer)
     return answer.document
+
+
+def read_each(
+    answers: Sequence[HostAnswer], read: Callable[[Mapping[str, Any], str], Read]
+) -> tuple[dict[str, Read], dict[str, GpuprovError]]:
+    """What hosts have told, by their names, and why the others have not told it.
+
+    Args:
+        answers: Of the hosts.
+        read: Reads the result of a request to the host of that name. What cannot be read takes no other host's away.
+    """
+    told: dict[str, Read] = {}
+    failed: dict[str, GpuprovError] = {}
+    for answer in answers:
+        host = answer.machine.name
+        try:
+            told[host] = read(told_by(answer), host)
+        except GpuprovError as error:
+            failed[host] = error
+    return told, failed
+
+
+def away_since(answers: Sequence[HostAnswer]) -> dict[str, str]:
+    """Since when hosts are unreachable."""
+    return {answer.machine.name: answer.away_since for answer in answers if answer.away_since}
 
 
 def _line(error: GpuprovError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import time
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
@@ -18,7 +18,7 @@ from gpuprov.cluster.retry_after_wait import act_on_engine
 from gpuprov.cluster.share import shared_folder
 from gpuprov.cluster.share_look import ShareOrder, look_at_share
 from gpuprov.cluster.state import observe_cluster
-from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole, recorded_whole
+from gpuprov.cluster.whole import WholeCluster, dump_whole, parse_whole
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome
@@ -31,7 +31,6 @@ from gpuprov.documents.share_look import share_look_document
 from gpuprov.documents.verify import verify_document
 from gpuprov.host.survey import default_engine, survey
 from gpuprov.planes.absence import AbsenceOrder, tell_planes
-from gpuprov.planes.base import Crew
 from gpuprov.planes.elsewhere import (
     CLUSTER_NODES,
     NODE_RUN,
@@ -43,7 +42,6 @@ from gpuprov.planes.elsewhere import (
 from gpuprov.planes.host_look import survey_host
 from gpuprov.planes.host_part import Way, look_at_part, look_for_more
 from gpuprov.planes.leaving import JobsPolicy
-from gpuprov.planes.registry import planes_of
 from gpuprov.planes.rows import list_rows, state_rows
 from gpuprov.spec.models import ENGINES
 from gpuprov.spec.serialize import load_spec_json
@@ -53,6 +51,8 @@ from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_up
 from gpuprov.workflows.prepare_host import HostOrder, own_program, prepare_host, variables_for
 from gpuprov.workflows.serving import member_create, member_nodes
 from gpuprov.workflows.serving.member_ansible import InventoryOrder, RunOrder, serve_inventory, serve_run
+from gpuprov.workflows.serving.member_ready import ReadyOrder, serve_ready
+from gpuprov.workflows.serving.request_bytes import bytes_of
 from gpuprov.workflows.verify import verify_cluster
 
 if TYPE_CHECKING:
@@ -107,18 +107,6 @@ class KeyOrder:
     """`key`: the host's public key for a cluster's encrypted overlay; it is made if there is none."""
 
     cluster: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReadyOrder:
-    """`ready`: wait until the nodes of all hosts take work; asked of the host of the node that gives it.
-
-    Attributes:
-        nodes: Names of those to wait for; the others are known to be away.
-    """
-
-    cluster: str
-    nodes: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -273,29 +261,6 @@ def _key(order: KeyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
         return {"key": host.overlays.ensure_key(name)}
 
 
-def _ready(order: ReadyOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
-    name = check_cluster_name(order.cluster)
-    driver = engine_of_cluster(name, host.engines, reporter=reporter)
-    state = observe_cluster(driver, name)
-    whole, spec = recorded_whole(state), state.spec
-    if whole is None or spec is None:
-        raise UsageError(
-            f"cluster {name} does not span hosts as far as {host.name} knows",
-            evidence="nothing is recorded with its network",
-            fix=f"gpuprov cluster up --name {name} -f FILE",
-        )
-    members = tuple(member for member in whole.members if member.name in order.nodes)
-    words: dict[str, str] = {}
-    changed: list[str] = []
-    with reporter.phase("ready"):
-        for plane in planes_of(member.role for member in members):
-            ready = plane.wait_ready(driver, Crew(spec=spec, members=members), reporter)
-            words |= ready.words
-            changed += ready.undone
-    part = replace(look_at_part(driver, name), words=words)
-    return {**host_part_document(part, host=host.name), "changed": changed}
-
-
 def _absence(order: AbsenceOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     driver = engine_of_cluster(check_cluster_name(order.cluster), host.engines, reporter=reporter)
     return outcome_document(Outcome(changed=tell_planes(driver, order)), host=host.name)
@@ -381,7 +346,7 @@ def _up_order(order: MemberUpOrder, host: Host) -> UpOrder:
     part = None
     if order.whole:
         whole = parse_whole(order.whole, source="the request")
-        secret = base64.b64decode(order.secret, validate=True)
+        secret = bytes_of(order.secret, "secret")
         part = ClusterPart(spec=spec, host=host.name, nodes=tuple(order.nodes), whole=whole, secret=secret)
     return UpOrder(
         spec=part.local_spec if part else spec,
@@ -404,7 +369,7 @@ VERBS: Final[Mapping[str, tuple[type, Serve]]] = {
     "status": (StatusOrder, _status),
     "part": (PartOrder, _part),
     "key": (KeyOrder, _key),
-    "ready": (ReadyOrder, _ready),
+    "ready": (ReadyOrder, serve_ready),
     "absence": (AbsenceOrder, _absence),
     "plan": (MemberUpOrder, _plan),
     "up": (MemberUpOrder, _up),

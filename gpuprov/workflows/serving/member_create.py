@@ -21,6 +21,7 @@ from gpuprov.documents.outcome import outcome_document
 from gpuprov.planes.host_part import look_for_one
 from gpuprov.planes.registry import plane_of
 from gpuprov.workflows.create_node import create_node
+from gpuprov.workflows.serving.request_bytes import bytes_of
 
 if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
@@ -77,6 +78,7 @@ def serve_seek(order: SeekOrder, host: Host, reporter: Reporter) -> dict[str, An
 
 def serve_create(order: CreateOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     """Make it; the answer has the nodes of the cluster on this host, for those of other hosts."""
+    bytes_of(order.secret, "secret")
     wanted = replace(_order_of(order), secret=order.secret)
     patience = Patience(wait_s=order.wait_s if order.wait_s >= 0 else None)
 

@@ -27,6 +27,7 @@ from gpuprov.planes.registry import PLANES
 from gpuprov.planes.renew import renew_cluster
 from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 from gpuprov.workflows.remove_nodes import remove_nodes
+from gpuprov.workflows.serving.member_ready import await_nodes
 from gpuprov.workflows.start_stop import restore, snapshot, start_nodes, stop_nodes
 
 if TYPE_CHECKING:
@@ -106,10 +107,15 @@ class NodesOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class TellOrder:
-    """`tell`: record the nodes of all hosts, and bring the nodes of this one to their files."""
+    """`tell`: record the nodes of all hosts, and bring the nodes of this one to their files.
+
+    Attributes:
+        ready: Nodes to wait for then, until they take work.
+    """
 
     cluster: str
     whole: str = field(repr=False)
+    ready: list[str] = field(default_factory=list)
 
 
 def serve_hardware(order: HardwareOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
@@ -171,7 +177,9 @@ def serve_tell(order: TellOrder, host: Host, reporter: Reporter) -> dict[str, An
             return Outcome(changed=renew_cluster(driver, name, readings[name], reporter=reporter))
 
     find = partial(engine_of_cluster, name, host.engines, reporter=reporter)
-    return outcome_document(act_on_engine(host, find, tell), host=host.name)
+    done = act_on_engine(host, find, tell)
+    ready = await_nodes(find(), name, order.ready, host, reporter=reporter)[1] if order.ready else ()
+    return outcome_document(Outcome(changed=(*done.changed, *ready)), host=host.name)
 
 
 def serve_nodes(order: NodesOrder, host: Host, reporter: Reporter) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from gpuprov.cluster.placement import NoRoom, place_nodes
@@ -13,16 +14,15 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.spec.models import PlacementSpec
-from gpuprov.workflows.serving.member import ReadyOrder
 from gpuprov.workflows.serving.member_create import CreateOrder, SeekOrder
 from gpuprov.workflows.serving.member_nodes import TellOrder
 from gpuprov.workflows.spanning.over_hosts import QUESTION_S, host_of_head, lines_of, machine_of, put_together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from gpuprov.cluster.node_order import NodeOrder
     from gpuprov.cluster.whole import WholeCluster
@@ -86,8 +86,7 @@ def create_over_hosts(
     whole = _with_answer(seen, told, host)
     failed = dict(seen.failed)
     if whole != seen.whole:
-        changed += _tell(seen, whole, hosts, failed)
-        changed += _wait_ready(order, seen, whole, hosts, reporter)
+        changed += _tell(seen, whole, hosts, failed, _awaited(order, seen, whole, reporter))
     return HostedNode(outcome=Outcome(changed=tuple(changed)), host=host, failed=failed, asked=len(seen.machines))
 
 
@@ -126,7 +125,10 @@ def _without_secret(answer: HostAnswer, secrets: dict[str, str]) -> HostAnswer:
             raise ValueError("there is no part of a cluster in it")  # noqa: TRY004 - as all that is wrong there
         return part, secret
 
-    part, secrets[answer.machine.name] = strictly(read, answer.machine.name)
+    try:
+        part, secrets[answer.machine.name] = strictly(read, answer.machine.name)
+    except GpuprovError as error:
+        return replace(answer, document=None, error=error)
     return replace(answer, document=part)
 
 
@@ -221,23 +223,30 @@ def _with_answer(seen: SpanningCluster, told: Mapping[str, Any], host: str) -> W
     return whole.changed_from(seen.whole)
 
 
-def _tell(seen: SpanningCluster, whole: WholeCluster, hosts: Hosts, failed: dict[str, GpuprovError]) -> list[str]:
-    """Have all hosts record it, and bring their nodes to their files."""
-    document = asdict(TellOrder(cluster=seen.name, whole=dump_whole(whole)))
-    request = MemberRequest(verb="tell", document=document)
-    changed = []
-    for answer in hosts.work({seen.machines[host]: request for host in seen.parts}):
-        if answer.document is None:
-            failed[answer.machine.name] = failure_of(answer)
-        else:
-            changed += lines_of(answer.document, answer.machine.name)
-    return changed
-
-
-def _wait_ready(
-    order: HostedOrder, seen: SpanningCluster, whole: WholeCluster, hosts: Hosts, reporter: Reporter
+def _tell(
+    seen: SpanningCluster,
+    whole: WholeCluster,
+    hosts: Hosts,
+    failed: dict[str, GpuprovError],
+    awaited: Sequence[str],
 ) -> list[str]:
-    """Wait until the node takes work."""
+    """Have all hosts record it, and bring their nodes to their files; that of the controller waits for the node.
+
+    Raises:
+        GpuprovError: The node does not take work.
+    """
+    order, home = TellOrder(cluster=seen.name, whole=dump_whole(whole)), host_of_head(seen)
+    orders = {host: replace(order, ready=list(awaited)) if host == home else order for host in seen.parts}
+    requests = {seen.machines[host]: MemberRequest(verb="tell", document=asdict(one)) for host, one in orders.items()}
+    done, refused = read_each(hosts.work(requests), lines_of)
+    if awaited and home in refused:
+        raise refused[home]
+    failed |= refused
+    return list(chain.from_iterable(done.values()))
+
+
+def _awaited(order: HostedOrder, seen: SpanningCluster, whole: WholeCluster, reporter: Reporter) -> list[str]:
+    """The nodes that the host of the controller is to wait for."""
     member = next((one for one in whole.members if one.name == order.node.name), None)
     if member is None or seen.spec is None or not plane_of(member.role).has_services:
         return []
@@ -247,9 +256,4 @@ def _wait_ready(
             f"{home or 'the host of the controller'} does not answer: {member.name} takes no jobs until it does"
         )
         return []
-    names = list(dict.fromkeys([head, member.name]))
-    request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=seen.name, nodes=names)))
-    (answer,) = hosts.work({seen.machines[home]: request})
-    if answer.document is None:
-        raise failure_of(answer)
-    return lines_of(answer.document, home)
+    return list(dict.fromkeys([head, member.name]))

@@ -10,7 +10,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import read_look, strictly
 from gpuprov.documents.read_hardware import read_hardware_document
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import away_since, read_each
 from gpuprov.workflows.hardware import ANSWER_S
 from gpuprov.workflows.serving.member_nodes import HardwareOrder
 from gpuprov.workflows.spanning.over_hosts import QUESTION_S
@@ -60,19 +60,15 @@ def gpus_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts) -> HostBoa
     """All GPUs of these hosts and their holders; a host whose GPUs cannot be told is one that does not tell."""
     question = MemberRequest(verb="look", document={}, total_s=scaled_limit_s(QUESTION_S))
     answers = hosts.ask(dict.fromkeys(known.values(), question))
-    failed, away = _silent(answers)
+    looks, failed = read_each(answers, read_look)
     boards = {}
-    for answer in answers:
-        host = answer.machine.name
-        if answer.document is None:
-            continue
-        look = read_look(answer.document, host)
+    for host, look in looks.items():
         if look.board is not None:
             boards[host] = look.board
         elif look.gpu_error is not None:
             error = look.gpu_error
             failed[host] = type(error)(f"{host}: {error.what}", evidence=error.evidence, fix=f"on {host}: {error.fix}")
-    return HostBoards(boards=boards, silences=Silences(failed=failed, away=away, asked=len(known)))
+    return HostBoards(boards=boards, silences=_silences(failed, answers))
 
 
 def hardware_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, cluster: str) -> HostsHardware:
@@ -80,12 +76,9 @@ def hardware_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, cluste
     document = asdict(HardwareOrder(cluster=cluster))
     question = MemberRequest(verb="hardware", document=document, total_s=scaled_limit_s(QUESTION_S + ANSWER_S))
     answers = hosts.ask(dict.fromkeys(known.values(), question))
-    failed, away = _silent(answers)
-    told = {answer.machine.name: answer.document for answer in answers if answer.document is not None}
-    hardware = {host: strictly(partial(read_hardware_document, one), host) for host, one in told.items()}
-    return HostsHardware(hardware=hardware, silences=Silences(failed=failed, away=away, asked=len(known)))
+    hardware, failed = read_each(answers, lambda told, host: strictly(partial(read_hardware_document, told), host))
+    return HostsHardware(hardware=hardware, silences=_silences(failed, answers))
 
 
-def _silent(answers: HostAnswers) -> tuple[dict[str, GpuprovError], dict[str, str]]:
-    failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.document is None}
-    return failed, {answer.machine.name: answer.away_since for answer in answers if answer.away_since}
+def _silences(failed: Mapping[str, GpuprovError], answers: HostAnswers) -> Silences:
+    return Silences(failed=failed, away=away_since(answers), asked=len(answers))

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import base64
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.placement import place_nodes
 from gpuprov.cluster.slices import slice_cluster
 from gpuprov.cluster.whole import WholeCluster, dump_whole
-from gpuprov.core.errors import GpuprovError, UsageError
+from gpuprov.core.errors import GpuprovError, TimedOut, UsageError
 from gpuprov.core.outcome import Outcome
 from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_rows
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of, told_by
+from gpuprov.host.remote.several import read_each, told_by
 from gpuprov.planes.base import Crew
 from gpuprov.planes.registry import PLANES, check_spec, plane_of
 from gpuprov.spec.addressing import node_name
 from gpuprov.spec.overlay import unencrypted_warning
 from gpuprov.spec.serialize import dump_spec
-from gpuprov.workflows.serving.member import MemberUpOrder, PartOrder, ReadyOrder
+from gpuprov.workflows.serving.member import MemberUpOrder, PartOrder
+from gpuprov.workflows.serving.member_ready import ReadyOrder
 from gpuprov.workflows.spanning.absent_hosts import tell_absence
 from gpuprov.workflows.spanning.hold_there import HoldThere
 from gpuprov.workflows.spanning.hosts_leaving import find_leaving, remove_leaving
@@ -295,14 +296,13 @@ def _plan(order: HostsUpOrder, spec: ClusterSpec, agreed: _Agreed, hosts: Hosts)
         seen.machines[host]: MemberRequest(verb="plan", document=asdict(_order_of(order, spec, agreed, host)))
         for host in seen.parts
     }
-    planned: dict[str, PlannedPart] = {}
-    refused: dict[str, GpuprovError] = {}
-    for answer in hosts.ask(requests):
-        host = answer.machine.name
-        if answer.document is None:
-            refused[host] = failure_of(answer)
-        else:
-            planned[host] = read_planned_part(answer.document, host)
+    homes = dict(seen.whole.homes)
+    homes |= {node: host for host, nodes in agreed.nodes.items() for node in nodes}
+
+    def read(told: Mapping[str, Any], host: str) -> PlannedPart:
+        return read_planned_part(told, host, {node: home for node, home in homes.items() if home != host})
+
+    planned, refused = read_each(hosts.ask(requests), read)
     error = part_error(refused, of=len(requests), what="nothing was changed: hosts refuse their part", undone=True)
     if error:
         raise error
@@ -343,16 +343,12 @@ def _work(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes) -> 
         )
         for host in seen.parts
     }
-    done = _Done(failed=dict(seen.failed))
-    for answer in hosts.work(requests):
-        host = answer.machine.name
-        try:
-            told = told_by(answer)
-            done.changed += lines_of(told, host)
-            done.rows[host] = read_rows(told, host)
-        except GpuprovError as error:
-            done.failed[host] = error
-    return done
+    told, failed = read_each(hosts.work(requests), lambda told, host: (lines_of(told, host), read_rows(told, host)))
+    return _Done(
+        changed=[line for lines, _ in told.values() for line in lines],
+        rows={host: rows for host, (_, rows) in told.items()},
+        failed={**seen.failed, **failed},
+    )
 
 
 def _work_without_jobs(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secret: bytes, reporter: Reporter) -> _Done:
@@ -378,8 +374,9 @@ def _work_without_jobs(order: HostsUpOrder, agreed: _Agreed, hosts: Hosts, secre
 def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) -> Mapping[str, str]:
     """Wait until the nodes of the hosts that did their part take work; returns their plane's words.
 
+    Where that host does not answer any more, this is noted as its failure: what the others did is told.
+
     Raises:
-        HostNotReady: The host of the node that gives work did not do its part.
         TimedOut: With each node's last state.
     """
     spec, whole = agreed.spec, agreed.whole
@@ -397,10 +394,18 @@ def _wait_ready(agreed: _Agreed, done: _Done, hosts: Hosts, reporter: Reporter) 
         return {}
     request = MemberRequest(verb="ready", document=asdict(ReadyOrder(cluster=spec.name, nodes=names)))
     (answer,) = hosts.work({agreed.seen.machines[home]: request})
-    told = dict(told_by(answer))
-    done.changed += lines_of(told, home)
-    told.pop("changed")
-    return read_host_part(told, host=home, cluster=spec.name).words
+    try:
+        told = dict(told_by(answer))
+        lines = lines_of(told, home)
+        told.pop("changed")
+        words = read_host_part(told, host=home, cluster=spec.name).words
+    except TimedOut:
+        raise
+    except GpuprovError as error:
+        done.failed[home] = error
+        return {}
+    done.changed += lines
+    return words
 
 
 def _verify(agreed: _Agreed, done: _Done, hosts: Hosts) -> Report:

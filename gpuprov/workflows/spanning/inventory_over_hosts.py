@@ -9,7 +9,7 @@ from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.host_inventory import join_inventories, read_host_inventory
 from gpuprov.documents.inventory import Inventory, read_inventory
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import read_each
 from gpuprov.workflows.spanning.over_hosts import QUESTION_S
 
 if TYPE_CHECKING:
@@ -31,17 +31,8 @@ def read_whole_inventory(host: Host, known: Mapping[str, RemoteMachine], hosts: 
     if not known:
         return read_inventory(host)
     request = MemberRequest(verb="inventory", document={}, total_s=scaled_limit_s(QUESTION_S))
-    others: dict[str, Inventory] = {}
-    failed: list[GpuprovError] = []
-    for answer in hosts.ask(dict.fromkeys(known.values(), request)):
-        name = answer.machine.name
-        try:
-            if answer.document is None:
-                raise failure_of(answer)
-            others[name] = read_host_inventory(answer.document, name)
-        except GpuprovError as error:
-            failed.append(error)
-    warnings = tuple(f"the inventory is without the nodes of a host: {error}" for error in failed)
+    others, failed = read_each(hosts.ask(dict.fromkeys(known.values(), request)), read_host_inventory)
+    warnings = tuple(f"the inventory is without the nodes of a host: {error}" for error in failed.values())
     here = Inventory(hosts={}, groups={}, warnings=warnings)
     if any(door.installed() for door in host.engines):
         try:
@@ -52,5 +43,5 @@ def read_whole_inventory(host: Host, known: Mapping[str, RemoteMachine], hosts: 
                 raise
             here = Inventory(hosts={}, groups={}, warnings=(str(error), *warnings))
     elif not others:
-        raise failed[0]
+        raise next(iter(failed.values()))
     return join_inventories(here, others)

@@ -7,6 +7,7 @@ are about to leave are held there first, and jobs are looked for there.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.whole import dump_whole
@@ -16,10 +17,10 @@ from gpuprov.core.outcome import Outcome
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of, told_by
+from gpuprov.host.remote.several import failure_of, read_each
 from gpuprov.planes.registry import plane_of
-from gpuprov.workflows.serving.member import ReadyOrder
 from gpuprov.workflows.serving.member_nodes import FindOrder, NodesOrder, TellOrder
+from gpuprov.workflows.serving.member_ready import ReadyOrder
 from gpuprov.workflows.spanning.hold_there import HoldThere
 from gpuprov.workflows.spanning.over_hosts import QUESTION_S, lines_of, machine_of, part_error, put_together
 
@@ -94,12 +95,12 @@ def find_nodes(names: Sequence[str], known: Mapping[str, RemoteMachine], hosts: 
     if away and not set(names) <= _homes(names, answers).keys():
         answers += hosts.ask(dict.fromkeys(away, request))
     homes = _homes(names, answers)
-    failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.document is None}
+    parts, failed = read_each(answers, _parts)
     absent = [name for name in names if name not in homes]
     if absent and failed:
         error = part_error(failed, of=len(answers), what=f"no host that answers has {_nodes(absent)}")
         raise error or AssertionError
-    clusters = {cluster for answer in answers for cluster in _clusters_of(answer.document, homes, answer.machine.name)}
+    clusters = {cluster for host, found in parts.items() for cluster in _clusters_of(found, homes, host)}
     if len(clusters) > 1:
         raise UsageError(
             f"{fold(list(names))} are nodes of several clusters",
@@ -128,19 +129,15 @@ def _names_in(part: Mapping[str, Any]) -> set[str]:
     return {str(node.get("name")) for node in part.get("nodes", ()) if isinstance(node, dict)}
 
 
-def _clusters_of(document: Mapping[str, Any] | None, homes: Mapping[str, str], host: str) -> set[str]:
+def _clusters_of(parts: Mapping[str, Mapping[str, Any]], homes: Mapping[str, str], host: str) -> set[str]:
     """Those on a host that have one of the nodes there."""
     mine = {node for node, home in homes.items() if home == host}
-    return (
-        {cluster for cluster, part in _parts(document, host).items() if _names_in(part) & mine} if document else set()
-    )
+    return {cluster for cluster, part in parts.items() if _names_in(part) & mine}
 
 
 def _homes(names: Sequence[str], answers: HostAnswers) -> dict[str, str]:
     homes: dict[str, str] = {}
-    for answer in answers:
-        host = answer.machine.name
-        parts = _parts(answer.document, host) if answer.document else {}
+    for host, parts in read_each(answers, _parts)[0].items():
         there = {node for part in parts.values() for node in _names_in(part)}
         for name in names:
             if name in there and homes.setdefault(name, host) != host:
@@ -315,12 +312,9 @@ class _Work:
         return {self._seen.machines[host]: request for host in to}
 
     def _do(self, requests: Mapping[RemoteMachine, MemberRequest]) -> None:
-        for answer in self._hosts.work(requests):
-            host = answer.machine.name
-            try:
-                self.changed += lines_of(told_by(answer), host)
-            except GpuprovError as error:
-                self.failed.setdefault(host, error)
+        done, failed = read_each(self._hosts.work(requests), lines_of)
+        self.changed += chain.from_iterable(done.values())
+        self.failed |= {host: error for host, error in failed.items() if host not in self.failed}
         self._heard = True
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.cluster.whole import WholeCluster, newest_whole
@@ -13,7 +14,7 @@ from gpuprov.documents.host_part import read_host_part
 from gpuprov.documents.member_answers import read_lines, read_rows
 from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
-from gpuprov.host.remote.several import failure_of, told_by
+from gpuprov.host.remote.several import away_since, failure_of, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
 from gpuprov.workflows.serving.member import DownOrder, ListOrder, PartOrder
@@ -120,17 +121,17 @@ def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -
     The hosts that `host add` has remembered are asked, then those that the cluster has besides.
 
     Raises:
-        GpuprovError: No host answers at all, or what a host says cannot be read.
+        GpuprovError: No host answers at all.
     """
     question = MemberRequest(verb="part", document=asdict(PartOrder(cluster=name)), total_s=scaled_limit_s(QUESTION_S))
     answers = list(hosts.ask(dict.fromkeys(known.values(), question)))
-    if answers and all(answer.error is not None for answer in answers):
+    seen = put_together(name, known, answers)
+    if answers and not seen.parts:
         raise HostNotReady(
             f"none of {len(answers)} hosts responds",
-            evidence="\n".join(str(failure_of(answer).what) for answer in answers),
-            fix=failure_of(answers[0]).fix,
+            evidence="\n".join(error.what for error in seen.failed.values()),
+            fix=next(iter(seen.failed.values())).fix,
         )
-    seen = put_together(name, known, answers)
     if seen.spec is None or not seen.spec.hosts:
         return None
     more = {host.name: machine_of(host, known) for host in seen.spec.hosts if host.name not in known}
@@ -145,7 +146,7 @@ def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts
 
     Raises:
         UsageError: It is not.
-        GpuprovError: No host answers at all, or what a host says cannot be read.
+        GpuprovError: No host answers at all.
     """
     seen = find_spanning(name, known, hosts)
     if seen is None:
@@ -170,15 +171,7 @@ def look_at_spanning(
 
 def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: HostAnswers) -> SpanningCluster:
     """The cluster, from what its hosts have answered to `part`."""
-    parts, failed, away = {}, {}, {}
-    for answer in answers:
-        host = answer.machine.name
-        if answer.document is None:
-            failed[host] = failure_of(answer)
-            if answer.away_since:
-                away[host] = answer.away_since
-        else:
-            parts[host] = read_host_part(answer.document, host=host, cluster=name)
+    parts, failed = read_each(answers, lambda told, host: read_host_part(told, host=host, cluster=name))
     newest = newest_whole([part.whole for part in parts.values() if part.whole])
     specs = [part.spec for part in parts.values() if part.spec and part.whole in (newest, None)]
     specs.sort(key=lambda spec: not spec.hosts)
@@ -189,7 +182,7 @@ def put_together(name: str, machines: Mapping[str, RemoteMachine], answers: Host
         machines=machines,
         parts=parts,
         failed=failed,
-        away=away,
+        away=away_since(answers),
     )
 
 
@@ -256,12 +249,9 @@ def down_over_hosts(seen: SpanningCluster, hosts: Hosts, policy: JobsPolicy) -> 
         order = replace(order, force=True)  # it has agreed for all, and nobody gives work any more
     others = [host for host in seen.parts if host != first]
     request = MemberRequest(verb="down", document=asdict(order))
-    for answer in hosts.work({seen.machines[host]: request for host in others}):
-        host = answer.machine.name
-        try:
-            changed += lines_of(told_by(answer), host)
-        except GpuprovError as error:
-            failed[host] = error
+    done, refused = read_each(hosts.work({seen.machines[host]: request for host in others}), lines_of)
+    changed += chain.from_iterable(done.values())
+    failed |= refused
     return SpanningDown(outcome=Outcome(changed=tuple(changed)), failed=failed, asked=len(seen.machines))
 
 
@@ -294,15 +284,8 @@ def list_over_hosts(known: Mapping[str, RemoteMachine], hosts: Hosts, *, everyth
     """The nodes of all clusters on these hosts."""
     document = asdict(ListOrder(everything=everything))
     request = MemberRequest(verb="list", document=document, total_s=scaled_limit_s(QUESTION_S))
-    rows: list[NodeRow] = []
-    failed: dict[str, GpuprovError] = {}
-    for answer in hosts.ask(dict.fromkeys(known.values(), request)):
-        host = answer.machine.name
-        try:
-            rows += read_rows(told_by(answer), host)
-        except GpuprovError as error:
-            failed[host] = error
-    return ListedNodes(rows=tuple(rows), failed=failed, asked=len(known))
+    rows, failed = read_each(hosts.ask(dict.fromkeys(known.values(), request)), read_rows)
+    return ListedNodes(rows=tuple(chain.from_iterable(rows.values())), failed=failed, asked=len(known))
 
 
 def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> tuple[RemoteMachine, NodeRow]:
@@ -318,10 +301,10 @@ def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Host
     away = [machine for machine in known.values() if hosts.is_away(machine)]
     first = [machine for machine in known.values() if machine not in away]
     answers = list(hosts.ask(dict.fromkeys(first, request)))
-    homes = _homes_of(node, answers)
+    homes, failed = _homes_of(node, answers)
     if not homes and away:
         answers += hosts.ask(dict.fromkeys(away, request))
-        homes = _homes_of(node, answers)
+        homes, failed = _homes_of(node, answers)
     if len(homes) == 1:
         return homes[0]
     if homes:
@@ -330,7 +313,6 @@ def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Host
             evidence=", ".join(machine.name for machine, _ in homes),
             fix=f"ssh {homes[0][0].destination} gpuprov exec {node} -- COMMAND",
         )
-    failed = {answer.machine.name: failure_of(answer) for answer in answers if answer.error is not None}
     error = part_error(failed, of=len(answers), what=f"no host that answers has a node {node}")
     raise error or UsageError(
         f"there is no node {node}",
@@ -339,12 +321,8 @@ def find_host_of_node(node: str, known: Mapping[str, RemoteMachine], hosts: Host
     )
 
 
-def _homes_of(node: str, answers: HostAnswers) -> list[tuple[RemoteMachine, NodeRow]]:
-    """The hosts that have a node of that name."""
-    return [
-        (answer.machine, row)
-        for answer in answers
-        if answer.document is not None
-        for row in read_rows(answer.document, answer.machine.name)
-        if row.name == node
-    ]
+def _homes_of(node: str, answers: HostAnswers) -> tuple[list[tuple[RemoteMachine, NodeRow]], dict[str, GpuprovError]]:
+    """The hosts that have a node of that name, and why others cannot tell."""
+    rows, failed = read_each(answers, read_rows)
+    machines = {answer.machine.name: answer.machine for answer in answers}
+    return [(machines[host], row) for host, found in rows.items() for row in found if row.name == node], failed

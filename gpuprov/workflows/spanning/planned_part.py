@@ -10,7 +10,7 @@ from gpuprov.cluster.whole import parse_whole
 from gpuprov.documents.member_answers import read_lines, strictly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from gpuprov.cluster.files import Member
 
@@ -30,11 +30,16 @@ class PlannedPart:
     secret: bytes = field(repr=False)
 
 
-def read_planned_part(told: Mapping[str, Any], host: str) -> PlannedPart:
+def read_planned_part(told: Mapping[str, Any], host: str, elsewhere: Mapping[str, str]) -> PlannedPart:
     """The answer of a host.
 
+    Args:
+        told: As it came.
+        host: Its name.
+        elsewhere: Nodes that are, or are to be, on other hosts, each with its host.
+
     Raises:
-        GpuprovError: It is none.
+        GpuprovError: It is none, or it plans a node of another host.
     """
 
     def read() -> tuple[str, bytes]:
@@ -45,4 +50,11 @@ def read_planned_part(told: Mapping[str, Any], host: str) -> PlannedPart:
 
     whole, secret = strictly(read, host)
     mine = parse_whole(whole, source=f"the answer of {host}").on(host)
+    strictly(lambda: _refuse_others(mine, elsewhere), host)
     return PlannedPart(lines=read_lines(told, "plan", host), mine=mine, secret=secret)
+
+
+def _refuse_others(mine: Iterable[Member], elsewhere: Mapping[str, str]) -> None:
+    for member in mine:
+        if member.name in elsewhere:
+            raise ValueError(f"it plans {member.name}, which is on {elsewhere[member.name]}")

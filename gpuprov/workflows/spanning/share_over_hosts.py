@@ -20,7 +20,7 @@ from gpuprov.cluster.share_look import (
 from gpuprov.core.silence_limit import scaled_limit_s
 from gpuprov.documents.share_look import read_share_look
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import folder_of
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.share_look import ShareLook
-    from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.spec.models import ClusterSpec
@@ -85,15 +84,8 @@ class _Asking:
         Raises:
             GpuprovError: One of them does not say.
         """
-        looks: dict[str, ShareLook] = {}
-        refused: dict[str, GpuprovError] = {}
         requests = {self._seen.machines[host]: self._request(host, act) for host, act in acts.items()}
-        for answer in self._hosts.ask(requests):
-            host = answer.machine.name
-            if answer.document is None:
-                refused[host] = failure_of(answer)
-            else:
-                looks[host] = read_share_look(answer.document, host=host)
+        looks, refused = read_each(self._hosts.ask(requests), lambda told, host: read_share_look(told, host=host))
         error = part_error(
             refused, of=len(requests), what="nothing was changed: a folder cannot be shared", undone=True
         )

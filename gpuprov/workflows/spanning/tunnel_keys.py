@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gpuprov.cluster.tunnels import agree_tunnels
 from gpuprov.documents.member_answers import strictly
 from gpuprov.host.remote.ask import MemberRequest
-from gpuprov.host.remote.several import failure_of
+from gpuprov.host.remote.several import read_each
 from gpuprov.host.tunnel_plan import KEY
 from gpuprov.spec.overlay import vni_of
 from gpuprov.workflows.serving.member import KeyOrder
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gpuprov.cluster.whole import WholeCluster
-    from gpuprov.core.errors import GpuprovError
     from gpuprov.host.remote.hosts import Hosts
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.workflows.spanning.over_hosts import SpanningCluster
@@ -50,14 +49,7 @@ def exchange_keys(whole: WholeCluster, seen: SpanningCluster, hosts: Hosts) -> W
     lacking = [end.host for end in whole.tunnels if not end.key and end.host in seen.parts]
     if not lacking:
         return whole
-    keys: dict[str, str] = {}
-    failed: dict[str, GpuprovError] = {}
-    for answer in hosts.work({seen.machines[host]: request for host in lacking}):
-        host = answer.machine.name
-        if answer.document is None:
-            failed[host] = failure_of(answer)
-        else:
-            keys[host] = _read_key(answer.document, host)
+    keys, failed = read_each(hosts.work({seen.machines[host]: request for host in lacking}), _read_key)
     error = part_error(
         failed, of=len(lacking), what="nothing was changed: hosts have no key for the overlay", undone=True
     )

@@ -427,6 +427,8 @@ REASONS = {
     "workflows/spanning/hold_there.py": "a warning: tests/unit/cli/test_nodes_there.py",
     "workflows/spanning/hosts_leaving.py": "a host that leaves: tests/unit/workflows/test_hosts_leaving.py",
     "workflows/spanning/create_over_hosts.py": "a node of another host: tests/unit/cli/test_create_there.py",
+    "workflows/serving/member_ready.py": "another controller: tests/unit/workflows/test_hosts.py",
+    "workflows/serving/request_bytes.py": "another version: tests/unit/cli/test_hosts_that_answer_badly.py",
     "workflows/serving/member_create.py": "another version has asked: tests/unit/cli/test_create_there.py",
     "workflows/serving/member_nodes.py": "another version or another controller: tests/unit/cli/test_nodes_there.py",
     "workflows/spanning/nodes_over_hosts.py": "nodes of other hosts: tests/unit/cli/test_nodes_there.py",

@@ -24,7 +24,7 @@ def homes(lab: Typing) -> dict[str, str]:
 def test_a_node_on_a_host_is_one_of_the_whole_cluster(lab: Typing) -> None:
     told = lab.json("create-node", "c009", "--host", "hinton", "--gpus", "1")
     assert any(line.startswith("hinton: created node c009") for line in told["changed"])
-    assert verbs(lab) == ["seek", "create", "tell", "ready"]
+    assert verbs(lab) == ["seek", "create", "tell"]
     assert homes(lab)["c009"] == "hinton"
     assert "NodeName=c009 NodeAddr=10.0.5.10" in conf_of_all(lab)
     assert set(states(lab).values()) == {"idle"}
