@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.several_machines import SHARED, several_machines
+from tests.e2e.controller import AWAY, controller_of
+from tests.e2e.several_machines import SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.conftest import Gpuprov
+    from tests.e2e.controller import Controller
     from tests.e2e.places import Place
-    from tests.e2e.several_machines import Lab
 
 pytestmark = pytest.mark.long  # four minutes
 
@@ -40,47 +38,12 @@ time.sleep(3)  # so that each of the nodes gets a run
 open(f"/shared/where-{sys.argv[1]}", "w").write(os.uname().nodename)
 print("was on", os.uname().nodename)
 """
-AWAY = 7
-
-
-@dataclass(frozen=True, kw_only=True)
-class Controller:
-    """This machine, which knows the others by a configuration of its own, and uses no engine of its own for them."""
-
-    gpuprov: Gpuprov
-    lab: Lab
-    folder: Path
-
-    @property
-    def spec(self) -> str:
-        return str(self.folder / "lab.yaml")
-
-    def __call__(self, *argv: str, expect: int = 0) -> Finished:
-        return self.gpuprov(*argv, expect=expect, variables={"XDG_CONFIG_HOME": str(self.folder / "config")})
-
-    def nodes(self, *argv: str, expect: int = 0) -> dict[str, dict[str, Any]]:
-        return {node["name"]: node for node in self("--json", *argv, expect=expect).document["nodes"]}
-
-    def begin_job(self, node: str) -> None:
-        """One that takes ten minutes; it runs when this returns."""
-        script = f"sbatch -w {node} --wrap 'sleep 600'; until squeue -h -w {node} -t R | grep -q .; do sleep 0.2; done"
-        self("exec", "c000", "--", "timeout", "60", "sh", "-c", script)
-
-    def srun(self, node: str, *argv: str) -> list[str]:
-        return sorted(self("exec", node, "--", "srun", *argv).stdout.split())
 
 
 @pytest.fixture(scope="module")
 def controller(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
-    folder = tmp_path_factory.mktemp("hosts")
-    with several_machines(place, folder, HOSTS) as lab:
-        made = Controller(gpuprov=gpuprov, lab=lab, folder=folder)
-        (folder / "lab.yaml").write_text(SPEC)
-        for name in HOSTS:
-            address = ("--address", lab.addresses[name], "--user", "root", "--identity-file", str(lab.key))
-            made("host", "add", name, *address)
+    with controller_of(gpuprov, place, tmp_path_factory.mktemp("hosts"), dict.fromkeys(HOSTS, ()), SPEC) as made:
         yield made
-    shutil.rmtree(folder)
 
 
 def test_nodes_of_two_machines_are_one_slurm(controller: Controller) -> None:

@@ -1,0 +1,62 @@
+"""A controller and the machines that it has added, for tests of clusters over hosts."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.e2e.several_machines import several_machines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from tests.e2e.conftest import Finished, Gpuprov
+    from tests.e2e.places import Place
+    from tests.e2e.several_machines import Lab
+
+AWAY = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controller:
+    """This machine, which knows the others by a configuration of its own, and uses no engine of its own for them."""
+
+    gpuprov: Gpuprov
+    lab: Lab
+    folder: Path
+
+    @property
+    def spec(self) -> str:
+        return str(self.folder / "lab.yaml")
+
+    def __call__(self, *argv: str, expect: int = 0) -> Finished:
+        return self.gpuprov(*argv, expect=expect, variables={"XDG_CONFIG_HOME": str(self.folder / "config")})
+
+    def nodes(self, *argv: str, expect: int = 0) -> dict[str, dict[str, Any]]:
+        return {node["name"]: node for node in self("--json", *argv, expect=expect).document["nodes"]}
+
+    def begin_job(self, node: str) -> None:
+        """One that takes ten minutes; it runs when this returns."""
+        script = f"sbatch -w {node} --wrap 'sleep 600'; until squeue -h -w {node} -t R | grep -q .; do sleep 0.2; done"
+        self("exec", "c000", "--", "timeout", "60", "sh", "-c", script)
+
+    def srun(self, node: str, *argv: str) -> list[str]:
+        return sorted(self("exec", node, "--", "srun", *argv).stdout.split())
+
+
+@contextmanager
+def controller_of(
+    gpuprov: Gpuprov, place: Place, folder: Path, hosts: Mapping[str, Sequence[str]], spec: str
+) -> Iterator[Controller]:
+    """Machines of these names, each added with these options of `host add`; they are gone at the end."""
+    with several_machines(place, folder, tuple(hosts)) as lab:
+        made = Controller(gpuprov=gpuprov, lab=lab, folder=folder)
+        (folder / "lab.yaml").write_text(spec)
+        for name, options in hosts.items():
+            address = ("--address", lab.addresses[name], "--user", "root", "--identity-file", str(lab.key))
+            made("host", "add", name, *address, *options)
+        yield made
+    shutil.rmtree(folder)
