@@ -33,12 +33,13 @@ def command(session: Session, cluster: str, engine: str | None) -> int:
 
     BLOCK SIZE is a number of threads for a block that suits most kernels.
     """
+    from gpuprov.cluster.here_alone import is_here_alone
     from gpuprov.documents.hardware import hardware_document
     from gpuprov.workflows.hardware import ask_this_machine, look_at_nodes
 
     own = ask_this_machine()
     known = spanning.remembered_hosts() if engine is None else {}
-    if known and not spanning.is_here_alone(session, cluster):
+    if known and not is_here_alone(session.host, cluster):
         return _show_hosts(session, own, known, cluster)
     nodes: Sequence[NodeHardware] = ()
     try:

@@ -6,7 +6,6 @@ The stories over hosts load much of gpuprov: they are imported only where hosts 
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from gpuprov.cli.session import Session
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
-    from gpuprov.drivers.base import Driver
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
@@ -45,27 +43,11 @@ def find_spanning_cluster(session: Session, name: str, engine: str | None) -> Sp
     Without hosts that were added, nobody is asked.
     """
     known = remembered_hosts() if engine is None else {}
-    if not known or is_here_alone(session, name):
+    if not known:
         return None
-    from gpuprov.workflows.spanning.over_hosts import find_spanning
+    from gpuprov.workflows.spanning.over_hosts import find_from_here
 
-    return find_spanning(name, known, way_to_hosts(session))
-
-
-def is_here_alone(session: Session, name: str) -> bool:
-    """Whether an engine of this host has the cluster, and it does not span hosts."""
-    from gpuprov.host.survey import survey
-
-    seen = survey([door for door in session.host.engines if door.installed()], partial(_has_alone, name=name))
-    return any(seen.answers.values())
-
-
-def _has_alone(driver: Driver, *, name: str) -> bool:
-    from gpuprov.cluster.state import observe_cluster
-    from gpuprov.cluster.whole import recorded_host
-
-    state = observe_cluster(driver, name)
-    return state.exists and not recorded_host(state)
+    return find_from_here(name, session.host, known, way_to_hosts(session))
 
 
 def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPolicy) -> HostsUpOrder | None:

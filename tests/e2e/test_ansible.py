@@ -6,18 +6,17 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.ansible_tools import ansible
 from tests.e2e.places import PLACES, sweep
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from tests.e2e.conftest import Finished, Gpuprov
     from tests.e2e.places import Place
@@ -53,17 +52,6 @@ def write_inventory(folder: Path, nodes: list[str]) -> str:
     path = folder / "gpuprov.yml"
     path.write_text(f'plugin: gpuprov.cluster.gpuprov\ngroups: {{tried: "inventory_hostname in {nodes!r}"}}\n')
     return str(path)
-
-
-def ansible(gpuprov: Gpuprov, tool: str, *argv: str, variables: Mapping[str, str] | None = None) -> str:
-    """Run one of Ansible's own programs in the top folder of the checkout, as README says."""
-    tools = Path(sys.executable).parent
-    environment = {**gpuprov.environment, "PATH": f"{tools}:{os.environ['PATH']}", **(variables or {})}
-    done = subprocess.run(
-        [tools / tool, *argv], cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 def play(gpuprov: Gpuprov, *argv: str, expect: int = 0) -> Finished:

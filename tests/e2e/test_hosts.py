@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.e2e.ansible_tools import ansible
 from tests.e2e.controller import AWAY, controller_of
 from tests.e2e.several_machines import SHARED
 
@@ -89,6 +91,21 @@ def test_verify_compares_the_machines(controller: Controller) -> None:
     assert host["first_problem"] == "overlay-mtu"
     controller("cluster", "up")
     assert controller("--json", "verify").document["passed"]
+
+
+def test_modules_of_ansible_reach_both_machines(controller: Controller) -> None:
+    def module(name: str, arguments: str, *options: str) -> dict[str, Any]:
+        words = {"XDG_CONFIG_HOME": str(controller.folder / "config"), "ANSIBLE_STDOUT_CALLBACK": "json"}
+        argv = ("localhost", "-m", f"gpuprov.cluster.{name}", "-a", arguments, *options)
+        said = ansible(controller.gpuprov, "ansible", *argv, variables={**words, "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1"})
+        result: dict[str, Any] = json.loads(said)["plays"][0]["tasks"][0]["hosts"]["localhost"]
+        return result
+
+    again = module("cluster", f"file={controller.spec}")
+    assert (again["changed"], [node["name"] for node in again["nodes"]]) == (False, ALL)
+    assert any("create node c004" in line for line in module("cluster", "name=lab count=5", "--check")["changes"])
+    told = module("verify", "cluster=lab")
+    assert (told["passed"], [host["node"] for host in told["report"]["hosts"]]) == (True, list(HOSTS))
 
 
 def test_nodes_of_both_machines_share_a_folder(controller: Controller) -> None:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
+from gpuprov.cluster.here_alone import is_here_alone
 from gpuprov.cluster.whole import WholeCluster, newest_whole
 from gpuprov.core.errors import GpuprovError, HostNotReady, PartDone, UsageError
 from gpuprov.core.outcome import Outcome
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from gpuprov.host.base import Host
     from gpuprov.host.remote.hosts import HostAnswers, Hosts
     from gpuprov.planes.host_part import HostPart
     from gpuprov.planes.leaving import JobsPolicy
@@ -139,6 +141,13 @@ def find_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -
         answers += hosts.ask(dict.fromkeys(more.values(), question))
     mine = {host.name: machine_of(host, known) for host in seen.spec.hosts}
     return put_together(name, mine, [answer for answer in answers if answer.machine.name in mine])
+
+
+def find_from_here(name: str, host: Host, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster | None:
+    """The same as this machine sees it; a cluster of that name on this machine alone comes first."""
+    if not known or is_here_alone(host, name):
+        return None
+    return find_spanning(name, known, hosts)
 
 
 def require_spanning(name: str, known: Mapping[str, RemoteMachine], hosts: Hosts) -> SpanningCluster:

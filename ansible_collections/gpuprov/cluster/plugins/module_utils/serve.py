@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ansible.module_utils.basic import AnsibleModule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from gpuprov.host.remote.hosts import HostsBySsh
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.module_result import BeforeAfter
     from gpuprov.verify.models import Report
 
@@ -78,6 +80,16 @@ def serve(module: Module, act: Callable[[], Results]) -> None:
     except KeyboardInterrupt:
         module.fail_json(msg="interrupted; the changes of this run were undone")
     module.exit_json(**results)
+
+
+def way_to_hosts(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], HostsBySsh]:
+    """The hosts that C(gpuprov host add) has remembered for this user, and how they are asked."""
+    from gpuprov.host.remote.hosts import HostsBySsh
+    from gpuprov.host.remote.inventory import read_machines
+    from gpuprov.host.remote.places import find_places
+
+    places = find_places()
+    return read_machines(places.inventory), HostsBySsh(places=places, reporter=reporter)
 
 
 def present(result: BeforeAfter, *, diff: bool) -> Results:

@@ -9,6 +9,8 @@ module: cluster
 short_description: Create, grow, shrink, repair or remove a gpuprov cluster
 description:
     - Brings a cluster to a state, as C(gpuprov cluster up) and C(gpuprov cluster down) do.
+    - A cluster that spans hosts is brought to it from the controller, by its inventory of hosts and over ssh. A host
+      that does not do its part fails the module; what the others did stays.
     - Starts from the file, or else from the spec recorded with the cluster; the other options override it.
 version_added: 0.1.0
 author: gpuprov (@gpuprov)
@@ -118,6 +120,7 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     failed_verification,
     present,
     serve,
+    way_to_hosts,
 )
 
 ARGUMENTS: dict[str, Any] = {
@@ -146,6 +149,7 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.planes.cluster_order import ClusterOrder, read_share, resolve_engine
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.workflows.ensure import ensure_cluster
+    from gpuprov.workflows.spanning.ensure_over_hosts import ensure_over_hosts
 
     wanted = module.params
     order = ClusterOrder(
@@ -158,13 +162,16 @@ def act(module: Module) -> dict[str, Any]:
     host = LocalHost()
     listener = ModuleReporter(module)
     creates = wanted["state"] != "absent"
-    ensured = ensure_cluster(
-        lambda: resolve_engine(host, wanted["engine"], order, creates=creates, reporter=listener),
+    known, hosts = way_to_hosts(listener)
+    engine, check = wanted["engine"], module.check_mode
+    ensured = ensure_over_hosts(order, engine, wanted["state"], host, known, hosts, reporter=listener, check=check)
+    ensured = ensured or ensure_cluster(
+        lambda: resolve_engine(host, engine, order, creates=creates, reporter=listener),
         order,
         wanted["state"],
         host,
         reporter=listener,
-        check=module.check_mode,
+        check=check,
     )
     results = present(ensured, diff=module._diff)  # noqa: SLF001 - Ansible's own way to ask
     results["nodes"] = [row_document(row) for row in ensured.after]

@@ -69,6 +69,7 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ModuleReporter,
     failed_verification,
     serve,
+    way_to_hosts,
 )
 
 ARGUMENTS: dict[str, Any] = {
@@ -88,22 +89,23 @@ def act(module: Module) -> dict[str, Any]:
     from gpuprov.host.local import LocalHost
     from gpuprov.verify.report import summary
     from gpuprov.verify.request import Work
+    from gpuprov.workflows.spanning.over_hosts import find_from_here
+    from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts
     from gpuprov.workflows.verify import verify_cluster
 
     wanted = module.params
-    check_cluster_name(wanted["cluster"])
+    cluster, engine = check_cluster_name(wanted["cluster"]), wanted["engine"]
+    nodes = None if wanted["nodes"] == ["all"] else expand_names(",".join(wanted["nodes"]))
     host = LocalHost()
     listener = ModuleReporter(module)
-    report = verify_cluster(
-        host.open(wanted["engine"])
-        if wanted["engine"]
-        else engine_of_cluster(wanted["cluster"], host.engines, reporter=listener),
-        wanted["cluster"],
-        host=host,
-        nodes=None if wanted["nodes"] == ["all"] else expand_names(",".join(wanted["nodes"])),
-        reporter=listener,
-        work=Work(level=wanted["level"], seconds=wanted["seconds"]),
-    )
+    work = Work(level=wanted["level"], seconds=wanted["seconds"])
+    known, hosts = way_to_hosts(listener)
+    seen = None if engine else find_from_here(cluster, host, known, hosts)
+    if seen:
+        report = verify_over_hosts(seen, hosts, nodes=nodes or (), work=work).report
+    else:
+        driver = host.open(engine) if engine else engine_of_cluster(cluster, host.engines, reporter=listener)
+        report = verify_cluster(driver, cluster, host=host, nodes=nodes, reporter=listener, work=work)
     results = {"changed": False, "passed": report.passed, "report": verify_document(report)}
     if report.passed:
         return {**results, "msg": summary(report)}
