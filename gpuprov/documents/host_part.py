@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Interface, IPv4Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.cluster.choice import Holder, Taken
@@ -27,6 +27,15 @@ _SCHEMA: Final = "gpuprov.host-part/v1"
 _MAPPING: Final[Accepts] = lambda value: isinstance(value, dict)  # noqa: E731 - a kind, as in member_answers
 _WORDS: Final[Accepts] = lambda value: isinstance(value, dict) and all(map(is_string, value.values()))  # noqa: E731
 _TUNNEL_KEY: Final[Accepts] = lambda value: value == "" or bool(is_string(value) and KEY.fullmatch(str(value)))  # noqa: E731
+
+
+def _is_ipv4(value: object) -> bool:
+    try:
+        return isinstance(value, str) and bool(IPv4Address(value))
+    except ValueError:
+        return False
+
+
 _KINDS: Final[Mapping[str, Accepts]] = {
     "host": is_string,
     "engine": lambda value: value in ENGINES,
@@ -37,7 +46,7 @@ _KINDS: Final[Mapping[str, Accepts]] = {
     "nodes": is_list,
     "words": _WORDS,
     "offer": or_none(is_string),
-    "address": is_string,
+    "address": lambda value: value == "" or _is_ipv4(value),
     "mtu": number_in(0, 100_000),
     "tunnel_key": _TUNNEL_KEY,
     "taken": _MAPPING,

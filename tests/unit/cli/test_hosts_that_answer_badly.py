@@ -39,7 +39,9 @@ def spoil(lab: Typing, *verbs: str, by: Callable[[dict[str, Any]], Any] = nothin
 
 
 @pytest.mark.parametrize(
-    "by", [nothing, damaged("whole", "{"), damaged("spec", "[]"), damaged("nodes", 5)], ids=["nothing", "w", "s", "n"]
+    "by",
+    [nothing, damaged("whole", "{"), damaged("spec", "[]"), damaged("nodes", 5), damaged("address", "-h")],
+    ids=["nothing", "whole", "spec", "nodes", "address"],
 )
 def test_status_shows_what_the_others_have(up: Typing, by: Callable[[dict[str, Any]], Any]) -> None:
     spoil(up, "part", by=by)
