@@ -134,6 +134,7 @@ def plan_cluster(
     Raises:
         NotOurs: A name that is needed is taken by something foreign.
         UsageError: It is taken by another cluster, an address is taken, or the GPUs do not suffice.
+        NotCapable: The engine cannot make such a node.
     """
     networks = plan_networks(spec, state, version=version)
     wanted = [node_name(spec.nodes.prefix, number) for number in range(spec.nodes.count)]
@@ -161,6 +162,7 @@ def _sort(designs: tuple[NodeDesign, ...], state: ClusterState, *, remove: tuple
     for design in designs:
         node = None if design.name in remove else state.node(design.name)
         if node is None:
+            expect.settings(design.request())  # for what the engine refuses
             create.append(design)
             continue
         found = find_drift(design, node, expect.settings(design.request()), live=live)

@@ -129,8 +129,8 @@ def refuse_different_accounts(looks: Mapping[str, ShareLook], folder: str, clust
             f"the nodes of cluster {cluster} cannot share the folder {folder}: their account {ACCOUNT} is not the same "
             "user on all hosts",
             evidence="\n".join(f"{host}: {ACCOUNT} is user {look.account}" for host, look in looks.items()),
-            fix="set nodes.privileged to true; or give root the same first number in /etc/subuid and /etc/subgid of "
-            "all hosts, and restart their engines",
+            fix="set nodes.privileged to true, which Docker does not have; or give root the same first number in "
+            "/etc/subuid and /etc/subgid of all hosts, and restart their engines",
         )
 
 
