@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from ipaddress import IPv4Network
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -18,19 +18,20 @@ from gpuprov.drivers.base import (
     LABEL_SHARING,
     LABEL_SPEC,
 )
+from gpuprov.drivers.capabilities import NotCapable
 from gpuprov.drivers.networks import NetworkState
 from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
-from gpuprov.spec.models import NetworkSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, GpusSpec, NetworkSpec, NodesSpec
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes, preview_up
 from tests.fakes.faults import Killed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from gpuprov.spec.models import ClusterSpec
+    from gpuprov.drivers.base import NodeRequest
     from tests.fakes.world import World
 
 
@@ -49,6 +50,22 @@ def test_what_other_tests_begin_with_is_what_it_makes(world: World) -> None:
     for node in (*copy["nodes"].values(), *made["nodes"].values()):
         node.files.pop("/etc/munge/munge.key")  # of chance
     assert made == copy
+
+
+def test_nodes_that_the_engine_cannot_make_are_refused_by_the_plan(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def settings(request: NodeRequest) -> NoReturn:
+        assert request.privileged
+        raise NotCapable("docker does not support privileged nodes", evidence="supported: jobs", fix="use --engine lxd")
+
+    monkeypatch.setattr(type(world.driver), "settings", lambda _driver, request: settings(request))
+    order = UpOrder(spec=ClusterSpec(nodes=NodesSpec(count=1, privileged=True), gpus=GpusSpec(mode="simulated")))
+    with pytest.raises(NotCapable):
+        preview_up(world.driver, order, world.host, reporter=world.reporter)
+    with pytest.raises(NotCapable):
+        cluster_up(world.driver, order, world.host, reporter=world.reporter)
+    assert not world.engine.networks, "nothing was made that would have to be undone"
 
 
 def test_from_nothing(world: World) -> None:
