@@ -24,7 +24,7 @@ from gpuprov.gpu.allocate import GpusTaken
 from gpuprov.host.links import Link
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.planes.slurm.munge import LABEL_MUNGE_OWNER
-from gpuprov.spec.models import ClusterSpec, GpusSpec, NetworkSpec, NodesSpec
+from gpuprov.spec.models import ClusterSpec, GpuSpec, NetworkSpec, NodesSpec
 from gpuprov.workflows.cluster_up import UpOrder, cluster_up, preview_changes, preview_up
 from tests.fakes.faults import Killed
 
@@ -60,7 +60,7 @@ def test_nodes_that_the_engine_cannot_make_are_refused_by_the_plan(
         raise NotCapable("docker does not support privileged nodes", evidence="supported: jobs", fix="use --engine lxd")
 
     monkeypatch.setattr(type(world.driver), "settings", lambda _driver, request: settings(request))
-    order = UpOrder(spec=ClusterSpec(nodes=NodesSpec(count=1, privileged=True), gpus=GpusSpec(mode="simulated")))
+    order = UpOrder(spec=ClusterSpec(nodes=NodesSpec(count=1, privileged=True), gpus=GpuSpec(mode="simulated")))
     with pytest.raises(NotCapable):
         preview_up(world.driver, order, world.host, reporter=world.reporter)
     with pytest.raises(NotCapable):
