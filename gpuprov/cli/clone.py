@@ -23,11 +23,16 @@ if TYPE_CHECKING:
 @click.pass_obj
 def command(
     session: Session, source: str, name: str, addr: str | None, gpu_mode: str | None, engine: str | None
-) -> None:
-    """Copy a stopped node. The copy gets an address, a host key and a GPU lease of its own."""
+) -> int:
+    """Copy a stopped node, on its host. The copy gets an address, a host key and a GPU lease of its own."""
+    from gpuprov.cli.nodes_there import clone_there
     from gpuprov.workflows.create_node import CloneOrder, clone_node
 
     order = CloneOrder(source=source, name=name, address=addr, gpu_mode=cast("GpuMode", gpu_mode or "auto"))
+    status = clone_there(session, engine, order)
+    if status is not None:
+        return status
     change_nodes(
         session, engine, [source], lambda driver, host: clone_node(driver, order, host, reporter=session.reporter)
     )
+    return 0

@@ -87,18 +87,12 @@ def _create_there(
     session: Session, order: NodeOrder, host: str | None, engine: str | None, wait_s: float | None
 ) -> int | None:
     """Make it on another host; None where it is to be made on this machine."""
+    from gpuprov.cli.nodes_there import create_there
     from gpuprov.cluster.here_alone import is_here_alone
-    from gpuprov.documents.outcome import outcome_document
-    from gpuprov.workflows.spanning.create_over_hosts import HostedOrder, create_over_hosts
-    from gpuprov.workflows.spanning.over_hosts import part_error
+    from gpuprov.workflows.spanning.create_over_hosts import HostedOrder
 
-    known = spanning.remembered_hosts()
-    if host is None and (engine is not None or not known or is_here_alone(session.host, order.cluster)):
+    if host is None and (
+        engine is not None or not spanning.remembered_hosts() or is_here_alone(session.host, order.cluster)
+    ):
         return None
-    hosted = HostedOrder(node=order, host=host, engine=engine or "", wait_s=wait_s)
-    done = create_over_hosts(hosted, known, spanning.way_to_hosts(session), reporter=session.reporter)
-    if done is None:
-        return None
-    error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
-    text = "\n".join(done.outcome.changed) or "unchanged"
-    return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+    return create_there(session, HostedOrder(node=order, host=host, engine=engine or "", wait_s=wait_s))

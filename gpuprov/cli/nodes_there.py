@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.workflows.create_node import CloneOrder
+    from gpuprov.workflows.spanning.create_over_hosts import HostedOrder
     from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange
 
 
@@ -53,3 +55,39 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     error = part_error(done.failed, of=max(done.asked, len(done.failed)), what="hosts did not do their part")
     text = "\n".join(done.outcome.changed) or ("" if error else "unchanged")
     return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+
+
+def create_there(session: Session, order: HostedOrder) -> int | None:
+    """Make a node in a cluster over hosts, or on the host that is said, and show it; None where neither is so."""
+    from gpuprov.documents.outcome import outcome_document
+    from gpuprov.workflows.spanning.create_over_hosts import create_over_hosts
+    from gpuprov.workflows.spanning.over_hosts import part_error
+
+    hosts = spanning.way_to_hosts(session)
+    done = create_over_hosts(order, spanning.remembered_hosts(), hosts, reporter=session.reporter)
+    if done is None:
+        return None
+    error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
+    text = "\n".join(done.outcome.changed) or "unchanged"
+    return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
+
+
+def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int | None:
+    """Copy a node of another host, on that host; None where the node is this machine's, or nobody has added hosts."""
+    from gpuprov.cluster.node_order import NodeOrder
+    from gpuprov.workflows.spanning.create_over_hosts import HostedOrder
+    from gpuprov.workflows.spanning.over_hosts import find_host_of_node
+
+    known = spanning.remembered_hosts() if engine is None else {}
+    if not known or spanning.nodes_here(session, [order.source]):
+        return None
+    machine, source = find_host_of_node(order.source, known, spanning.way_to_hosts(session))
+    copy = NodeOrder(
+        name=order.name,
+        cluster=source.cluster,
+        address=order.address,
+        role=source.role,
+        source=order.source,
+        gpu_mode=order.gpu_mode,
+    )
+    return create_there(session, HostedOrder(node=copy, host=machine.name))

@@ -165,6 +165,10 @@ def test_verbs_on_a_node_of_another_machine(controller: Controller) -> None:
     controller("cp", "c003:/tmp/note", str(controller.folder / "back"))
     assert (controller.folder / "back").read_text() == "42"
     assert controller("--json", "stop", "c003").document["changed"] == ["hinton: stopped c003"]
+    controller("clone", "c003", "c007")
+    assert controller("exec", "c007", "--", "cat", "/tmp/note").stdout == "42"
+    assert controller.srun("c000", "-w", "c007", "hostname") == ["c007"]
+    controller("rm", "c007")
     assert controller("--json", "start", "c003").document["changed"][0] == "hinton: started c003"
     assert controller.srun("c000", "-N4", "hostname") == ALL
 

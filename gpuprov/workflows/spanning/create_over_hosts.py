@@ -94,7 +94,8 @@ def _seek(
     order: HostedOrder, known: Mapping[str, RemoteMachine], hosts: Hosts
 ) -> tuple[SpanningCluster, dict[str, str]]:
     """What hosts have of the cluster, and offer to the node; then, by host, what its nodes share."""
-    document = asdict(SeekOrder(order=order.node.label(), gpu_mode=order.node.gpu_mode))
+    sought = replace(order.node, source=None)  # which one host alone has
+    document = asdict(SeekOrder(order=sought.label(), gpu_mode=order.node.gpu_mode))
     request = MemberRequest(verb="seek", document=document, total_s=scaled_limit_s(QUESTION_S))
     secrets: dict[str, str] = {}
 

@@ -95,3 +95,20 @@ def test_on_the_host_itself_it_is_refused(lab: Typing) -> None:
     with pytest.raises(UsageError, match="no single node can be added") as caught:
         world(lab, "hinton").create("c009")
     assert "create-node NAME --host HOST" in str(caught.value)
+
+
+def test_a_clone_is_made_on_the_host_of_its_source(lab: Typing) -> None:
+    lab.type("stop", "c003")
+    lab.hosts.asked.clear()
+    told = lab.json("clone", "c003", "c009")
+    assert any(line.startswith("hinton: created node c009") for line in told["changed"])
+    assert verbs(lab) == ["list", "seek", "create", "tell"]
+    assert homes(lab)["c009"] == "hinton"
+    assert lab.json("clone", "c003", "c009")["unchanged"]
+    lab.type("start", "c003")
+    assert "NodeName=c009 NodeAddr=" in conf_of_all(lab)
+    assert lab.json("cluster", "up", "--no-verify")["unchanged"]
+    lab.type("clone", "c000", "c010", expect=2)
+    assert "c000" in lab.errors
+    lab.hosts.away = {"hinton"}
+    lab.type("clone", "c003", "c011", expect=AWAY)
