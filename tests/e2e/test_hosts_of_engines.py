@@ -28,12 +28,12 @@ nodes: {count: 6}
 gpus: {mode: simulated}
 unreachable: {after_s: 5}
 """
-# Nodes of Docker share no folder with those of the others, whose ids are shifted; workers need one.
+# Workers need a folder that all share. Ids are shifted by other amounts in LXD and Incus, and not at all in Docker.
 WORKERS = f"""\
 version: gpuprov/v1
 name: crew
 hosts: [{{name: hoff}}, {{name: frege, engine: incus}}]
-nodes: {{count: 4, role: worker}}
+nodes: {{count: 4, role: worker, privileged: true}}
 gpus: {{mode: simulated}}
 share: {SHARED}
 """
