@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]:
-    """Who holds what, stopped and unfinished nodes too: a lease lives as long as its node.
+    """Who holds what, by node, stopped and unfinished nodes too: a lease lives as long as its node.
 
     But nothing is held by a job whose `gpuprov run` was killed before it started.
     """
@@ -42,7 +42,7 @@ def read_leases(nodes: Iterable[NodeState], *, engine: str) -> tuple[Lease, ...]
             cluster=node.labels.get(LABEL_CLUSTER, ""),
             status=node.status,
         )
-        for node in nodes
+        for node in sorted(nodes, key=lambda node: node.name)
         if leased_uuids(node) and (node.status == "running" or not is_orphan(node))
     )
 

@@ -276,7 +276,7 @@ def _gpu(row: Mapping[str, Any]) -> Gpu:
 
 
 def _leases(rows: list[dict[str, Any]]) -> tuple[Lease, ...]:
-    """Each node's, from the holders of each GPU."""
+    """Each node's, from the holders of each GPU, by node."""
     held: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         for holder in row["holders"]:
@@ -293,7 +293,7 @@ def _leases(rows: list[dict[str, Any]]) -> tuple[Lease, ...]:
             sharing="exclusive" if sharing == "exclusive" else "shared",
             gpus=tuple(gpus),
         )
-        for (node, host, cluster, engine, status, sharing), gpus in held.items()
+        for (node, host, cluster, engine, status, sharing), gpus in sorted(held.items())
     )
 
 

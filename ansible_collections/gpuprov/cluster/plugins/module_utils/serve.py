@@ -82,7 +82,7 @@ def serve(module: Module, act: Callable[[], Results]) -> None:
     module.exit_json(**results)
 
 
-def way_to_hosts(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], HostsBySsh]:
+def ask_by_ssh(reporter: ModuleReporter) -> tuple[Mapping[str, RemoteMachine], HostsBySsh]:
     """The hosts that C(gpuprov host add) has remembered for this user, and how they are asked."""
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.inventory import read_machines

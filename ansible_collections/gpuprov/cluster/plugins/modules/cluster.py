@@ -117,10 +117,10 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ROLE,
     Module,
     ModuleReporter,
+    ask_by_ssh,
     failed_verification,
     present,
     serve,
-    way_to_hosts,
 )
 
 ARGUMENTS: dict[str, Any] = {
@@ -162,7 +162,7 @@ def act(module: Module) -> dict[str, Any]:
     host = LocalHost()
     listener = ModuleReporter(module)
     creates = wanted["state"] != "absent"
-    known, hosts = way_to_hosts(listener)
+    known, hosts = ask_by_ssh(listener)
     engine, check = wanted["engine"], module.check_mode
     ensured = ensure_over_hosts(order, engine, wanted["state"], host, known, hosts, reporter=listener, check=check)
     ensured = ensured or ensure_cluster(

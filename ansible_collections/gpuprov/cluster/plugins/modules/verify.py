@@ -67,9 +67,9 @@ from ansible_collections.gpuprov.cluster.plugins.module_utils.serve import (
     ENGINE,
     Module,
     ModuleReporter,
+    ask_by_ssh,
     failed_verification,
     serve,
-    way_to_hosts,
 )
 
 ARGUMENTS: dict[str, Any] = {
@@ -99,7 +99,7 @@ def act(module: Module) -> dict[str, Any]:
     host = LocalHost()
     listener = ModuleReporter(module)
     work = Work(level=wanted["level"], seconds=wanted["seconds"])
-    known, hosts = way_to_hosts(listener)
+    known, hosts = ask_by_ssh(listener)
     seen = None if engine else find_from_here(cluster, host, known, hosts)
     if seen:
         report = verify_over_hosts(seen, hosts, nodes=nodes or (), work=work).report
