@@ -74,13 +74,20 @@ def shop(request: pytest.FixtureRequest, gpuprov: Gpuprov, place: Place) -> Iter
 def test_submitit_returns_what_four_jobs_returned(shop: Shop) -> None:
     shop.bring("submitit", EXAMPLES / "submitit")
     said = shop.type_there("submitit", "python3 sweep.py")
-    jobs, *results = [line for line in said if not line.startswith("submitit WARNING")]  # of sacct
+    jobs, *results = said
     assert re.fullmatch(r"jobs (\d+)_0 \1_1 \1_2 \1_3", jobs)
     found = [ast.literal_eval(line) for line in results]
     ended = [(result["rate"], result["x"]) for result in found]
     assert ended == [(0.01, 1.9075), (0.03, 2.864), (0.1, 3.0), (0.3, 3.0)]
     assert {result["node"] for result in found} <= shop.nodes
     assert all(result["gpu"].isdecimal() for result in found), found
+
+
+@on_slurm
+def test_submitit_learns_that_a_job_was_killed(shop: Shop) -> None:
+    shop.bring("submitit-killed", Path(__file__).parent / "data/killed_by_scancel.py")
+    said = shop.type_there("submitit-killed", "python3 killed_by_scancel.py")
+    assert said == ["CANCELLED", "CANCELLED", "RUNNING"]
 
 
 @on_slurm
