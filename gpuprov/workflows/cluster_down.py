@@ -14,7 +14,7 @@ from gpuprov.cluster.whole import recorded_host
 from gpuprov.core.errors import UsageError
 from gpuprov.core.names import check_cluster_name
 from gpuprov.core.outcome import Outcome, with_forced
-from gpuprov.drivers.base import LABEL_CLUSTER
+from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_SPEC
 from gpuprov.drivers.foreign import NetworkInUse
 from gpuprov.planes.base import Departure
 from gpuprov.planes.hold import Leave
@@ -109,7 +109,9 @@ def _remove_networks(driver: Driver, state: ClusterState, reporter: Reporter) ->
         return []
     with reporter.phase("networks"):
         remove_left_builder(driver, reporter)  # it would hold the network
-        return [network.name for network in state.own_networks if _remove_network(driver, network, reporter)]
+        # What is recorded goes last: by it a controller finds what a killed run left on its hosts.
+        networks = sorted(state.own_networks, key=lambda network: LABEL_SPEC in network.labels)
+        return [network.name for network in networks if _remove_network(driver, network, reporter)]
 
 
 def _remove_network(driver: Driver, network: NetworkState, reporter: Reporter) -> bool:
