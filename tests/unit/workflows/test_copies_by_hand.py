@@ -75,7 +75,7 @@ def test_it_is_listed_as_what_it_is_and_not_counted(world: World) -> None:
     again = "gpuprov cluster down lab --engine fake"
     assert f"warn kept the network gpbr0: in use by backup; after detaching them, run: {again}" in world.reporter.lines
     del world.engine.nodes["backup"]
-    assert world.down().changed == ("removed network gpbr0", "removed network gpbr1")
+    assert world.down().changed == ("removed network gpbr1", "removed network gpbr0")
 
 
 def test_a_renamed_node_is_told_with_the_way_back(world: World) -> None:
