@@ -26,3 +26,5 @@ while {single.state, first.state, second.state} != {"RUNNING"}:
 subprocess.run(["scancel", single.job_id, first.job_id], check=True)
 sys.stdout.write(f"{state_at_end(single)}\n{state_at_end(first)}\n{second.state}\n")
 subprocess.run(["scancel", second.job_id], check=True)
+while subprocess.run(["squeue", "--noheader"], check=True, capture_output=True).stdout:
+    time.sleep(1)  # its node takes no job before it has ended
