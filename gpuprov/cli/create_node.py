@@ -91,8 +91,7 @@ def _create_there(
     from gpuprov.cluster.here_alone import is_here_alone
     from gpuprov.workflows.spanning.create_over_hosts import HostedOrder
 
-    if host is None and (
-        engine is not None or not spanning.remembered_hosts() or is_here_alone(session.host, order.cluster)
-    ):
+    known = spanning.remembered_hosts()
+    if host is None and (engine is not None or not known or is_here_alone(session.host, order.cluster)):
         return None
-    return create_there(session, HostedOrder(node=order, host=host, engine=engine or "", wait_s=wait_s))
+    return create_there(session, HostedOrder(node=order, host=host, engine=engine or "", wait_s=wait_s), known)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from gpuprov.cli import spanning
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from gpuprov.cli.session import Session
+    from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.workflows.create_node import CloneOrder
     from gpuprov.workflows.spanning.create_over_hosts import HostedOrder
     from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange
@@ -57,14 +58,13 @@ def change_there(session: Session, engine: str | None, names: Sequence[str], cha
     return spanning.show_result(session, outcome_document(done.outcome, host=session.host.name), text, error, 0)
 
 
-def create_there(session: Session, order: HostedOrder) -> int | None:
+def create_there(session: Session, order: HostedOrder, known: Mapping[str, RemoteMachine]) -> int | None:
     """Make a node in a cluster over hosts, or on the host that is said, and show it; None where neither is so."""
     from gpuprov.documents.outcome import outcome_document
     from gpuprov.workflows.spanning.create_over_hosts import create_over_hosts
     from gpuprov.workflows.spanning.over_hosts import part_error
 
-    hosts = spanning.way_to_hosts(session)
-    done = create_over_hosts(order, spanning.remembered_hosts(), hosts, reporter=session.reporter)
+    done = create_over_hosts(order, known, spanning.way_to_hosts(session), reporter=session.reporter)
     if done is None:
         return None
     error = part_error(done.failed, of=done.asked, what="hosts do not know the new node yet")
@@ -90,4 +90,4 @@ def clone_there(session: Session, engine: str | None, order: CloneOrder) -> int 
         source=order.source,
         gpu_mode=order.gpu_mode,
     )
-    return create_there(session, HostedOrder(node=copy, host=machine.name))
+    return create_there(session, HostedOrder(node=copy, host=machine.name), known)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    import pytest
+
     from gpuprov.gpu.models import HostGpus
     from gpuprov.host.remote.ask import MemberRequest
     from gpuprov.spec.models import GpuMode
@@ -149,6 +151,15 @@ class HostsInWorlds:
             asked_s=asked_s,
             heard_s=heard_s,
         )
+
+
+def keep_keys_below(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the controller's user data in this folder, with a key of ssh for cluster lab."""
+    keys = data / "gpuprov/lab"
+    keys.mkdir(parents=True)
+    (keys / "id_ed25519").write_text("private\n")
+    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
+    monkeypatch.setenv("XDG_DATA_HOME", str(data))
 
 
 def _no_gpus(_mode: GpuMode) -> HostGpus:

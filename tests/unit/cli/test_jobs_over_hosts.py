@@ -22,7 +22,7 @@ from gpuprov.planes.find_desk import count_gpus
 from gpuprov.spec.shared_folder import ACCOUNT_UID
 from gpuprov.workflows.spanning.desk_there import reach_desk
 from gpuprov.workflows.spanning.over_hosts import find_spanning
-from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
+from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.fakes.jobs_in_nodes import give_jobs
 from tests.schemas import validate
 from tests.unit.gpuwork.conftest import JOB, PANDAS, PARAMS
@@ -78,11 +78,7 @@ def bare(
     tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Lab:
     """Two hosts with one folder, and no cluster yet."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    keys = tmp_path / "data/gpuprov/lab"
-    keys.mkdir(parents=True)
-    (keys / "id_ed25519").write_text("private\n")
-    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
+    keep_keys_below(tmp_path / "data", monkeypatch)
     hosts = HostsInWorlds(tmp_path, recording, ("hoff", "hinton"))
     marks: dict[tuple[str, str], str] = {}
     for world in hosts.worlds.values():

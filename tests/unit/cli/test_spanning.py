@@ -11,7 +11,7 @@ from gpuprov.cli import spanning
 from gpuprov.cli.main import main
 from gpuprov.core.errors import HostNotReady
 from gpuprov.planes.hardware_answers import MachineHardware
-from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
+from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 from tests.schemas import validate
 
 if TYPE_CHECKING:
@@ -62,11 +62,7 @@ def at_the_controller(
     tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Typing:
     """Of hoff and hinton, with a spec for a cluster over both."""
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-    keys = tmp_path / "data/gpuprov/lab"
-    keys.mkdir(parents=True)
-    (keys / "id_ed25519").write_text("private\n")
-    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
+    keep_keys_below(tmp_path / "data", monkeypatch)
     hosts = HostsInWorlds(tmp_path, recording, ("hoff", "hinton"))
     monkeypatch.setattr(spanning, "remembered_hosts", lambda: hosts.machines)
     monkeypatch.setattr(spanning, "way_to_hosts", lambda *_: hosts)

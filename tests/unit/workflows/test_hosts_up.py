@@ -19,7 +19,7 @@ from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, plan_over_hosts, u
 from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_host_of_node, find_spanning
 from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts
-from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds
+from tests.fakes.hosts_in_worlds import SINCE, HostsInWorlds, keep_keys_below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,11 +61,7 @@ class Controller:
 
 @pytest.fixture
 def lab(tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch) -> Controller:
-    keys = tmp_path / "data/gpuprov/lab"
-    keys.mkdir(parents=True)
-    (keys / "id_ed25519").write_text("private\n")
-    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    keep_keys_below(tmp_path / "data", monkeypatch)
     return Controller(HostsInWorlds(tmp_path, recording, NAMES), recording)
 
 

@@ -16,7 +16,7 @@ from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.planes.slurm import daemons as slurm
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_spanning
 from tests.fakes.faults import Faults, Killed
-from tests.fakes.hosts_in_worlds import HostsInWorlds
+from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 from tests.unit.workflows.test_hosts_up import NAMES, Controller
 from tests.unit.workflows.test_kills_fake import look
 
@@ -110,11 +110,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def lab(tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    keys = tmp_path / "data/gpuprov/lab"
-    keys.mkdir(parents=True)
-    (keys / "id_ed25519").write_text("private\n")
-    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    keep_keys_below(tmp_path / "data", monkeypatch)
     return Lab(HostsWithFaults(tmp_path, recording), recording)
 
 

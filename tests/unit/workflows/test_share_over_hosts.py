@@ -18,7 +18,7 @@ from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 from gpuprov.workflows.serving.member import serve_request
 from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_spanning
-from tests.fakes.hosts_in_worlds import HostsInWorlds
+from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,11 +82,7 @@ class Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path, recording: Recording, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    keys = tmp_path / "data/gpuprov/lab"
-    keys.mkdir(parents=True)
-    (keys / "id_ed25519").write_text("private\n")
-    (keys / "id_ed25519.pub").write_text("ssh-ed25519 AAAA gpuprov-lab\n")
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    keep_keys_below(tmp_path / "data", monkeypatch)
     return Lab(HostsInWorlds(tmp_path, recording, NAMES), recording)
 
 
