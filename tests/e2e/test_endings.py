@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
 
     from tests.e2e.conftest import Gpuprov, World
@@ -40,10 +41,13 @@ def names(world: World, place: Place) -> list[str]:
     return [name for name in instances if name.startswith(place.mark)]
 
 
-def wait_for_an_instance(world: World, place: Place) -> None:
+def wait_for_an_instance(process: subprocess.Popen[str], world: World, place: Place) -> None:
     deadline = time.monotonic() + 600  # it may have to build the image first
     while not names(world, place):
-        assert time.monotonic() < deadline
+        assert process.poll() is None, process.communicate()
+        if time.monotonic() > deadline:
+            process.terminate()
+            pytest.fail(f"no instance in 600 s: {process.communicate(timeout=60)}")
         time.sleep(0.02)
 
 
@@ -64,7 +68,7 @@ def test_an_interrupted_up_undoes_what_it_did(
 ) -> None:
     before = world.look()
     with gpuprov.start(*up) as process:
-        wait_for_an_instance(world, place)
+        wait_for_an_instance(process, world, place)
         process.send_signal(ending)
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130, stderr
@@ -76,7 +80,7 @@ def test_a_killed_up_is_completed_by_the_next(
     gpuprov: Gpuprov, world: World, place: Place, up: tuple[str, ...]
 ) -> None:
     with gpuprov.start(*up) as process:
-        wait_for_an_instance(world, place)
+        wait_for_an_instance(process, world, place)
         process.kill()
     gpuprov(*up)
     rows = gpuprov.json("cluster", "status", place.cluster)["nodes"]
