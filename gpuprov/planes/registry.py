@@ -9,7 +9,6 @@ from gpuprov.core.errors import UsageError
 from gpuprov.planes.plain import PlainPlane
 from gpuprov.planes.slurm.plane import SlurmPlane
 from gpuprov.planes.worker.plane import WorkerPlane
-from gpuprov.spec import load, validate
 from gpuprov.spec.draft import SHARE
 from gpuprov.spec.shared_folder import PLACE, own_place, share_mount
 
@@ -79,6 +78,8 @@ def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None
     Raises:
         SpecError: Listing every problem.
     """
+    from gpuprov.spec import validate  # here, for tables of nodes start sooner without
+
     validate.check_spec(spec, roles=ROLES, left=left)
 
 
@@ -88,4 +89,6 @@ def load_draft(path: Path) -> Draft:
     Raises:
         SpecError: Listing every problem.
     """
+    from gpuprov.spec import load  # as above
+
     return load.load_draft(path, roles=ROLES)

@@ -353,6 +353,24 @@ def test_the_cause_is_in_the_message(failure: str, tmp_path: Path, monkeypatch: 
     assert error.fix
 
 
+@pytest.mark.parametrize(
+    ("failure", "fix"),
+    [
+        ("mmdebstrap: a mirror that is away", "check whether this machine can reach the mirror: apt-get update"),
+        ("mmdebstrap: a package that arrives broken", "check whether this machine can reach the mirror"),
+        ("mmdebstrap: mount fails", "the mirror answers; check this machine: gpuprov doctor"),
+        ("mmdebstrap: a script of a package that fails", "the mirror answers"),
+    ],
+)
+def test_a_mirror_that_has_answered_is_not_blamed(
+    failure: str, fix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(GpuprovError) as caught:
+        TABLE[failure][0](tmp_path)
+    assert caught.value.fix.startswith(fix)
+
+
 def test_what_a_node_wrote_is_short_and_printable() -> None:
     """An instance's lxc.log quotes the node's own paths, and root in it writes to its console what it likes."""
     hostile = "\x1b]0;owned\x07 " + "x" * 5000

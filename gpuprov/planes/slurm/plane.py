@@ -13,7 +13,6 @@ from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT, File
 from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
-from gpuprov.planes.job_desk import JobDesk
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.slurm import absence, checks, daemons, jobs, munge
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, ImageState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.planes.job_desk import JobDesk
     from gpuprov.provision.recipe import Init
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
@@ -212,6 +212,8 @@ class SlurmPlane(LedPlane):
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
         """The controller's node."""
+        from gpuprov.planes.job_desk import JobDesk  # here, for tables of nodes start sooner without
+
         node = self.diagnosed_node(state)
         if node.status != "running":
             raise UsageError(

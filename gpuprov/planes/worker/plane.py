@@ -15,7 +15,6 @@ from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.planes.applied import apply_marked
 from gpuprov.planes.base import Diagnostics, Ready, spec_of
-from gpuprov.planes.job_desk import JobDesk
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import checks, jobs, services
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
     from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.planes.job_desk import JobDesk
     from gpuprov.planes.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
     from gpuprov.verify.models import Expectation
@@ -219,6 +219,8 @@ class WorkerPlane(LedPlane):
 
     def job_desk(self, driver: Driver, state: ClusterState) -> JobDesk:
         """The broker's node, or any node that runs where the broker is the user's."""
+        from gpuprov.planes.job_desk import JobDesk  # here, for tables of nodes start sooner without
+
         node = self._require_answering(state, "takes no jobs")
         require_shared(node, state.name)
         return JobDesk(driver=driver, node=node.name, cluster=state.name)
@@ -260,6 +262,8 @@ class WorkerPlane(LedPlane):
 
     def _open_desk(self, driver: Driver, state: ClusterState) -> JobDesk | None:
         """Any node that runs can tell of jobs, which are in the shared folder; None where none runs."""
+        from gpuprov.planes.job_desk import JobDesk  # as in `job_desk`
+
         running = [node.name for node in self._sharing(state) if node.status == "running"]
         return JobDesk(driver=driver, node=running[0], cluster=state.name) if running else None
 
