@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from gpuprov.core.errors import EngineError
@@ -19,6 +20,7 @@ from gpuprov.spec.shared_folder import ACCOUNT
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver
 
 _HELD: Final = f"{FOLDER}/.held"
@@ -71,19 +73,46 @@ def abandoned_of(held: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(name for name, owner in held.items() if is_gone(owner)))  # who held all of them is none
 
 
-def release(driver: Driver, asked: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Let the workers take work that this process held, or one that was killed; the nodes of each.
+@dataclass(frozen=True, kw_only=True)
+class Released:
+    """Nodes that were held.
+
+    Attributes:
+        own: By this process, until now.
+        left: By one that was killed, until now.
+        kept: By others, in words, and they are still.
+    """
+
+    own: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
+
+
+def release(driver: Driver, asked: str) -> Released:
+    """Let the workers take work that this process held, or one that was killed.
 
     Raises:
         GpuprovError: It cannot be read or written there.
     """
     held, own = list_held(driver, asked), describe_owner(os.getpid())
-    ours, left = tuple(sorted(name for name, owner in held.items() if owner == own)), abandoned_of(held)
-    over = [name for name, owner in held.items() if is_gone(owner.removesuffix(_LAST))]
-    over += [name for name, owner in held.items() if owner.removesuffix(_LAST) == own]
+    owners = {name: owner.removesuffix(_LAST) for name, owner in sorted(held.items())}
+    over = [name for name, owner in owners.items() if owner == own or is_gone(owner)]
     if over:
-        _run(driver, asked, _RELEASE, *sorted(over))
-    return ours, left
+        _run(driver, asked, _RELEASE, *over)
+    return Released(
+        own=tuple(name for name in over if held[name] == own),
+        left=abandoned_of(held),
+        kept={name: owner for name, owner in owners.items() if name not in over},
+    )
+
+
+def warn_of_kept(kept: Mapping[str, str], names: Collection[str], asked: str, reporter: Reporter) -> None:
+    """Say which of these nodes take no work, and how they would."""
+    for name in sorted(set(kept) & set(names)):
+        reporter.warn(
+            f"{name} begins no runs: another run of gpuprov holds it ({excerpt(kept[name])}); "
+            f"if that is over: gpuprov exec {asked} -- rm {_HELD}/{name}"
+        )
 
 
 def _run(driver: Driver, asked: str, script: str, *arguments: str) -> str:

@@ -160,9 +160,11 @@ class WorkerPlane(LedPlane):
     ) -> tuple[str, ...]:
         """Let them take runs; one that is stopped does so once it is started."""
         asked = self._open_desk(driver, state)
-        ours, left = hold.release(driver, asked.node) if asked else ((), ())
+        if asked is None:
+            return ()
+        released = hold.release(driver, asked.node)
         there = {node.name for node in state.nodes_of(NAME)} | {*running, *stopped}
-        return tuple(name for name in (*ours, *left) if name in there)
+        return tuple(name for name in (*released.own, *released.left) if name in there)
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """What runs there; where no node stays, also what waits."""
@@ -206,10 +208,14 @@ class WorkerPlane(LedPlane):
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
         """Until all workers of every node answer by the broker; nothing that is over keeps work from them."""
         expected = {member.name: len(member.gpus) for member in crew.of(NAME)}
-        _, left = hold.release(driver, next(iter(expected))) if expected and crew.spec.share else ((), ())
-        asked = self.head_name(crew.spec) or next(iter(expected), None)
+        if not expected:
+            return Ready()
+        first = next(iter(expected))
+        asked = self.head_name(crew.spec) or first
+        released = hold.release(driver, first)
         words = services.await_workers(driver, asked, expected, reporter) if asked in expected else {}
-        return Ready(words=words, undone=tuple(RELEASED.format(name) for name in left if name in expected))
+        hold.warn_of_kept(released.kept, expected, first, reporter)
+        return Ready(words=words, undone=tuple(RELEASED.format(name) for name in released.left if name in expected))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """How many of its workers answer for each node, of other hosts too; empty while the broker does not."""
