@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from celery.worker.consumer import Consumer
 
-_LOOK_S: Final = 0.5
+GATE_S: Final = 0.5
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -37,4 +37,4 @@ class Gate:
                 turn = consumer.cancel_task_queue if held else consumer.add_task_queue
                 for queue in self._queues:
                     consumer.call_soon(turn, queue)
-            stop.wait(_LOOK_S)
+            stop.wait(GATE_S)

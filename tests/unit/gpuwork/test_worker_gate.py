@@ -6,10 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from celery.exceptions import Reject
 
 from gpuwork.jobs.one import EXIT_STOPPED
 from gpuwork.jobs.store import HELD
 from gpuwork.worker.runs import LeashedRuns
+from gpuwork.worker.tasks import make_run
 from tests.fakes.brokerfolder import count_messages
 from tests.unit.gpuwork.conftest import wait_until
 
@@ -42,11 +44,15 @@ def held(bed: WorkerBed) -> Path:
 
 def test_no_run_begins_where_the_node_is_held(bed: WorkerBed, queued: Jobs, held: Path) -> None:
     queued.submit("true")
-    assert LeashedRuns(bed.jobs, mark="w").make("1", 0) == EXIT_STOPPED
+    runs = LeashedRuns(bed.jobs, mark="w")
+    assert runs.make("1", 0) == EXIT_STOPPED
+    with pytest.raises(Reject) as caught:
+        make_run(bed.app(), runs, "1", 0)
+    assert caught.value.requeue
     (row,) = queued.rows()
     assert (row["state"], row["tries"]) == ("waiting", 0)
     held.unlink()
-    assert LeashedRuns(bed.jobs, mark="w").make("1", 0) == 0
+    assert runs.make("1", 0) == 0
 
 
 def test_a_worker_ends_what_it_has_and_takes_no_more_until_it_may(bed: WorkerBed, queued: Jobs, held: Path) -> None:
