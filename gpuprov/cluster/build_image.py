@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 OWNER = "(images)"  # no cluster can have this name: an image belongs to all of them
 PAYLOAD = "/var/cache/gpuprov"
+IMAGE_FILE = "/etc/gpuwork/image"  # gpuwork says of each run on which image it ran
 ENGINE_ROOM_BYTES = 4 * GIB  # a base, the builder, and room for a few nodes' changes
 CACHE_ROOM_BYTES = 2 * GIB
 BOOT_TIMEOUT_S = 60.0  # without progress
@@ -142,7 +143,7 @@ def _build(
             with reporter.phase("wheels"):
                 early = fetched()
                 wheels = early if python == python_of(recipe.base) else parts.wheels(python)
-                _push_payload(driver, recipe, wheels)
+                _push_payload(driver, recipe, wheels, fingerprint)
             with reporter.phase("roles"):
                 tools.play(_play(driver, recipe), reporter=reporter)
             with reporter.phase("publish"):
@@ -237,7 +238,7 @@ def _start_builder(driver: Driver, base: str, site: BuildSite) -> None:
         raise TimedOut(error.what, evidence=evidence, fix=error.fix) from error
 
 
-def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
+def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path], fingerprint: str) -> None:
     for wheel in wheels:  # one at a time: they are large
         driver.push(BUILDER, [File(path=f"{PAYLOAD}/wheels/{wheel.name}", content=wheel.read_bytes())])
     kernels = ("smoke_kernels", recipe.smoke_kernels)
@@ -250,6 +251,8 @@ def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path]) -> None:
             for path in source_files(folder)
         ],
     )
+    if recipe.brought:
+        driver.push(BUILDER, [File(path=IMAGE_FILE, content=f"{short(fingerprint)}\n".encode())])
 
 
 def _play(driver: Driver, recipe: Recipe) -> Play:

@@ -14,10 +14,10 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.planes.applied import apply_marked
-from gpuprov.planes.base import Diagnostics, Ready, spec_of
+from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.work_place import desk_argv, require_shared
-from gpuprov.planes.worker import checks, jobs, services
+from gpuprov.planes.worker import checks, hold, jobs, services
 from gpuprov.planes.worker.facts import (
     APPLIED,
     BROKER_SERVICE,
@@ -138,6 +138,34 @@ class WorkerPlane(LedPlane):
 
         return render
 
+    def abandoned(self, driver: Driver, state: ClusterState) -> tuple[str, ...]:
+        """Those of its nodes that a process holds which is gone."""
+        asked = self._open_desk(driver, state)
+        found = hold.abandoned_of(hold.list_held(driver, asked.node)) if asked else ()
+        there = self._names(state)
+        return tuple(name for name in found if name in there)
+
+    def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
+        """Have their workers take no run; where no node runs, none begins anyhow."""
+        there = self._names(state)
+        asked = self._open_desk(driver, state)
+        if asked is None or not there & set(names):
+            return ()
+        last = {node.name for node in state.nodes_of(NAME)} <= set(names)
+        found = hold.hold(driver, asked.node, there & set(names), last=last)
+        return tuple(name for name in found if name in there)
+
+    def release(
+        self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Let them take runs; one that is stopped does so once it is started."""
+        asked = self._open_desk(driver, state)
+        if asked is None:
+            return ()
+        released = hold.release(driver, asked.node)
+        there = {node.name for node in state.nodes_of(NAME)} | {*running, *stopped}
+        return tuple(name for name in (*released.own, *released.left) if name in there)
+
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """What runs there; where no node stays, also what waits."""
         names = {node.name for node in self._sharing(state)} & set(departure.nodes)
@@ -178,10 +206,16 @@ class WorkerPlane(LedPlane):
         apply_marked(driver, stale, files, mark=APPLIED, own=(f"{FOLDER}/", f"{RABBITMQ}/"), restart=restart)
 
     def wait_ready(self, driver: Driver, crew: Crew, reporter: Reporter) -> Ready:
-        """Until all workers of every node answer by the broker."""
+        """Until all workers of every node answer by the broker; nothing that is over keeps work from them."""
         expected = {member.name: len(member.gpus) for member in crew.of(NAME)}
-        asked = self.head_name(crew.spec) or next(iter(expected), None)
-        return Ready(words=services.await_workers(driver, asked, expected, reporter) if asked in expected else {})
+        if not expected:
+            return Ready()
+        first = next(iter(expected))
+        asked = self.head_name(crew.spec) or first
+        released = hold.release(driver, first)
+        words = services.await_workers(driver, asked, expected, reporter) if asked in expected else {}
+        hold.warn_of_kept(released.kept, expected, first, reporter)
+        return Ready(words=words, undone=tuple(RELEASED.format(name) for name in released.left if name in expected))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
         """How many of its workers answer for each node, of other hosts too; empty while the broker does not."""
@@ -272,6 +306,10 @@ class WorkerPlane(LedPlane):
         here = {node.name for node in state.nodes_of(NAME)}
         head = self.head_name(spec_of(state))
         return here <= set(departure.lost) and (not self._elsewhere(state) or head is None or head in here)
+
+    def _names(self, state: ClusterState) -> set[str]:
+        """All nodes with workers, on whatever host."""
+        return {node.name for node in state.nodes_of(NAME)} | {member.name for member in self._elsewhere(state)}
 
     def _elsewhere(self, state: ClusterState) -> list[Member]:
         """The nodes on other hosts, as recorded here."""
