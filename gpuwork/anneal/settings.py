@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
-from gpuwork.errors import Fault
+from gpuwork.errors import Fault, shown
 from gpuwork.strict import exactly, optional, whole
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def check_settings(written: Written, *, file: str) -> tuple[AnnealSettings | Non
         if is_right(value):
             good[name] = value
         else:
-            faults.append(Fault(file=file, line=line, where=name, message=f"is {_shown(value)}", allowed=allowed))
+            faults.append(Fault(file=file, line=line, where=name, message=f"is {shown(value, 60)}", allowed=allowed))
     if "dimensions" not in written:
         faults.append(
             Fault(
@@ -126,13 +126,6 @@ def check_settings(written: Written, *, file: str) -> tuple[AnnealSettings | Non
     settings = AnnealSettings(**{"dimensions": 0, **good})
     faults += _together(settings, written, file)
     return (None if faults else settings), faults
-
-
-def _shown(value: object) -> str:
-    try:
-        return ascii(value)[:60]
-    except (ValueError, RecursionError):  # a number with more digits than Python writes
-        return type(value).__name__
 
 
 def _rounded(value: float, precision: str) -> float:

@@ -27,7 +27,7 @@ class PatientBroker(RedisBroker):  # type: ignore[misc]  # no types are read of 
                 while True:
                     try:
                         return super().__next__()
-                    except dramatiq.DecodeError as error:
+                    except dramatiq.DecodeError as error:  # noqa: PERF203  (the others are read)
                         sys.stderr.write(f"something in the queue is passed over: {error.__cause__ or error}\n"[:1000])
 
         return PatientConsumer

@@ -141,7 +141,7 @@ def test_yaml_that_is_wrong(text: str, said: str) -> None:
         ("0x" + "f" * 5000, "dimensions: is int"),
         ("[" * 60 + "]" * 60, "dimensions: is [[["),
         ("-" * 700 + "1", "dimensions: is 'an expression'"),
-        ("open('x', 'w')", 'dimensions: is "open(\'x\', \'w\')"'),
+        ("open('x', 'w')", "dimensions: is \"open('x', 'w')\""),
     ],
 )
 def test_numbers_of_a_model_that_are_none_are_told(written: str, said: str) -> None:
