@@ -88,6 +88,25 @@ def test_a_header_that_lies_is_told_field_by_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("static int it = (abort(), 1);", "SIGABRT"),
+        ('static int it = printf("{}\\n");', "it prints"),
+        ("static int it = sleep(60);", "it did not end within 1 s"),
+    ],
+)
+def test_a_header_that_runs_something_is_told(
+    code: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuwork.programs.probe._LIMIT_S", 1)
+    header = f"#include <stdio.h>\n#include <stdlib.h>\n#include <unistd.h>\n{HEADER}{code}\n"
+    (found,) = faults(write_program(tmp_path / "p", header=header))
+    assert found.startswith("columns.h: the sizes of its structures cannot be found: ")
+    assert said in found
+
+
+@pytest.mark.slow
 def test_a_module_tells_all_its_faults(tmp_path: Path) -> None:
     python = (
         PYTHON.replace('("done", c_int), ', "")
