@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from gpuprov.spec.devices import Mount
     from gpuprov.spec.draft import Draft
     from gpuprov.spec.models import ClusterSpec, Role
+    from gpuprov.spec.rule import SpecRule
+    from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Rule
 
 PLAIN = PlainPlane()
 PLANES: Mapping[str, Plane] = {plane.name: plane for plane in (PLAIN, SlurmPlane(), WorkerPlane())}
 ROLES = tuple(PLANES)
 CHECKS: tuple[Rule, ...] = tuple(check for plane in PLANES.values() for check in plane.checks)
+_RULES: tuple[SpecRule, ...] = tuple(rule for plane in PLANES.values() for rule in plane.rules)
 
 
 def plane_of(role: str) -> Plane:
@@ -57,6 +60,18 @@ def shared_mounts(spec: ClusterSpec) -> dict[Role, tuple[Mount, ...]]:
     return {plane.name: share_mount(spec) for plane in PLANES.values() if plane.shares}
 
 
+def service_folders(spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
+    """The folders in which services of the cluster's nodes keep what they know, on the host."""
+    found = (plane.service_folder(spec) for plane in PLANES.values())
+    return tuple(folder for folder in found if folder is not None)
+
+
+def own_mounts(spec: ClusterSpec) -> dict[tuple[Role, str], tuple[Mount, ...]]:
+    """The same as mounts of single nodes, by role and name."""
+    found = ((plane.name, plane.service_folder(spec)) for plane in PLANES.values())
+    return {(role, node): (folder.mount,) for role, folder in found if folder for node in folder.nodes}
+
+
 def settle_draft(draft: Draft, state: ClusterState, host: Host, around: Surroundings) -> ClusterSpec:
     """The draft with all that was left open filled in.
 
@@ -79,7 +94,7 @@ def check_spec(spec: ClusterSpec, *, left: frozenset[str] = frozenset()) -> None
     Raises:
         SpecError: Listing every problem.
     """
-    validate.check_spec(spec, roles=ROLES, left=left)
+    validate.check_spec(spec, roles=ROLES, rules=_RULES, left=left)
 
 
 def load_draft(path: Path) -> Draft:
@@ -88,4 +103,4 @@ def load_draft(path: Path) -> Draft:
     Raises:
         SpecError: Listing every problem.
     """
-    return load.load_draft(path, roles=ROLES)
+    return load.load_draft(path, roles=ROLES, rules=_RULES)

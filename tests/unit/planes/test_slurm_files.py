@@ -27,7 +27,7 @@ def test_files_are_as_recorded(case: Path) -> None:
     workers = [member for member in members if member.role == "slurm"]
     spec = ClusterSpec(name=given["name"], nodes=NodesSpec(**given["nodes"]), slurm=SlurmSpec(**given["slurm"]))
     machine = Machine(**given["machine"])
-    *files, applied = [render_hosts(spec.name, members), *render_slurm(spec, given["controller"], workers, machine)]
+    *files, applied = [render_hosts(spec.name, members), *render_slurm(spec, workers, machine)]
     assert applied.path == slurm_path("applied_mark")
     assert applied.content
     assert [file.path for file in files] == ["/etc/hosts", "/etc/slurm/slurm.conf", "/etc/slurm/gres.conf"]
