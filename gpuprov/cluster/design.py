@@ -191,7 +191,7 @@ def design_node(
             *access.mounts,
             *own,
             *place.shared.get(nodes.role, ()),
-            *place.own.get((nodes.role, name), ()),
+            *place.shared.get((nodes.role, name), ()),
         ),
         privileged=nodes.privileged,
         cpus=nodes.cpus,

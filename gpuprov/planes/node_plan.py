@@ -25,7 +25,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.planes.base import Departure
 from gpuprov.planes.hold import Leave
 from gpuprov.planes.ordered_role import decide_role, refuse_unreachable
-from gpuprov.planes.registry import check_spec, own_mounts, plane_of, settle_draft, shared_mounts
+from gpuprov.planes.registry import check_spec, plane_of, settle_draft, shared_mounts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,15 +122,7 @@ def plan_node(
     networks = plan_networks(spec, state, version=__version__)
     leases = read_leases((*state.nodes, *state.others), engine=claims.engine)
     taken = whole.addresses_beside(recorded_host(found)) if whole else {}
-    place = Place(
-        host=host.name,
-        gpus=gpus,
-        leases=leases,
-        claims=claims,
-        shared=shared_mounts(spec),
-        own=own_mounts(spec),
-        taken=taken,
-    )
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec), taken=taken)
     design = design_ordered(order, spec, state, place)
     image = None if order.image is None else get_named_image(driver, order.image)
     share = plan_share(driver, host, settled, state, [design], around)

@@ -55,21 +55,22 @@ def planes_of(roles: Iterable[str]) -> tuple[Plane, ...]:
     return tuple(plane for plane in PLANES.values() if plane.name in present)
 
 
-def shared_mounts(spec: ClusterSpec) -> dict[Role, tuple[Mount, ...]]:
-    """The folder that nodes of a cluster share, by the roles whose nodes do."""
-    return {plane.name: share_mount(spec) for plane in PLANES.values() if plane.shares}
+def shared_mounts(spec: ClusterSpec) -> dict[Role | tuple[Role, str], tuple[Mount, ...]]:
+    """The folder that nodes share, by the roles whose nodes do; those of services, by role and name of a node."""
+    found: dict[Role | tuple[Role, str], tuple[Mount, ...]] = {}
+    for plane in PLANES.values():
+        if plane.shares:
+            found[plane.name] = share_mount(spec)
+        folder = plane.service_folder(spec)
+        if folder:
+            found |= {(plane.name, node): (folder.mount,) for node in folder.nodes}
+    return found
 
 
 def service_folders(spec: ClusterSpec) -> tuple[ServiceFolder, ...]:
-    """The folders in which services of the cluster's nodes keep what they know, on the host."""
+    """The folders of the host in which services of the cluster's nodes keep what they know."""
     found = (plane.service_folder(spec) for plane in PLANES.values())
     return tuple(folder for folder in found if folder is not None)
-
-
-def own_mounts(spec: ClusterSpec) -> dict[tuple[Role, str], tuple[Mount, ...]]:
-    """The same as mounts of single nodes, by role and name."""
-    found = ((plane.name, plane.service_folder(spec)) for plane in PLANES.values())
-    return {(role, node): (folder.mount,) for role, folder in found if folder for node in folder.nodes}
 
 
 def settle_draft(draft: Draft, state: ClusterState, host: Host, around: Surroundings) -> ClusterSpec:

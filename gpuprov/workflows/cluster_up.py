@@ -27,8 +27,6 @@ from gpuprov.cluster.placement import Place
 from gpuprov.cluster.plan import plan_cluster
 from gpuprov.cluster.read_steadily import read_steadily
 from gpuprov.cluster.room import refuse_without_room
-from gpuprov.cluster.service_folders import ensure_service_folder, plan_service_folders
-from gpuprov.cluster.share import SharePlan, ensure_share, plan_share
 from gpuprov.cluster.shared_addresses import refuse_shared_addresses
 from gpuprov.cluster.state import observe_cluster, with_current_gpus
 from gpuprov.cluster.surroundings import Surroundings
@@ -40,17 +38,10 @@ from gpuprov.planes.base import RELEASED, Crew, Departure
 from gpuprov.planes.files import find_stale, gather_files, renewal_lines
 from gpuprov.planes.forgetting import find_forgetting
 from gpuprov.planes.hold import Leave, find_abandoned
+from gpuprov.planes.host_folders import FoldersPlan, plan_folders
 from gpuprov.planes.leaving import SPARE_JOBS, drained, leaving, refuse_busy
 from gpuprov.planes.reading import read_cluster, read_then_lock
-from gpuprov.planes.registry import (
-    PLANES,
-    check_spec,
-    own_mounts,
-    plane_of,
-    service_folders,
-    settle_draft,
-    shared_mounts,
-)
+from gpuprov.planes.registry import PLANES, check_spec, plane_of, settle_draft, shared_mounts
 from gpuprov.planes.renew import renew_nodes
 from gpuprov.planes.rows import found_rows
 from gpuprov.spec.draft import Draft
@@ -63,7 +54,6 @@ if TYPE_CHECKING:
     from gpuprov.cluster.files import Member
     from gpuprov.cluster.part import ClusterPart
     from gpuprov.cluster.plan import Plan
-    from gpuprov.cluster.service_folders import ServiceFolderPlan
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.errors import GpuprovError
     from gpuprov.core.reporter import Reporter
@@ -75,7 +65,6 @@ if TYPE_CHECKING:
     from gpuprov.planes.leaving import JobsPolicy
     from gpuprov.planes.rows import NodeRow
     from gpuprov.spec.models import ClusterSpec
-    from gpuprov.spec.shared_folder import ServiceFolder
     from gpuprov.verify.models import Report
 
 
@@ -177,18 +166,12 @@ class _Aim:
     spec: ClusterSpec
     state: ClusterState
     plan: Plan
-    share: SharePlan
-    kept: tuple[ServiceFolderPlan, ...]
+    folders: FoldersPlan
     gpus: HostGpus
     choice: str
     silent: Mapping[str, GpuprovError]
     crew: Crew
     overlay: OverlayRequest | None
-
-    @property
-    def folder_lines(self) -> tuple[str, ...]:
-        """One line for each folder for which there is something to do."""
-        return (*self.share.lines(), *filter(None, (folder.line for folder in self.kept)))
 
     @property
     def leaves(self) -> list[Leave]:
@@ -231,9 +214,7 @@ def cluster_up(driver: Driver, order: UpOrder, host: Host, *, reporter: Reporter
             if order.part:
                 order.part.refuse_changed(planned_members(aim.plan), recorded_whole(aim.state))
         run = NodeRun(driver=driver, reporter=reporter, rollback=rollback)
-        ensure_share(host, aim.share, rollback)
-        for folder in aim.kept:
-            ensure_service_folder(host, folder, rollback)
+        aim.folders.ensure(host, rollback)
         changed, words = _carry_out(run, aim, _with_secret(order, readings[spec.name]), order, host)
     report = None
     if order.verify and changed:
@@ -271,7 +252,7 @@ def _preview(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus) -> UpPr
     if order.part is None or order.part.matches(members):  # else the hosts have yet to agree on the files
         renewal = _preview_files(driver, aim)
     return UpPreview(
-        changes=(*aim.folder_lines, *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
+        changes=(*aim.folders.lines(), *_preview_overlay(host, aim), *aim.plan.lines(), *renewal),
         beside=aim.plan.beside_lines(),
         choice=aim.choice,
         silent=aim.silent,
@@ -311,9 +292,7 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
     around.refuse_taken_by_others(spec)
     leases = read_leases((*state.nodes, *state.others), engine=driver.name)
     claims = Neighbours(host).claims(driver.name)
-    place = Place(
-        host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec), own=own_mounts(spec)
-    )
+    place = Place(host=host.name, gpus=gpus, leases=leases, claims=claims, shared=shared_mounts(spec))
     place = order.part.place(place) if order.part else place
     plan = plan_cluster(spec, state, place, version=__version__, expect=driver, prune=order.prune)
     refuse_without_room(driver, host, nodes=len(plan.create))
@@ -324,27 +303,19 @@ def _aim(driver: Driver, order: UpOrder, host: Host, gpus: HostGpus, seen: Clust
         for plane in PLANES.values():
             plane.refuse_crew(crew)
     overlay = order.part.overlay(driver) if order.part else None
-    share = plan_share(driver, host, spec, state, plan.members, around)
-    kept = plan_service_folders(driver, host, spec, state, _folders_here(spec, plan))
+    folders = plan_folders(driver, host, spec, state, plan.members, around)
     choice = describe_choice(order.draft, spec) if plan.networks.create else ""
     return _Aim(
         spec=spec,
         state=state,
         plan=plan,
-        share=share,
-        kept=kept,
+        folders=folders,
         gpus=gpus,
         choice=choice,
         silent=around.silent,
         crew=crew,
         overlay=overlay,
     )
-
-
-def _folders_here(spec: ClusterSpec, plan: Plan) -> list[ServiceFolder]:
-    """The folders of services that nodes on this host have."""
-    names = {design.name for design in plan.members}
-    return [folder for folder in service_folders(spec) if names.intersection(folder.nodes)]
 
 
 def _carry_out(
@@ -380,7 +351,7 @@ def _carry_out(
             reading = reading.without([design.name for design in plan.repair])
             renewal = renew_nodes(driver, files, old, new=new, reading=reading, reporter=reporter)
     record_labels(driver, spec, order.record_of(spec), aim.state)
-    return (*aim.folder_lines, *connected, *plan.lines(forced), *renewal.changed), renewal.words
+    return (*aim.folders.lines(), *connected, *plan.lines(forced), *renewal.changed), renewal.words
 
 
 def _connect(run: NodeRun, aim: _Aim, host: Host) -> tuple[str, ...]:
