@@ -121,7 +121,9 @@ class Place:
 
 PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 # one after the other, as no letter is left
-PLACES |= dict.fromkeys(("grid", "work_faults", "work_limits", "users_broker", "anneal", "program"), PLACES["work"])
+PLACES |= dict.fromkeys(
+    ("grid", "work_faults", "work_limits", "users_broker", "anneal", "program", "slurm_backup"), PLACES["work"]
+)
 PLACES |= dict.fromkeys(("hosts", "hosts_of_engines"), PLACES["fresh_machine"])
 
 
@@ -132,7 +134,7 @@ def sweep(*places: Place) -> None:
     _sweep_remains(places)
     _sweep_docker(places)
     for folder in SHARED.glob("*"):
-        if any(place.has("", {"gpuprov.cluster": folder.name}) for place in places):
+        if any(place.has("", {"gpuprov.cluster": folder.name.partition(".")[0]}) for place in places):
             shutil.rmtree(folder)
     for link in json.loads(_out("ip", "-j", "link") or "[]"):
         if any(link["ifname"].startswith(place.mark) for place in places):

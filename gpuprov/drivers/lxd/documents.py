@@ -23,7 +23,7 @@ from gpuprov.drivers.label_text import read_texts
 from gpuprov.drivers.networks import Attachment, Exposure, NetworkRequest, NetworkState
 from gpuprov.spec.addressing import mac
 from gpuprov.spec.devices import CharDevice, Mount
-from gpuprov.spec.shared_folder import SHARED
+from gpuprov.spec.shared_folder import MAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -165,7 +165,7 @@ def render_devices(devices: Iterable[CharDevice], mounts: Iterable[Mount], *, sh
         disk = {"type": "disk", "source": mount.source, "path": mount.target}
         if mount.read_only:
             disk["readonly"] = "true"
-        elif shift and mount.target != SHARED:  # which belongs to the account's mapped user
+        elif shift and mount.target not in MAPPED:  # which belong to a mapped user of the nodes
             disk["shift"] = "true"
         rendered[name] = disk
     return rendered

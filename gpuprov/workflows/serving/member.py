@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import os
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
@@ -138,12 +138,19 @@ class MemberUpOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class DownOrder:
-    """`down`."""
+    """`down`.
+
+    Attributes:
+        agreed: Whether the host that knows the jobs of all nodes has agreed.
+        goes_on: Whether the cluster does, on other hosts.
+    """
 
     cluster: str
     purge: bool = False
     force: bool = False
     drain_s: float = -1.0
+    agreed: bool = False
+    goes_on: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +298,7 @@ def _down(order: DownOrder, host: Host, reporter: Reporter) -> dict[str, Any]:
     name = check_cluster_name(order.cluster)
 
     def down(driver: Driver, host: Host) -> Outcome:
-        policy = _policy(order)
+        policy = replace(_policy(order), agreed=order.agreed, goes_on=order.goes_on)
         return cluster_down(driver, name, host, reporter=reporter, policy=policy, purge=order.purge)
 
     def find() -> Driver:
