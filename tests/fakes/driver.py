@@ -10,7 +10,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpuprov.core.errors import EngineError, NotOurs
-from gpuprov.drivers.base import LABEL_CLUSTER, LABEL_FINGERPRINT, MOST_FILE_BYTES, READ_S, EngineFacts, Setting
+from gpuprov.drivers.base import (
+    BUILDER,
+    LABEL_CLUSTER,
+    LABEL_FINGERPRINT,
+    MOST_FILE_BYTES,
+    READ_S,
+    EngineFacts,
+    Setting,
+)
 from gpuprov.drivers.calls import Call
 from gpuprov.drivers.foreign import NetworkInUse, not_ours
 from gpuprov.drivers.networks import NetworkState
@@ -37,6 +45,7 @@ class FakeDriver(FakeTrees):
 
     name = "fake"
     command = "fakectl"
+    builder = BUILDER
     capabilities: frozenset[Capability] = frozenset(
         {"snapshot", "privileged", "expose-live", "devices-live", "systemd", "jobs", "private-bridge"}
     )

@@ -68,8 +68,9 @@ class CannedLxd(LxdApi):
     pool: str | None = "gpuprov"
     socket: Path = field(default_factory=Path)
 
-    def begin(self, _method: str, *_path: str, body: Any) -> Any:
+    def begin(self, _method: str, *_path: str, body: Any, target: str = "") -> Any:
         assert isinstance(body, dict)
+        assert not target
         return {"operation": "/1.0/operations/1"}
 
     def finished(self, _answer: Any, path: tuple[str, ...], _timeout_s: float | None = None, *, deed: str = "") -> Any:

@@ -42,7 +42,7 @@ UUID = "volatile.uuid"  # LXD gives each instance its own, and a copy another on
 _NAME_LENGTH = 63  # of a device; LXD refuses one of more than 64
 _NAME_STEM = _NAME_LENGTH - SHORT_LENGTH - 1  # of one that ends with a hash
 _LISTEN = re.compile(r"tcp:([^:]+):([0-9]{1,5})", re.ASCII)
-_STATUSES: dict[str, NodeStatus] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
+STATUSES: dict[str, NodeStatus] = {"running": "running", "stopped": "stopped", "frozen": "frozen"}
 
 
 def label_config(labels: Mapping[str, str]) -> dict[str, str]:
@@ -224,7 +224,7 @@ def parse_instance(document: Mapping[str, Any]) -> NodeState:
     return NodeState(
         name=document["name"],
         id=config.get("volatile.uuid") or document.get("created_at", ""),
-        status=_STATUSES.get(document["status"].lower(), "error"),
+        status=STATUSES.get(document["status"].lower(), "error"),
         labels={} if origin else parse_labels(config),
         copy_of=origin,
         addresses=_addresses(config.get("raw.lxc", ""), devices),

@@ -20,11 +20,11 @@ from gpuprov.cluster.build_image import (
     EnsuredImage,
     ensure_image,
 )
-from gpuprov.cluster.built_images import BUILDER, delete_built
+from gpuprov.cluster.built_images import delete_built
 from gpuprov.core.errors import EngineError, GpuprovError, HostNotReady, NotOurs, PlaybookError
 from gpuprov.core.fingerprint import short
 from gpuprov.core.reporter import Silent
-from gpuprov.drivers.base import LABEL_FINGERPRINT, ExecResult, File, NodeRequest
+from gpuprov.drivers.base import BUILDER, LABEL_FINGERPRINT, ExecResult, File, NodeRequest
 from gpuprov.drivers.networks import Attachment
 from gpuprov.planes.registry import PLANES
 from gpuprov.provision.events import TaskEvent
