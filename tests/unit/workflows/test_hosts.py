@@ -148,6 +148,7 @@ def test_what_cannot_be_served_is_refused(
     assert why in caught.value.evidence
 
 
+@pytest.mark.slow
 def test_a_host_that_is_away_holds_up_nobody(ssh: FakeSsh, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPROV_SILENCE_S", "150")  # half of all limits: a host has 5 s to begin
     for name in NAMES:
