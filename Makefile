@@ -1,7 +1,7 @@
 # make up     four GPU nodes on this machine: packages, Python environment, LXD, networks, image, nodes, Slurm, verify
 # make test   every check and every test but the long ones, the real engines included; make test-long: the long ones too
 # make reliability   the tests that docs/reliability.md is about, and its tables from what they counted
-# make gpu-proof OUT=proof   on a machine with a GPU: everything that only a GPU can show, as JSON and a page of Markdown
+# make gpu-proof OUT=proof   on a machine with a GPU: everything that only a GPU can show, as JSON and Markdown
 # make lint   the checks alone        make unit   the quick tests, which need neither root nor an engine
 # make clean  remove what make made in this folder; clusters stay (gpuprov cluster down)
 
@@ -30,7 +30,7 @@ up: $(BIN)/gpuprov
 
 LEDGER := build/reliability.jsonl
 # Twice as many as there are CPUs: some tests wait.
-IN_PARALLEL := --numprocesses $$((2 * $$(nproc))) --maxprocesses 16 --dist worksteal
+IN_PARALLEL := --processes $$(($$(nproc) < 8 ? 2 * $$(nproc) : 16))
 AN_ENGINE_EACH := --numprocesses 3 --dist loadscope
 test-long: TESTS := --long --ledger $(LEDGER)
 test-long: | qemu
@@ -78,7 +78,8 @@ lint-rest: $(VENV)/.test
 	$(BIN)/yamllint --strict .
 	shellcheck .ci/run $$(find . -name '*.sh' -not -path './$(VENV)/*') \
 		roles/base/files/nvidia-smi roles/slurm/files/node/usr/local/bin/sacct $$(find roles/*/files/runit -type f)
-	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline --profile production ansible_collections inventories lab.yml roles site.yml tasks
+	PATH=$(HERE)/$(BIN):$$PATH $(BIN)/ansible-lint --offline --profile production \
+		ansible_collections inventories lab.yml roles site.yml tasks
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+pytest_plugins = ("tests.forked_run",)
+
 DRIVER = Path("/proc/driver/nvidia/version")
 WITHOUT_GPU = pytest.StashKey[int]()
 SHARED = "GPUPROV_TESTS_SHARE_ENGINES"  # set for the processes of a run that itself is alone on the engines

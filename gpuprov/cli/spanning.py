@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.hosts import HostsBySsh
     from gpuprov.host.remote.machine import RemoteMachine
     from gpuprov.planes.leaving import JobsPolicy
-    from gpuprov.workflows.spanning.hosts_up import HostsUpOrder
+    from gpuprov.workflows.spanning.agree import HostsUpOrder
     from gpuprov.workflows.spanning.over_hosts import ListedNodes, SpanningCluster
 
 
@@ -54,7 +54,7 @@ def spanning_order(session: Session, wanted: Mapping[str, Any], policy: JobsPoli
     """What `cluster up` or `cluster plan` is asked for; None where that does not span hosts."""
     from gpuprov.cli.cluster_spec import cluster_order
     from gpuprov.planes.cluster_order import resolve_name, resolve_spanning
-    from gpuprov.workflows.spanning.hosts_up import HostsUpOrder
+    from gpuprov.workflows.spanning.agree import HostsUpOrder
 
     order, engine = cluster_order(wanted), cast("str | None", wanted["engine"])
     recorded = None

@@ -12,7 +12,6 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs/principles.md").read_text()
 STORIES = ROOT / "gpuprov/workflows"
-COLLECTION = ROOT / "ansible_collections/gpuprov/cluster"
 WIDTH = 120
 FLOORS = tuple(f"gpuprov.{floor}." for floor in ("cluster", "documents", "gpu", "host", "planes", "workflows"))
 VOCABULARY = {
@@ -64,7 +63,8 @@ def test_the_files_of_a_command_are_those_that_its_story_enters(command: str, st
 
 
 def test_lines_of_docs_fit_unless_they_are_of_tables() -> None:
-    pages = [page for folder in (ROOT, ROOT / "docs", COLLECTION) for page in folder.glob("*.md")]
+    folders = (ROOT / name for name in ("ansible_collections", "docs", "examples", "inventories", "roles", "tests"))
+    pages = [*ROOT.glob("*.md"), *(page for folder in folders for page in folder.rglob("*.md"))]
     assert {"README.md", "principles.md", "CHANGELOG.md"} <= {page.name for page in pages}
-    lines = [(page.name, line) for page in pages for line in page.read_text().splitlines()]
+    lines = [(str(page.relative_to(ROOT)), line) for page in pages for line in page.read_text().splitlines()]
     assert [(page, line) for page, line in lines if len(line) > WIDTH and not line.startswith("|")] == []

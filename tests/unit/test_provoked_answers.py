@@ -222,6 +222,7 @@ def test_silence_is_told_with_its_limit_and_how_to_allow_more(
     assert "gpuprov doctor --engine" in caught.value.fix
 
 
+@pytest.mark.slow
 def test_an_operation_that_reports_progress_may_take_as_long_as_it_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

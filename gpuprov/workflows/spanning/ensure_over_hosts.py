@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from gpuprov.planes.cluster_order import resolve_name, resolve_spanning
 from gpuprov.planes.module_result import BeforeAfter
-from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
+from gpuprov.workflows.spanning.agree import HostsUpOrder
+from gpuprov.workflows.spanning.hosts_up import plan_over_hosts, up_over_hosts
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_from_here, find_spanning, machine_of, part_error
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import failure_of
 from gpuprov.planes.registry import plane_of
-from gpuprov.workflows.serving.member import DownOrder, PartOrder
+from gpuprov.workflows.serving.member_clusters import DownOrder, PartOrder
 from gpuprov.workflows.spanning.over_hosts import QUESTION_S, lines_of, machine_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from gpuprov.host.remote.machine import RemoteMachine
 from gpuprov.host.remote.several import away_since, failure_of, read_each
 from gpuprov.planes.registry import plane_of
 from gpuprov.planes.rows import NodeRow
-from gpuprov.workflows.serving.member import DownOrder, ListOrder, PartOrder
+from gpuprov.workflows.serving.member import ListOrder
+from gpuprov.workflows.serving.member_clusters import DownOrder, PartOrder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

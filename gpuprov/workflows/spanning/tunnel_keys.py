@@ -14,7 +14,7 @@ from gpuprov.host.remote.ask import MemberRequest
 from gpuprov.host.remote.several import read_each
 from gpuprov.host.tunnel_plan import KEY
 from gpuprov.spec.overlay import vni_of
-from gpuprov.workflows.serving.member import KeyOrder
+from gpuprov.workflows.serving.member_clusters import KeyOrder
 from gpuprov.workflows.spanning.over_hosts import part_error
 
 if TYPE_CHECKING:

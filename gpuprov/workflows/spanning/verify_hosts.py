@@ -19,7 +19,7 @@ from gpuprov.verify.chain import judge_between
 from gpuprov.verify.changes import Change, Seen, change_of_cluster, compare
 from gpuprov.verify.models import Check, Expectation, NodeReport, Observation, Report
 from gpuprov.verify.request import Work
-from gpuprov.workflows.serving.member import VerifyOrder
+from gpuprov.workflows.serving.member_clusters import VerifyOrder
 from gpuprov.workflows.spanning.over_hosts import part_error
 
 if TYPE_CHECKING:

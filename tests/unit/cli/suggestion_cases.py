@@ -423,7 +423,7 @@ REASONS = {
     "cluster/part.py": "two controllers at once: tests/unit/workflows/test_hosts_up.py",
     "planes/cluster_order.py: on the machine": "a cluster over hosts: tests/unit/planes/test_cluster_order.py",
     "planes/node_plan.py: on the machine": "a cluster over hosts: tests/unit/workflows/test_hosts_up.py",
-    "workflows/spanning/hosts_up.py": "a cluster over hosts: tests/unit/workflows/test_hosts_up.py",
+    "workflows/spanning/agree.py": "a cluster over hosts: tests/unit/workflows/test_hosts_up.py",
     "workflows/spanning/hold_there.py": "a warning: tests/unit/cli/test_nodes_there.py",
     "workflows/spanning/hosts_leaving.py": "a host that leaves: tests/unit/workflows/test_hosts_leaving.py",
     "workflows/spanning/create_over_hosts.py": "a node of another host: tests/unit/cli/test_create_there.py",

@@ -112,6 +112,7 @@ def table(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
+@pytest.mark.slow
 def test_the_known_answers_of_the_lab(grid: Grid) -> None:
     first = grid.run()
     rows = table(grid("results"))
@@ -155,6 +156,7 @@ def test_a_job_of_somebody_with_the_same_name_is_none_of_the_grid(held: Grid) ->
     assert held.document("status")["counts"]["missing"] == 6
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_has_its_tries_and_is_told(grid: Grid) -> None:
     failing = JOB.replace("def main(param2val):", "def main(param2val):\n    assert param2val['lr'] > 0.05, 'too low'")
     grid.write({"src/job.py": failing})
@@ -174,6 +176,7 @@ def test_a_run_that_fails_has_its_tries_and_is_told(grid: Grid) -> None:
     assert "done: 6 (3 with other code)" in grid("run")
 
 
+@pytest.mark.slow
 def test_a_run_beyond_its_time_has_failed_and_is_repeated(grid: Grid) -> None:
     slow = "import time\n" + JOB.replace("    print(", "    time.sleep(60 * (param2val['lr'] < 0.05))\n    print(")
     grid.write({"src/job.py": slow})
@@ -191,6 +194,7 @@ def test_one_run_of_the_defaults_and_one_of_the_first_combination(grid: Grid) ->
     assert grid.document("status")["counts"]["missing"] == 5
 
 
+@pytest.mark.slow
 def test_what_is_pulled_is_whole_and_leaves_other_files(grid: Grid) -> None:
     first = grid.run()
     (grid.project / "runs/notes").mkdir(parents=True)

@@ -34,8 +34,10 @@ with beside(parts.early_wheels) as fetched:
     parts.base()
     fetched()
 """
-# Each begins, is held as long as its file is there, and then makes what it is to make.
+# Each begins, is held as long as its file is there, and then makes what it is to make. The first process of a pid
+# namespace hears no signal that it has no handler for; the real mmdebstrap has handlers.
 MMDEBSTRAP = """#!/bin/sh
+trap 'exit 1' INT TERM
 touch {folder}/began-mmdebstrap
 while [ -e {folder}/hold-mmdebstrap ]; do sleep 0.05; done
 for last; do :; done

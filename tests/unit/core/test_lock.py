@@ -95,6 +95,7 @@ def test_who_waits_is_told_for_whom_and_since_when(gates: Gates, start: Start, r
     assert b"hunter2" not in gates.file(LOCK_NAME).read_bytes()
 
 
+@pytest.mark.slow
 def test_the_time_begins_anew_with_each_run_that_ends(gates: Gates, start: Start) -> None:
     start("first", 1)
     start("second", 1)

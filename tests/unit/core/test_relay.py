@@ -112,7 +112,7 @@ def test_a_command_that_fails_without_a_word_is_told(argv: tuple[str, ...], reas
 
 
 def test_a_command_that_is_silent_for_too_long_is_killed_though_it_is_deaf() -> None:
-    with relaying(sys.executable, "-c", DEAF, silence_s=1.0) as (port, _), connect(port) as client:
+    with relaying(sys.executable, "-c", DEAF, silence_s=0.4) as (port, _), connect(port) as client:
         pid = int(client.recv(100))
         assert client.recv(100) == b""
         until(lambda: not lives(pid))

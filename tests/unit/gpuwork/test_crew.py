@@ -91,6 +91,7 @@ def test_a_node_without_a_gpu_waits_for_one(tmp_path: Path, start: Callable[...,
     assert process.wait(10) == 0
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_started_again(
     tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]]
 ) -> None:

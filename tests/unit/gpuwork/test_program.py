@@ -355,7 +355,7 @@ def pids_of(project: Path) -> list[str]:
     return path.read_text().split()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGHUP])
 def test_a_signal_ends_the_run_with_all_its_processes(make: Callable[..., Path], number: signal.Signals) -> None:
     job = SLEEPING if number == signal.SIGTERM else SLEEPING_LIGHTLY
     project = make({"grid.yaml": "grid: {wait: [true]}\n", "job.py": job})
@@ -421,6 +421,7 @@ def test_a_project_is_not_taken_for_a_part_of_python(make: Callable[..., Path]) 
     assert (done.stdout, done.returncode) == ("1 run: 1 done\n", 0), done.stderr
 
 
+@pytest.mark.slow
 def test_two_at_once_make_every_run_once(make: Callable[..., Path], typed: Typed) -> None:
     job = "import time\ndef main(param2val):\n    time.sleep(0.3)\n"
     project = make({"grid.yaml": "grid: {x: [1, 2, 3, 4, 5, 6]}\n", "job.py": job})

@@ -44,22 +44,26 @@ def test_of_words_without_end_little_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "user", "reason", "own", "abandoned", "kept"),
+    ("state", "user", "reason", "abandoned", "kept"),
     [
-        ("idle", "Unknown", "none", False, False, False),
-        ("drained", "root", hold_reason(), True, False, False),
-        ("draining*", "root", GONE, False, True, False),
-        ("drained", "root", ELSEWHERE, False, False, True),
-        ("down*", "root", GONE, False, False, False),
-        ("drained", "carol", "the fan is loud", False, False, True),
-        ("drained", "slurm", "gres/gpu count reported lower than configured (0 < 1)", False, False, False),
-        ("drained", "root", "gpuprov", False, False, True),
+        ("idle", "Unknown", "none", False, False),
+        ("draining*", "root", GONE, True, False),
+        ("drained", "root", ELSEWHERE, False, True),
+        ("down*", "root", GONE, False, False),
+        ("drained", "carol", "the fan is loud", False, True),
+        ("drained", "slurm", "gres/gpu count reported lower than configured (0 < 1)", False, False),
+        ("drained", "root", "gpuprov", False, True),
     ],
-    ids=["idle", "own", "killed", "elsewhere", "down", "administrator", "slurm", "other words"],
+    ids=["idle", "killed", "elsewhere", "down", "administrator", "slurm", "other words"],
 )
-def test_who_drained_a_node(state: str, user: str, reason: str, own: bool, abandoned: bool, kept: bool) -> None:
+def test_who_drained_a_node(state: str, user: str, reason: str, abandoned: bool, kept: bool) -> None:
     word = NodeWord(state=state, user=user, reason=reason)
-    assert (word.own, word.abandoned, word.kept) == (own, abandoned, kept)
+    assert (word.own, word.abandoned, word.kept) == (False, abandoned, kept)
+
+
+def test_a_node_that_this_process_drained_is_its_own() -> None:
+    word = NodeWord(state="drained", user="root", reason=hold_reason())
+    assert (word.own, word.abandoned, word.kept) == (True, False, False)
 
 
 OURS = away_reason("hinton", "2026-11-23T18:00:00Z")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.base import Driver
 
 NODES = [f"c{number:03d}" for number in range(5)]
-EACH_S = 0.15
+EACH_S = 0.12
 
 
 class Slow:

@@ -119,6 +119,7 @@ def test_a_host_is_added_once(
     assert before == {path: path.lstat().st_mtime_ns for path in place.rglob("*") if "__pycache__" not in path.parts}
 
 
+@pytest.mark.slow
 def test_another_version_is_replaced_and_the_one_before_that_goes(
     host: Path, add: Callable[..., tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,6 +133,7 @@ def test_another_version_is_replaced_and_the_one_before_that_goes(
     assert set(seen) & there == set(seen[1:]), "who runs the one before may still import from it"
 
 
+@pytest.mark.slow
 def test_what_was_killed_at_any_step_is_gone_on_with(
     host: Path,
     ssh: FakeSsh,

@@ -24,7 +24,8 @@ from gpuprov.host.remote.several import require_all, work_on_hosts
 from gpuprov.spec.models import ClusterSpec, GpuSpec, NodesSpec
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.workflows.hosts import ask_host, look_at_hosts, run_in_node_there
-from gpuprov.workflows.serving.member import DownOrder, ListOrder, MemberUpOrder, StatusOrder, VerifyOrder
+from gpuprov.workflows.serving.member import ListOrder
+from gpuprov.workflows.serving.member_clusters import DownOrder, MemberUpOrder, StatusOrder, VerifyOrder
 from tests.fakes.ssh import install_ssh, scripted_member
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ def test_what_cannot_be_served_is_refused(
     assert why in caught.value.evidence
 
 
+@pytest.mark.slow
 def test_a_host_that_is_away_holds_up_nobody(ssh: FakeSsh, places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUPROV_SILENCE_S", "150")  # half of all limits: a host has 5 s to begin
     for name in NAMES:

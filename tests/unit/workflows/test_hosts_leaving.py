@@ -14,7 +14,7 @@ from tests.fakes.slurm import FakeJob
 from tests.unit.workflows.test_hosts_up import files, lab
 
 if TYPE_CHECKING:
-    from gpuprov.workflows.spanning.hosts_up import HostsUpOrder
+    from gpuprov.workflows.spanning.agree import HostsUpOrder
     from tests.unit.workflows.test_hosts_up import Controller
 
 __all__ = ["lab"]

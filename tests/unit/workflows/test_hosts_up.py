@@ -15,7 +15,8 @@ from gpuprov.planes.leaving import SPARE_JOBS
 from gpuprov.spec.draft import CHOOSABLE, Draft
 from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NetworkSpec, NodesSpec, OverlaySpec, PlacementSpec
 from gpuprov.workflows.remove_nodes import remove_nodes
-from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
+from gpuprov.workflows.spanning.agree import HostsUpOrder
+from gpuprov.workflows.spanning.hosts_up import plan_over_hosts, up_over_hosts
 from gpuprov.workflows.spanning.nodes_over_hosts import NodesChange, change_nodes_there, find_nodes
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_host_of_node, find_spanning
 from gpuprov.workflows.spanning.verify_hosts import verify_over_hosts

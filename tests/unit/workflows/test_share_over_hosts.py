@@ -16,7 +16,8 @@ from gpuprov.spec.models import ClusterSpec, GpuSpec, HostSpec, NodesSpec, Place
 from gpuprov.spec.serialize import dump_spec
 from gpuprov.spec.shared_folder import ACCOUNT_UID, SHARED
 from gpuprov.workflows.serving.member import serve_request
-from gpuprov.workflows.spanning.hosts_up import HostsUpOrder, plan_over_hosts, up_over_hosts
+from gpuprov.workflows.spanning.agree import HostsUpOrder
+from gpuprov.workflows.spanning.hosts_up import plan_over_hosts, up_over_hosts
 from gpuprov.workflows.spanning.over_hosts import down_over_hosts, find_spanning
 from tests.fakes.hosts_in_worlds import HostsInWorlds, keep_keys_below
 

@@ -235,6 +235,7 @@ def test_an_interruption_ends_it_at_once() -> None:
         follow(world)
 
 
+@pytest.mark.slow
 def test_rounds_leave_nothing_behind() -> None:
     sizes: list[int] = []
 

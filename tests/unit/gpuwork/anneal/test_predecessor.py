@@ -88,6 +88,7 @@ def master(simulated: None) -> Iterator[Master]:  # noqa: ARG001
     made.end()
 
 
+@pytest.mark.slow
 @needs_dramatiq
 def test_a_master_deploys_a_model_and_gets_arrays(master: Master) -> None:
     assert sorted(master.broker.actors) == sorted(ACTORS)

@@ -131,6 +131,7 @@ def test_a_copy_without_its_last_line_has_failed(ssh: FakeSsh, hoff: SshConnecti
         read_tree_there(hoff, PLACE, lambda _: None)
 
 
+@pytest.mark.slow
 def test_a_host_that_is_away_or_falls_silent_is_not_waited_for(
     ssh: FakeSsh, hoff: SshConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
