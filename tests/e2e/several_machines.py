@@ -44,8 +44,10 @@ class Lab:
 
 
 @contextmanager
-def several_machines(place: Place, folder: Path, names: tuple[str, ...], suite: str = "bookworm") -> Iterator[Lab]:
-    """They run, and know nobody but the owner of the key."""
+def several_machines(
+    place: Place, folder: Path, names: tuple[str, ...], suite: str = "bookworm", *, more: tuple[str, ...] = ()
+) -> Iterator[Lab]:
+    """They run, have `more` packages, and know nobody but the owner of the key."""
     key = folder / "key"
     output("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key))
 
@@ -60,7 +62,7 @@ def several_machines(place: Place, folder: Path, names: tuple[str, ...], suite: 
     instances = {name: place.node(number) for number, name in enumerate(names)}
     remove_machines(place, instances.values())
     try:
-        make_image(place, folder, suite, *PACKAGES, change=with_key)
+        make_image(place, folder, suite, *PACKAGES, *more, change=with_key)
         for name, instance in instances.items():
             machines[name] = make_machine(place, instance, addresses[name])
             device = (instance, "shared", "disk", f"source={shared}", f"path={SHARED}")
