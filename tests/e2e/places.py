@@ -125,7 +125,7 @@ PLACES = {name: Place(number=number) for number, name in enumerate(MODULES)}
 PLACES |= dict.fromkeys(
     ("grid", "work_faults", "work_limits", "users_broker", "anneal", "program", "slurm_backup"), PLACES["work"]
 )
-PLACES |= dict.fromkeys(("hosts", "hosts_of_engines"), PLACES["fresh_machine"])
+PLACES |= dict.fromkeys(("hosts", "hosts_of_engines", "slurm_backup_hosts"), PLACES["fresh_machine"])
 
 
 def sweep(*places: Place) -> None:
