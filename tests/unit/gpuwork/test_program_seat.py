@@ -107,7 +107,7 @@ def test_what_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("HANG", where)
         monkeypatch.setattr(seat_module, limit, 2.0)
         seat = Seat(run, 0)
-        with pytest.raises(ProgramError, match=f"program columns did not {said}.* within 2 s"):  # noqa: PT012
+        with pytest.raises(ProgramError, match=f"program columns did not {said}.* within 2 s"):
             seat.iterate(rows, 0, state)
             seat.close()
         assert seat._process is None, "nothing of it is left"
