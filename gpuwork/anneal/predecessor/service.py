@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PONG: Final = "pong"
 MOST_RUNS: Final = 60  # one of them runs, the others wait
+MOST_RESULT: Final = 500 * 1024**2  # Redis takes 512 MiB
 _FILE: Final = "model.py"
 _NUMBERS: Final = ("dimensions", "distribution", "precision")
 
@@ -115,6 +116,10 @@ class Service:
                 return _without(_STOPPED)
             except (WorkError, OSError, ValueError) as error:
                 return _without({"type": "error", "exception": type(error).__name__, "message": str(error)})
+            size = result.values.nbytes + result.states.nbytes
+            if size > MOST_RESULT:
+                told = f"the result has {size:,} bytes and can have {MOST_RESULT:,}; ask for fewer chains in each run"
+                return _without(_refused("TooLarge", told))
             return {"values": result.values, "states": result.states, "failure": None}
         finally:
             shutil.rmtree(place, ignore_errors=True)

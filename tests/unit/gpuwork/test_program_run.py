@@ -83,12 +83,13 @@ def test_registered_and_built_once(programs: Programs, tmp_path: Path) -> None:
     assert "names no program" in programs("rm", first["program"]["hash"], code=2)["error"]["what"]
 
 
-def test_fewer_rows_than_workers(programs: Programs, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [1, 2])
+def test_fewer_rows_than_workers(rows: int, programs: Programs, tmp_path: Path) -> None:
     program = write_program(tmp_path / "p")
-    sums = write_table(tmp_path / "t.csv", 2, 2, seed=3)
+    sums = write_table(tmp_path / "t.csv", rows, 2, seed=3)
     document = programs("run", program, "--data", tmp_path / "t.csv", "--workers", "3")
     assert document["result"]["state"]["sums"] == sums
-    assert [worker["rows"] for worker in document["workers"]] == [1, 1]
+    assert [worker["rows"] for worker in document["workers"]] == [1] * rows
 
 
 def test_what_is_wrong_with_the_data_is_told_before_anything_runs(programs: Programs, tmp_path: Path) -> None:

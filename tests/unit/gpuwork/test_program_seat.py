@@ -108,5 +108,6 @@ def test_what_never_ends_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(seat_module, limit, 2.0)
         seat = Seat(run, 0)
         with pytest.raises(ProgramError, match=f"program columns did not {said}.* within 2 s"):
-            seat.iterate(rows, 0, state) and seat.close()
+            seat.iterate(rows, 0, state)
+            seat.close()
         assert seat._process is None, "nothing of it is left"
