@@ -247,9 +247,11 @@ TINY_MIB = 24
 def tiny(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A cluster of one node whose shared folder is a small file system of its own."""
     base = tmp_path_factory.mktemp("tiny")
-    folder = base / "share"
-    folder.mkdir()
-    output("mount", "-t", "tmpfs", "-o", f"size={TINY_MIB}m", "tmpfs", str(folder))
+    folder = Path("/mnt") / place.cluster
+    if folder.is_mount():  # of a killed run
+        output("umount", "--lazy", str(folder))
+    folder.mkdir(exist_ok=True)
+    output("mount", "-t", "tmpfs", "-o", f"size={TINY_MIB}m,mode=0700", "tmpfs", str(folder))
     try:
         spec = base / "tiny.yaml"
         spec.write_text(place.spec(count=1, nodes="role: worker", share=str(folder)))
@@ -260,6 +262,7 @@ def tiny(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactor
         gpuprov("cluster", "down", place.cluster, "--force")
     finally:
         output("umount", "--lazy", str(folder))
+        folder.rmdir()
 
 
 def refused(desk: Desk, code: int, *argv: str) -> str:

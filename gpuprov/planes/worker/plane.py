@@ -14,7 +14,7 @@ from gpuprov.core.names import name_cluster
 from gpuprov.core.side_by_side import each
 from gpuprov.drivers.base import LABEL_ACCOUNT
 from gpuprov.planes.applied import apply_marked
-from gpuprov.planes.base import RELEASED, Diagnostics, Ready, spec_of
+from gpuprov.planes.base import RELEASED, Departure, Diagnostics, Ready, spec_of
 from gpuprov.planes.led import LedPlane
 from gpuprov.planes.work_place import desk_argv, require_shared
 from gpuprov.planes.worker import checks, hold, jobs, services
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from gpuprov.cluster.state import ClusterState
     from gpuprov.core.reporter import Reporter
     from gpuprov.drivers.base import Driver, File, ImageState, NodeState
-    from gpuprov.planes.base import Crew, Departure, FilesOf, Job, Render, Secret
+    from gpuprov.planes.base import Crew, FilesOf, Job, Render, Secret
     from gpuprov.planes.job_desk import JobDesk
     from gpuprov.planes.queue_page import QueuePage
     from gpuprov.spec.models import ClusterSpec
@@ -151,8 +151,8 @@ class WorkerPlane(LedPlane):
         asked = self._open_desk(driver, state)
         if asked is None or not there & set(names):
             return ()
-        last = {node.name for node in state.nodes_of(NAME)} <= set(names)
-        found = hold.hold(driver, asked.node, there & set(names), last=last)
+        last = self._all_go(state, Departure(nodes=tuple(names), lost=tuple(names)))
+        found = hold.hold(driver, asked.node, there if last else there & set(names), last=last)
         return tuple(name for name in found if name in there)
 
     def release(
@@ -168,8 +168,8 @@ class WorkerPlane(LedPlane):
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """What runs there; where no node stays, also what waits."""
-        names = {node.name for node in self._sharing(state)} & set(departure.nodes)
-        desk = self._open_desk(driver, state) if names else None
+        there = {node.name for node in self._sharing(state)} | {member.name for member in self._elsewhere(state)}
+        desk = self._open_desk(driver, state) if there & set(departure.nodes) else None  # it tells of all hosts' nodes
         if desk is None:
             return ()
         queue = self._all_go(state, departure)
@@ -213,8 +213,10 @@ class WorkerPlane(LedPlane):
         first = next(iter(expected))
         asked = self.head_name(crew.spec) or first
         released = hold.release(driver, first)
-        words = services.await_workers(driver, asked, expected, reporter) if asked in expected else {}
-        hold.warn_of_kept(released.kept, expected, first, reporter)
+        words = {}
+        if asked in expected:  # else it is on another host, and so may be whoever holds nodes of this one
+            words = services.await_workers(driver, asked, expected, reporter)
+            hold.warn_of_kept(released.kept, expected, first, reporter)
         return Ready(words=words, undone=tuple(RELEASED.format(name) for name in released.left if name in expected))
 
     def states(self, driver: Driver, state: ClusterState) -> dict[str, str]:
