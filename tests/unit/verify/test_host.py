@@ -410,6 +410,13 @@ def test_the_fix_follows_what_the_error_asks_for() -> None:
     assert fixes[54].startswith("gpuprov explain xid-54")
 
 
+def test_how_often_an_error_was_reported_is_told() -> None:
+    for count, words in ((1, "48, something"), (2, "48, something (2 times)")):
+        log = {**QUIET, "xids": xid(48)["xids"] * count}
+        evidence = found(judge_host(REAL, see_real_host(log=log)))["host-xid"].evidence
+        assert evidence == f"reset the GPU: NVRM: Xid (PCI:0000:52:00): {words}"
+
+
 def test_an_error_that_reboots_did_not_cure_asks_for_a_person() -> None:
     log = {**xid(79), "returned": [(79, "0000:52:00")]}
     check = found(judge_host(REAL, see_real_host(log=log)))["host-xid"]
