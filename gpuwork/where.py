@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 IMAGE_VARIABLE: Final = "GPUWORK_IMAGE"
+SIMULATOR_VARIABLE: Final = "NUMBA_ENABLE_CUDASIM"
 _LINE: Final = re.compile(r"GPU \d+: (?P<name>.{1,200}) \(UUID: (?P<uuid>GPU-[0-9a-fA-F-]{4,64})\)")
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F/-]{4,80}")
 _LIMIT_S: Final = 10
@@ -43,7 +44,7 @@ def find_where(environment: Mapping[str, str] = os.environ) -> Where:
     return Where(
         node=platform.node(),
         gpus=gpus,
-        simulated=simulated or environment.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"),
+        simulated=simulated or environment.get(SIMULATOR_VARIABLE, "0") not in ("", "0"),
         image=environment.get(IMAGE_VARIABLE) or None,
     )
 
