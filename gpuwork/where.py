@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 IMAGE_VARIABLE: Final = "GPUWORK_IMAGE"
 IMAGE_FILE: Final = Path("/etc/gpuwork/image")  # whoever builds an image writes it
+SIMULATOR_VARIABLE: Final = "NUMBA_ENABLE_CUDASIM"
 _LINE: Final = re.compile(r"GPU \d+: (?P<name>.{1,200}) \(UUID: (?P<uuid>GPU-[0-9a-fA-F-]{4,64})\)")
 _UUID: Final = re.compile(r"(?:GPU|MIG)-[0-9a-fA-F/-]{4,80}")
 _FINGERPRINT: Final = re.compile(r"[0-9a-f]{8,64}")
@@ -49,7 +50,7 @@ def find_where(environment: Mapping[str, str] = os.environ) -> Where:
     return Where(
         node=platform.node(),
         gpus=gpus,
-        simulated=simulated or environment.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"),
+        simulated=simulated or environment.get(SIMULATOR_VARIABLE, "0") not in ("", "0"),
         image=environment.get(IMAGE_VARIABLE) or read_image(IMAGE_FILE),
     )
 

@@ -145,10 +145,10 @@ def _find_sites() -> Iterator[Site]:
         if not _NAMED.search(source):
             continue
         nodes = nodes_of(parsed(path))
-        said = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings
-        inner = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+        skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings
+        skipped |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
         for node in nodes:
-            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in said | inner:
+            if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in skipped:
                 text = _text(node)
                 if "gpuprov " in text:
                     yield Site(str(path.relative_to(SOURCE)), text)

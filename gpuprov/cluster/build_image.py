@@ -251,7 +251,7 @@ def _push_payload(driver: Driver, recipe: Recipe, wheels: list[Path], fingerprin
         ],
     )
     if recipe.brought:
-        driver.push(BUILDER, [File(path=IMAGE_FILE, content=f"{short(fingerprint)}\n".encode())])
+        driver.push(driver.builder, [File(path=IMAGE_FILE, content=f"{short(fingerprint)}\n".encode())])
 
 
 def _play(driver: Driver, recipe: Recipe) -> Play:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from gpuprov.core.units import MIB
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -16,7 +18,7 @@ EntryKind = Literal["file", "folder", "link", "device", "FIFO"]
 
 _BLOCK = 512
 _MOST_NAME_BYTES = 16_384
-_MOST_PADDING = 20 * 1024 * 1024  # behind the end: tar fills its last record up
+_MOST_PADDING = 20 * MIB  # behind the end: tar fills its last record up
 _KINDS: Final[dict[bytes, EntryKind]] = {
     b"0": "file",
     b"\0": "file",

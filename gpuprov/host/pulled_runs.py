@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from gpuprov.core.errors import EngineError, HostNotReady, UsageError
 from gpuprov.core.printable import printable
 from gpuprov.core.report_file import ReportFile
+from gpuprov.core.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 RUNS: Final = "runs"
 TABLE: Final = "results.csv"
 _VALUES: Final = "param2val.yaml"
-_MOST_VALUES: Final = 4 * 1024 * 1024
+_MOST_VALUES: Final = 4 * MIB
 _RUN_DEPTH: Final = 2
 
 

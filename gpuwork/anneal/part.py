@@ -25,7 +25,7 @@ from gpuwork.errors import StoreError, TimedOut, WorkError
 from gpuwork.program import program_argv
 from gpuwork.record import last_line
 from gpuwork.shared_folder import make_folder, only_one
-from gpuwork.where import find_where
+from gpuwork.where import SIMULATOR_VARIABLE, find_where
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 20.0  # a killed try of the same part may be about to end
 _LOOK_S: Final = 0.1
-_SIMULATOR: Final = "NUMBA_ENABLE_CUDASIM"
 _WRITE_S: Final = 600
 _SETTINGS: Final = {"compile": "compile_limit_s", "divide": "run_limit_s", "run": "run_limit_s"}  # of a phase's limit
 _FEW: Final = 8  # lines of an error of CUDA's
@@ -119,8 +118,8 @@ def _run(run: Run, number: int, part: Path, stop: Event, environment: Mapping[st
 
 def _with_simulator(environment: Mapping[str, str]) -> dict[str, str]:
     """Kernels run on numba's simulator where the GPUs are simulated, however the part was started."""
-    wanted = _SIMULATOR not in environment and find_where(environment).simulated
-    return {**environment, **({_SIMULATOR: "1"} if wanted else {})}
+    wanted = SIMULATOR_VARIABLE not in environment and find_where(environment).simulated
+    return {**environment, **({SIMULATOR_VARIABLE: "1"} if wanted else {})}
 
 
 def _explain(failure: Failure | None, part: Path) -> tuple[str, str]:
@@ -130,7 +129,7 @@ def _explain(failure: Failure | None, part: Path) -> tuple[str, str]:
     lines = [line for line in failure.message.splitlines() if line.strip()]
     last = "\n".join(lines[-_FEW:])
     if failure.exception in ("CudaSupportError", "CudaDriverError"):
-        return last, "nvidia-smi; on a machine without a GPU, set NUMBA_ENABLE_CUDASIM=1 for numba's simulator"
+        return last, f"nvidia-smi; on a machine without a GPU, set {SIMULATOR_VARIABLE}=1 for numba's simulator"
     if "OUT_OF_MEMORY" in failure.message:
         return last, "the GPU has too little memory: ask for fewer chains, a shorter state or float32"
     if "OUT_OF_RESOURCES" in failure.message:

@@ -77,15 +77,21 @@ def test_no_default_name_and_no_unit_stands_twice() -> None:
 
 
 def is_unit(node: ast.AST) -> bool:
-    """Whether it is a MiB or a GiB, written out or as a power."""
+    """Whether it is a MiB or a GiB, written out, as a power or as a product."""
     if isinstance(node, ast.Constant):
         return type(node.value) is int and node.value in (MIB, GIB)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) and is_kib(node.right):
+        return is_kib(node.left) or (isinstance(node.left, ast.BinOp) and is_kib(node.left.right))
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Pow, ast.LShift)):
         return False
     match node.left, node.right:
         case ast.Constant(value=int(base)), ast.Constant(value=int(power)):
             return (base**power if isinstance(node.op, ast.Pow) else base << power) in (MIB, GIB)
     return False
+
+
+def is_kib(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value == 1024
 
 
 def test_gpuprov_spells_no_list_of_states_of_slurm_and_no_factor() -> None:
@@ -105,6 +111,6 @@ def states_in(node: ast.Tuple | ast.List | ast.Set) -> set[str]:
     return {part.value.lower() for part in node.elts if isinstance(part, ast.Constant) and isinstance(part.value, str)}
 
 
-@pytest.mark.parametrize("text", ["1024**2", "1 << 30", "2**20", "1073741824"])
+@pytest.mark.parametrize("text", ["1024**2", "1 << 30", "2**20", "1073741824", "1024 * 1024", "8 * 1024 * 1024"])
 def test_a_unit_is_seen_however_it_is_written(text: str) -> None:
     assert is_unit(ast.parse(text, mode="eval").body)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from gpuprov.core.excerpt import excerpt
+from gpuprov.core.units import MIB
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 PROTOCOL: Final = 1
 BEAT_S: Final = 5.0
 SILENCE_S: Final = 30.0
-MOST_LINE_BYTES: Final = 16 * 1024 * 1024
-MOST_BYTES: Final = 256 * 1024 * 1024  # of one member, until it ends
+MOST_LINE_BYTES: Final = 16 * MIB
+MOST_BYTES: Final = 256 * MIB  # of one member, until it ends
 KINDS: Final[Mapping[str, Mapping[str, type]]] = {
     "hello": {"protocol": int, "version": str, "host": str},
     "request": {"verb": str, "host": str, "document": dict},

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpuprov import __version__
 from gpuprov.core.errors import TimedOut, UsageError
 from gpuprov.core.silence_limit import scaled_limit_s
+from gpuprov.core.units import MIB
 from gpuprov.host.remote.lines import BEAT_S, PROTOCOL, SILENCE_S, BadLine, Lines, render_line
 
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from gpuprov.host.remote.lines import Message
 
 _PIECE: Final = 65536
-_MOST_REQUEST_BYTES: Final = 4 * 1024 * 1024
-_MOST_BYTES: Final = 64 * 1024 * 1024  # of beats, for years
+_MOST_REQUEST_BYTES: Final = 4 * MIB
+_MOST_BYTES: Final = 64 * MIB  # of beats, for years
 _PROGRESS: Final = 1000  # lines that wait for a slow connection; more are dropped, and a result never is
 _SEND_S: Final = 60.0  # for the result to be taken
 

@@ -286,6 +286,7 @@ def test_a_new_key_is_accepted_and_shown_and_one_that_has_changed_is_refused(
     assert sorted(path.name for path in places.config.iterdir()) == ["hosts.yml", "known_hosts"]
 
 
+@pytest.mark.slow
 def test_two_controllers_at_once_leave_one_gpuprov(
     host: Path, places: Places, recording: Recording, tmp_path: Path
 ) -> None:

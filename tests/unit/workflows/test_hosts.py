@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from gpuprov.core.errors import HostNotReady, PartDone, Unreachable, UsageError
+from gpuprov.core.waiting import Wait
 from gpuprov.documents.member_answers import read_lines, read_look, read_rows
 from gpuprov.host.remote.ask import MemberRequest, ask_member
 from gpuprov.host.remote.connection import SshConnection
@@ -189,10 +190,22 @@ def test_on_ctrl_c_every_host_undoes_what_it_began(
         ssh.reach(
             f"{name}.example",
             member=scripted_member(
-                "hear()", "while sys.stdin.readline(): pass", "time.sleep(0.3)", f"open({str(mark)!r}, 'w').close()"
+                "hear()",
+                "say('note', text='begun')",
+                "while sys.stdin.readline(): pass",
+                "time.sleep(0.1)",
+                f"open({str(mark)!r}, 'w').close()",
             ),
         )
-    threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    begun = Wait(what="all to have begun", timeout_s=30, fix="look", interval_s=0.02)
+
+    def interrupt() -> None:
+        begun.until(
+            lambda: len([line for line in recording.lines if line.endswith("begun")]), lambda n: n == len(NAMES)
+        )
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
     requests = {machine(name): MemberRequest(verb="up", document={}) for name in NAMES}
     with pytest.raises(KeyboardInterrupt):
         work_on_hosts(requests, places, reporter=recording)

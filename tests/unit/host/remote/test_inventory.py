@@ -59,6 +59,7 @@ def test_variables_of_the_user_and_other_groups_stay(path: Path) -> None:
     assert "nfs: 1" in path.read_text()
 
 
+@pytest.mark.slow
 def test_ansible_reads_it_as_we_do(path: Path) -> None:
     remember_machine(path, HOFF)
     remember_machine(path, HINTON)
