@@ -55,7 +55,7 @@ def make_cluster(lab: Lab) -> None:
 @pytest.fixture(scope="module")
 def controller(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     hosts = dict.fromkeys(MEMBERS, ())
-    packages = ("lxd", "lxd-client", "btrfs-progs")
+    packages = ("lxd", "lxd-client", "btrfs-progs", "iptables", "nftables", "dnsmasq-base")
     folder = tmp_path_factory.mktemp("members")
     with several_machines(place, folder, tuple(hosts), more=packages) as lab:
         make_cluster(lab)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpuprov.drivers.lxd.api import Document, LxdApi
 
 _NOWHERE = ("", "none")  # the location of instances of an engine that is in no cluster
-_CREATED, _ONLINE = "Created", "Online"
+_CREATED, _REACHED = "Created", ("Online", "Evacuated")
 _IMAGES = (documents.IMAGE_INSTANCE, BUILDER)  # how the names of those begin that are of no interest elsewhere
 
 
@@ -65,7 +65,7 @@ def read_members(api: LxdApi) -> EngineCluster:
     return EngineCluster(
         member=api.member,
         members=tuple(str(member["server_name"]) for member in found),
-        away=tuple(str(member["server_name"]) for member in found if member.get("status") != _ONLINE),
+        away=tuple(str(member["server_name"]) for member in found if member.get("status") not in _REACHED),
     )
 
 
