@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.lxd.api import Document, LxdApi
 
+_POOL = "gpuprov"  # the one that is preferred
 _NOWHERE = ("", "none")  # the location of instances of an engine that is in no cluster
 _CREATED, _REACHED = "Created", ("Online", "Evacuated")
 _IMAGES = (documents.IMAGE_INSTANCE, BUILDER)  # how the names of those begin that are of no interest elsewhere
@@ -54,7 +55,7 @@ def own_name(name: str, member: str) -> str:
     return f"{name}-{short(fingerprint(member))}" if member else name
 
 
-def read_cluster(api: LxdApi) -> EngineCluster | None:
+def find_engine_cluster(api: LxdApi) -> EngineCluster | None:
     """The cluster that the engine is a member of; None where it is in none."""
     return read_members(api) if api.member else None
 
@@ -101,5 +102,5 @@ def _is_created(api: LxdApi, pool: str) -> bool:
 
 def pool_commands(command: str, members: Iterable[str]) -> str:
     """What to type to make a pool: once for each member, then for the cluster."""
-    create = f"{command} storage create gpuprov btrfs"
+    create = f"{command} storage create {_POOL} btrfs"
     return "; ".join([*(f"{create} --target {member}" for member in members), create])
