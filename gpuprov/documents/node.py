@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def show_document(node: NodeState, *, host: str) -> dict[str, Any]:
     """All that the engine knows of a node."""
     shown = asdict(node)
-    for key in ("id", "copy_of"):  # the one tells nobody anything, and a node is no copy
+    for key in ("id", "copy_of", "member"):  # the first tells nobody anything, and a node is no copy and is here
         del shown[key]
     return document("node", host=host, node=shown)
 

@@ -80,7 +80,7 @@ def not_ours(node: NodeState, command: str, *, lack: str) -> NotOurs:
     """
     if node.member:
         what = f"{node.name} is {describe_foreign(node)}, and is not changed"
-        return NotOurs(what, evidence=f"it is {node.status}", fix=f"use gpuprov on {node.member}; {LIST_ALL}")
+        return NotOurs(what, evidence=f"it is {node.status}", fix=f"run the command on {node.member}; {LIST_ALL}")
     if node.copy_of is None:
         what = f"{node.name} was not created by gpuprov and is not changed"
         return NotOurs(what, evidence=f"{lack}; it is {node.status}", fix="choose another name; " + LIST_ALL)

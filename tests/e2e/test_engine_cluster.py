@@ -55,7 +55,7 @@ def make_cluster(lab: Lab) -> None:
 @pytest.fixture(scope="module")
 def controller(gpuprov: Gpuprov, place: Place, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controller]:
     hosts = dict.fromkeys(MEMBERS, ())
-    packages = ("lxd", "lxd-client", "btrfs-progs")
+    packages = ("lxd", "lxd-client", "btrfs-progs", "iptables", "nftables", "dnsmasq-base")
     folder = tmp_path_factory.mktemp("members")
     with several_machines(place, folder, tuple(hosts), more=packages) as lab:
         make_cluster(lab)
@@ -145,13 +145,13 @@ def test_a_cluster_over_two_members_is_one_slurm(controller: Controller) -> None
     for node in ("n000", "n003"):
         assert controller.srun(node, "-N4", "--gres=gpu:1", "hostname") == ALL
     assert controller("--json", "cluster", "up", "-f", controller.spec).document["unchanged"]
-    assert controller("--json", "verify").document["passed"]
+    assert controller("--json", "verify", "--cluster", "both").document["passed"]
 
 
 def test_each_member_removes_its_own_and_the_last_one_the_networks(controller: Controller) -> None:
     controller("rm", "n003")
     assert "n003" not in locations(controller)
-    controller("cluster", "up")
+    controller("cluster", "up", "-f", controller.spec)  # without a name, it would be one of this machine itself
     assert locations(controller)["n003"] == "m2"
     controller("cluster", "down", "both", "--yes")
     assert locations(controller) == {"theirs": "m1", "c000": "m2"}

@@ -20,7 +20,7 @@ from gpuprov.cluster import build_image
 from gpuprov.core.errors import EngineError, GpuprovError
 from gpuprov.core.reporter import Silent
 from gpuprov.drivers import isolation
-from gpuprov.drivers.base import ExecResult
+from gpuprov.drivers.base import BUILDER, ExecResult
 from gpuprov.drivers.docker.api import Conflict, error_from
 from gpuprov.drivers.docker.last_words import describe_end
 from gpuprov.drivers.docker.last_words import last_words_of as last_words_of_container
@@ -141,6 +141,7 @@ class CannedNodes:
     """Nodes that never finish to boot, in which Slurm never gets ready, and has logged why."""
 
     capabilities = frozenset({"systemd"})
+    builder = BUILDER
 
     def create_node(self, _request: object) -> None: ...
 

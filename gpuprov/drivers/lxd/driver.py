@@ -96,7 +96,7 @@ class LxdDriver:
             cpus=resources["cpu"]["total"],
             memory_bytes=resources["memory"]["total"],
             free_bytes=space["total"] - space["used"] if space.get("total") else None,
-            cluster=members.read_cluster(self._api),
+            cluster=members.find_engine_cluster(self._api),
         )
 
     @cached_property

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from gpuprov.drivers.lxd.api import Document, LxdApi
 
+_POOL = "gpuprov"  # the one that is preferred
 _NOWHERE = ("", "none")  # the location of instances of an engine that is in no cluster
-_CREATED, _ONLINE = "Created", "Online"
+_CREATED, _REACHED = "Created", ("Online", "Evacuated")
 _IMAGES = (documents.IMAGE_INSTANCE, BUILDER)  # how the names of those begin that are of no interest elsewhere
 
 
@@ -54,7 +55,7 @@ def own_name(name: str, member: str) -> str:
     return f"{name}-{short(fingerprint(member))}" if member else name
 
 
-def read_cluster(api: LxdApi) -> EngineCluster | None:
+def find_engine_cluster(api: LxdApi) -> EngineCluster | None:
     """The cluster that the engine is a member of; None where it is in none."""
     return read_members(api) if api.member else None
 
@@ -65,7 +66,7 @@ def read_members(api: LxdApi) -> EngineCluster:
     return EngineCluster(
         member=api.member,
         members=tuple(str(member["server_name"]) for member in found),
-        away=tuple(str(member["server_name"]) for member in found if member.get("status") != _ONLINE),
+        away=tuple(str(member["server_name"]) for member in found if member.get("status") not in _REACHED),
     )
 
 
@@ -101,5 +102,5 @@ def _is_created(api: LxdApi, pool: str) -> bool:
 
 def pool_commands(command: str, members: Iterable[str]) -> str:
     """What to type to make a pool: once for each member, then for the cluster."""
-    create = f"{command} storage create gpuprov btrfs"
+    create = f"{command} storage create {_POOL} btrfs"
     return "; ".join([*(f"{create} --target {member}" for member in members), create])

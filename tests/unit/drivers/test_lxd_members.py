@@ -109,7 +109,7 @@ def test_nothing_is_done_to_what_is_on_another_member(cluster: FakeCluster, do: 
     with pytest.raises(NotOurs) as told:
         getattr(driver(cluster), do)("c001")
     assert told.value.what == "c001 is an instance on m2, another member of the engine's cluster, and is not changed"
-    assert told.value.fix.startswith("use gpuprov on m2")
+    assert told.value.fix.startswith("run the command on m2")
     assert cluster.done == []
 
 
