@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.long
 TAKEOVER_S = 150  # Slurm's 30, its commands' own patience, and a machine that is busy
+WRITTEN_S = 8  # Slurm writes its queue every 5 s
 SLURM_UID = 64030
 STATE = "/var/lib/gpuprov-state"
 
@@ -98,6 +100,7 @@ def test_no_job_is_lost_with_the_controllers_node(pair: Pair) -> None:
     runs, waits = pair.batch("sleep 100; touch /shared/ran"), pair.batch("touch /shared/waited")
     pair.wait_for(runs, "RUNNING")
     assert pair.slurm_word(waits) == "PENDING"
+    time.sleep(WRITTEN_S)
     subprocess.run(["lxc", "stop", "--force", pair.controller], check=True, timeout=120)
     pair.wait_for_takeover()
     assert pair.slurm_word(runs) == "RUNNING", "jobs on other nodes go on"
@@ -110,7 +113,8 @@ def test_no_job_is_lost_with_the_controllers_node(pair: Pair) -> None:
         pair.wait_for(word, "COMPLETED")
     assert (pair.shared / "ran").exists()
     assert (pair.shared / "waited").exists()
-    busy = pair.batch("sleep 60")
+    busy = pair.batch("sleep 120")
+    pair.wait_for(busy, "RUNNING")
     pair.gpuprov("start", pair.controller)
     assert "DOWN" not in pair.gpuprov.in_node(pair.controller, "scontrol", "ping")
     assert pair.slurm_word(busy, at=pair.controller) == "RUNNING", "it has the queue again"

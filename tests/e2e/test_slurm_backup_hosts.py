@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +31,7 @@ slurm: {{backup: c002}}
 unreachable: {{after_s: 5}}
 """
 TAKEOVER_S = 240
+WRITTEN_S = 8  # Slurm writes its queue every 5 s
 REFUSED = 2
 BATCH = "runuser -u work -- sbatch --parsable --output=/dev/null --chdir=/tmp -w c003 --gres=gpu:1 --exclusive --wrap"
 
@@ -64,6 +66,7 @@ def test_the_queue_outlasts_the_machine_of_the_controller(controller: Controller
     runs, waits = batch(controller, "sleep 150; touch /shared/ran"), batch(controller, "touch /shared/waited")
     backup = controller.lab.machines["hinton"]
     backup.wait_for(lambda: word(controller, runs) == "RUNNING", within_s=TAKEOVER_S)
+    time.sleep(WRITTEN_S)
     controller.lab.machines["hoff"].lose_power()
     took_over = "timeout 30 squeue -h >/dev/null 2>&1 && echo yes || true"
     backup.wait_for(lambda: backup.run("lxc", "exec", "c002", "--", "sh", "-c", took_over).strip(), within_s=TAKEOVER_S)

@@ -19,6 +19,7 @@ from gpuprov.planes.slurm.backup import controller_name, controller_names, state
 from gpuprov.planes.slurm.facts import NAME, ready_states, slurm_path
 from gpuprov.planes.slurm.files import Machine, render_slurm
 from gpuprov.planes.slurm.questions import ask_slurm
+from gpuprov.planes.slurm.takeover import take_over
 from gpuprov.planes.work_place import require_shared
 from gpuprov.provision.recipe import PlaneRecipe
 from gpuprov.spec.shared_folder import ACCOUNT, ACCOUNT_UID
@@ -130,13 +131,13 @@ class SlurmPlane(LedPlane):
 
     def hold(self, driver: Driver, state: ClusterState, names: Sequence[str]) -> tuple[str, ...]:
         """Drain them; without a controller no job starts anyhow."""
-        controller = self.running_head(state)
+        controller = self._asked(driver, state)
         return jobs.hold(driver, controller, names) if controller else ()
 
     def jobs(self, driver: Driver, state: ClusterState, departure: Departure) -> tuple[Job, ...]:
         """Every job, also those that wait, where the queue goes; the processes where no controller runs."""
         queue = set(controller_names(spec_of(state))) <= set(departure.lost)
-        running = self.running_head(state)
+        running = self._asked(driver, state)
         if running:
             return jobs.queued_jobs(driver, running, departure.nodes, queue=queue)
         up = [node.name for node in state.nodes_of(NAME) if node.status != "stopped"]
@@ -155,12 +156,19 @@ class SlurmPlane(LedPlane):
         self, driver: Driver, state: ClusterState, *, running: Sequence[str] = (), stopped: Sequence[str] = ()
     ) -> tuple[str, ...]:
         """Undrain them; where no controller runs, the first run that finds one does it."""
-        controller = self.running_head(state)
+        controller = self._asked(driver, state)
         if controller is None:
             return ()
         up = {node.name for node in state.nodes if node.status == "running"}
         down = {node.name for node in state.nodes} - up
         return jobs.release_nodes(driver, controller, running=up | {*running}, stopped=down | {*stopped})
+
+    def _asked(self, driver: Driver, state: ClusterState) -> str | None:
+        """The node to ask for jobs: a backup does not wait for a controller that is known to be stopped."""
+        head, usual = self.running_head(state), state.node(controller_name(spec_of(state)))
+        if head and usual and usual.name != head and usual.status == "stopped":
+            take_over(driver, head)
+        return head
 
     def mark_away(
         self, driver: Driver, state: ClusterState, names: Sequence[str], *, host: str, since: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -24,7 +24,9 @@ from tests.fakes.slurm import CONF, MARK, FakeJob
 
 if TYPE_CHECKING:
     from gpuprov.core.outcome import Outcome
+    from gpuprov.drivers.base import ExecResult
     from gpuprov.spec.models import ClusterSpec
+    from tests.fakes.engine import Command
     from tests.fakes.world import World
 
 FOLDER = "/srv/gpuprov/lab.slurm"
@@ -94,6 +96,25 @@ def test_the_backup_is_asked_while_the_controller_is_away(world: World) -> None:
     kill(world, "c001")
     with pytest.raises(UsageError, match="takes no jobs now: c000 is stopped"):
         find_desk(world.driver, "lab")
+
+
+@pytest.mark.parametrize(("status", "told"), [("stopped", True), ("frozen", False)])
+def test_a_backup_takes_over_at_once_only_where_the_controller_is_stopped_for_certain(
+    world: World, status: Literal["stopped", "frozen"], *, told: bool
+) -> None:
+    up(world)
+    kill(world, "c000")
+    world.engine.nodes["c000"].status = status
+    scripts: list[str] = []
+    answer = world.engine.answer
+
+    def hear(command: Command) -> ExecResult:
+        scripts.extend(word for word in command.argv if "scontrol takeover" in word)
+        return answer(command)
+
+    world.engine.answer = hear
+    stop_nodes(world.driver, ["c002"], world.host, reporter=world.reporter)
+    assert bool(scripts) is told
 
 
 def test_nodes_change_while_the_controller_is_away(world: World) -> None:
