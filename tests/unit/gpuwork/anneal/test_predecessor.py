@@ -110,9 +110,7 @@ def test_a_master_deploys_a_model_and_gets_arrays(master: Master) -> None:
 
 @pytest.mark.slow
 @needs_dramatiq
-def test_failures_have_their_three_parts_and_both_arrays_empty(
-    master: Master, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failures_have_their_three_parts_and_both_arrays_empty(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
     for model, words in (
         ({"source": changed("def cool(", "def other(")}, "cool: is missing"),
         ({"source": 5}, "its source is no text"),
