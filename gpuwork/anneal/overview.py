@@ -113,7 +113,7 @@ def _series(folder: Path) -> list[dict[str, Any]]:
             "points": [
                 [step, float(value)]
                 for step, value in zip(steps, arrays["trace"][:, column], strict=True)
-                if abs(value) <= MOST_DRAWN  # NaN is not
+                if abs(float(value)) <= MOST_DRAWN  # NaN is not
             ],
         }
         for column, chain in enumerate(arrays["traced_chains"][:MOST_SERIES])
